@@ -1,0 +1,35 @@
+"""puridiver: learn online from an image stream whose labels are partly wrong and whose classes drift."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from puridiver._version import __version__
+
+if TYPE_CHECKING:
+    from puridiver.learner import AuditRow, Learner
+    from puridiver.recipes import Options, recipe
+    from puridiver.trainers import NoiseHint
+
+__all__ = ["AuditRow", "Learner", "NoiseHint", "Options", "__version__", "recipe"]
+
+_HOMES = {
+    "AuditRow": "puridiver.learner",
+    "Learner": "puridiver.learner",
+    "NoiseHint": "puridiver.trainers",
+    "Options": "puridiver.recipes",
+    "recipe": "puridiver.recipes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names load on first use, so that `puridiver --help` need not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'puridiver' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

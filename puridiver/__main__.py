@@ -1,0 +1,5 @@
+import sys
+
+from puridiver.cli import main
+
+sys.exit(main())

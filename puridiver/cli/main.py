@@ -1,0 +1,61 @@
+"""Parses the command line, runs the sub-command, turns errors into exit codes.
+
+Exit codes: 0 success; 1 a check found a difference (`verify`); 2 wrong usage, bad input or missing data;
+130 interrupted with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from puridiver._version import __version__
+from puridiver.errors import PuridiverError
+
+# Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
+COMMANDS = ("run", "methods", "data", "stream")
+
+EXAMPLES = """\
+examples:
+  puridiver run                                  PuriDivER on digits, blurry-10, 40 % wrong labels
+  puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
+  puridiver methods                              every sampler, trainer and recipe
+  puridiver data list                            data sets and whether they are here
+  puridiver stream make --help                   contaminated, blurry streams of your own
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="puridiver",
+        description="Learn online from an image stream whose labels are partly wrong and whose classes drift.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"puridiver {__version__}")
+    parser.add_argument("--debug", action="store_true", help="show the whole traceback of an error")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f"puridiver.cli.{name}").add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    try:
+        return int(args.handler(args) or 0)
+    except KeyboardInterrupt:
+        print("puridiver: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `puridiver ... | head`: the reader left, which is no error of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (PuridiverError, ValueError, OSError) as error:
+        if args.debug:
+            traceback.print_exc()
+        print(f"puridiver: error: {error}", file=sys.stderr)
+        return 2

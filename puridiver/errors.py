@@ -1,0 +1,26 @@
+"""The exceptions a user may want to catch.
+
+    PuridiverError
+    ├── DataError            a data set is missing, damaged or unreadable
+    │   └── DownloadError    a transfer failed: offline, truncated, wrong checksum
+    └── ManifestError        a stream manifest is damaged or belongs to other data
+
+Wrong arguments (a shape, a label, an option that does not exist) are plain `ValueError`s that say what was
+expected and what came.
+"""
+
+
+class PuridiverError(Exception):
+    """Base of every error that the package raises for reasons outside its own code."""
+
+
+class DataError(PuridiverError):
+    """A data set is missing, damaged or cannot be read."""
+
+
+class DownloadError(DataError):
+    """A transfer failed: no network, a truncated body, a checksum that does not match."""
+
+
+class ManifestError(PuridiverError):
+    """A stream manifest is damaged, or belongs to other data than was given."""
