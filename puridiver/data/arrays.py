@@ -1,0 +1,143 @@
+"""A data source from arrays of your own, in memory or in an .npz file."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from puridiver.data.base import DataSource, ImageSet
+from puridiver.errors import DataError
+
+Array = np.ndarray | Tensor
+
+REQUIRED_KEYS = ("train_images", "train_labels", "test_images", "test_labels")
+OPTIONAL_KEY = "class_names"
+
+
+def from_arrays(
+    train_images: Array,
+    train_labels: Array,
+    test_images: Array,
+    test_labels: Array,
+    class_names: Sequence[str] | None = None,
+    name: str = "arrays",
+) -> DataSource:
+    """A data source from NumPy arrays or tensors, which are copied.
+
+    Parameters
+    ----------
+    train_images, test_images
+        (N, H, W) or (N, H, W, 1 or 3); uint8, or floats from 0 to 1.
+    train_labels, test_labels
+        (N,) class ids from 0.
+    class_names
+        One for each class; "0", "1", ... up to the largest label if left out.
+    """
+    train = _image_set(train_images, train_labels, "train")
+    test = _image_set(test_images, test_labels, "test")
+    if train.images.shape[1:] != test.images.shape[1:]:
+        raise ValueError(
+            "train_images and test_images should have the same (height, width, channels), "
+            f"but got {tuple(train.images.shape[1:])} and {tuple(test.images.shape[1:])}"
+        )
+    largest = int(max(train.labels.max(), test.labels.max()))
+    return DataSource(name=name, class_names=_names(class_names, largest), train=train, test=test)
+
+
+def load_npz(path: Path) -> DataSource:
+    """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused."""
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"there is no file {path}")
+    if not zipfile.is_zipfile(path):
+        raise DataError(f"{path} is not an .npz file; it should be one with the keys {_expected_keys()}")
+    try:
+        arrays = _read(path)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} cannot be read without unpickling, or is damaged: {error}") from error
+    names = arrays.pop(OPTIONAL_KEY, None)
+    try:
+        return from_arrays(**arrays, class_names=_text(names), name=path.stem)
+    except ValueError as error:
+        raise DataError(f"{path} does not hold usable arrays: {error}") from error
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path, allow_pickle=False) as archive:
+        found = sorted(archive.files)
+        if not set(REQUIRED_KEYS) <= set(found):
+            raise DataError(f"{path} should hold the keys {_expected_keys()}, but holds {', '.join(found) or 'none'}")
+        return {key: archive[key] for key in (*REQUIRED_KEYS, OPTIONAL_KEY) if key in found}
+
+
+def _expected_keys() -> str:
+    return f"{', '.join(REQUIRED_KEYS)} and optionally {OPTIONAL_KEY}"
+
+
+def _text(names: np.ndarray | None) -> list[str] | None:
+    if names is None:
+        return None
+    if names.dtype.kind != "U" or names.ndim != 1:
+        raise ValueError(
+            f"class_names should be text of shape (classes,), but got {names.dtype} of shape {names.shape}"
+        )
+    return [str(name) for name in names]
+
+
+def _image_set(images: Array, labels: Array, part: str) -> ImageSet:
+    pixels = _pixels(_as_numpy(images), f"{part}_images")
+    ids = _class_ids(_as_numpy(labels), len(pixels), f"{part}_labels")
+    return ImageSet(torch.from_numpy(pixels), torch.from_numpy(ids))
+
+
+def _as_numpy(array: Array) -> np.ndarray:
+    if not isinstance(array, Tensor):
+        return np.asarray(array)
+    array = array.detach().cpu()
+    return array.float().numpy() if array.dtype == torch.bfloat16 else array.numpy()  # NumPy knows no bfloat16
+
+
+def _pixels(images: np.ndarray, what: str) -> np.ndarray:
+    """A uint8 copy of shape (N, H, W, C)."""
+    shaped = images[..., None] if images.ndim == 3 else images
+    if shaped.ndim != 4 or shaped.shape[3] not in (1, 3) or 0 in shaped.shape:
+        raise ValueError(f"{what} should have the shape (N, H, W) or (N, H, W, 1 or 3), none 0, but got {images.shape}")
+    if shaped.dtype == np.uint8:
+        return shaped.copy(order="C")
+    if shaped.dtype.kind != "f":
+        raise ValueError(f"{what} should be uint8, or floats from 0 to 1, but got {shaped.dtype}")
+    low, high = shaped.min(), shaped.max()
+    if not (low >= 0 and high <= 1):  # also true of NaN
+        raise ValueError(f"{what} as floats should be finite, from 0 to 1, but go from {low:g} to {high:g}")
+    return np.ascontiguousarray(np.rint(shaped.astype(np.float32) * 255).astype(np.uint8))
+
+
+def _class_ids(labels: np.ndarray, count: int, what: str) -> np.ndarray:
+    """An int64 copy."""
+    if labels.dtype.kind not in "iu" or labels.shape != (count,):
+        raise ValueError(
+            f"{what} should be integers of shape ({count},), but got {labels.dtype} of shape {labels.shape}"
+        )
+    if labels.min() < 0:
+        raise ValueError(f"{what} should be class ids from 0, but the smallest is {labels.min()}")
+    return labels.astype(np.int64)
+
+
+def _names(class_names: Sequence[str] | None, largest: int) -> tuple[str, ...]:
+    if class_names is None:
+        return tuple(str(label) for label in range(largest + 1))
+    names = tuple(class_names)
+    if len(names) <= largest:
+        raise ValueError(
+            f"labels should be from 0 to {len(names) - 1}, as there are {len(names)} class_names, "
+            f"but the largest is {largest}"
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(f"class_names should all differ, but got {', '.join(names)}")
+    return names
