@@ -1,0 +1,274 @@
+"""`puridiver stream`: make, show and verify stream manifests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from puridiver.data import DataSource
+    from puridiver.streams import StreamManifest
+
+EXAMPLES = """\
+examples:
+  puridiver stream make --data digits --out stream.json
+  puridiver stream show stream.json
+  puridiver stream verify stream.json
+"""
+MAKE_EXAMPLES = """\
+examples:
+  puridiver stream make --data digits --kind blurry --tasks 5 --minor 10 --noise sym-40 --out stream.json
+  puridiver stream make --data cifar10 --noise asym-20 --seed 3 --holdout 1000 --out stream.json
+  puridiver stream make --data cifar10 --kind disjoint --noise asym-40 --noise-map spr-cifar10 --out spr.json
+  puridiver stream make --data cifar10 --splits splits/cifar10.npz --official sym40:1 --out official.json
+"""
+SHOW_EXAMPLES = """\
+examples:
+  puridiver stream show stream.json
+  puridiver stream show stream.json --json
+"""
+VERIFY_EXAMPLES = """\
+examples:
+  puridiver stream verify stream.json
+  puridiver stream verify stream.json --data my_images.npz --json
+"""
+
+# Flag (as argparse stores it) -> option of make_stream, for those that pass unchanged.
+PLAIN_OPTIONS = {"kind": "kind", "tasks": "n_tasks", "seed": "seed", "holdout": "holdout", "cut_by": "cut_by"}
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    stream = _add(subparsers, "stream", "make, show and verify streams", EXAMPLES)
+    actions = stream.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_make(actions)
+
+    show = _add(actions, "show", "show a manifest: classes by task, noise asked and realised", SHOW_EXAMPLES)
+    show.add_argument("file", type=Path, metavar="FILE", help="the manifest")
+    _add_json(show)
+    show.set_defaults(handler=show_stream)
+
+    verify = _add(
+        actions, "verify", "check a manifest against its data; exit 0 good, 1 problems found", VERIFY_EXAMPLES
+    )
+    verify.add_argument("file", type=Path, metavar="FILE", help="the manifest")
+    verify.add_argument("--data", metavar="NAME", help="the data (default: the name in the manifest)")
+    _add_data_root(verify)
+    _add_json(verify)
+    verify.set_defaults(handler=verify_stream)
+
+
+def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    make = _add(actions, "make", "make a stream and write its manifest", MAKE_EXAMPLES)
+    make.add_argument("--data", required=True, metavar="NAME", help="a name of `puridiver data list`, or an .npz")
+    make.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the manifest goes")
+    make.add_argument("--force", action="store_true", help="replace FILE if it is there")
+    # No defaults below: those of make_stream hold, and --official can tell what was asked for.
+    make.add_argument("--kind", choices=("blurry", "disjoint"), help="how classes share tasks (blurry)")
+    make.add_argument("--tasks", type=int, metavar="N", help="number of tasks (5)")
+    make.add_argument("--minor", metavar="L", help="minor share of a blurry task, percent or fraction (10)")
+    make.add_argument("--noise", metavar="SPEC", help='"sym-40", "asym-20", "none", ... (sym-40)')
+    make.add_argument(
+        "--noise-map",
+        metavar="MAP",
+        help='for asymmetric noise: a JSON file {"cat": "dog", ...} of class names or ids, "next" or '
+        '"spr-cifar10" (the usual map of the data, else the next class)',
+    )
+    make.add_argument("--seed", type=int, metavar="N", help="of holdout, noise and tasks (0)")
+    make.add_argument("--holdout", type=int, metavar="N", help="samples kept out for validation (0)")
+    make.add_argument("--cut-by", choices=("given", "true"), help="labels that tasks are cut by (given)")
+    make.add_argument("--official", metavar="NOISE:SEED", help="import a published stream, such as sym40:1")
+    make.add_argument("--splits", type=Path, metavar="PATH", help="published splits: .npz, or a folder")
+    _add_data_root(make)
+    _add_json(make)
+    make.set_defaults(handler=make_stream)
+
+
+def _add(
+    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, examples: str
+) -> argparse.ArgumentParser:
+    return subparsers.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _add_data_root(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-root", type=Path, metavar="DIR", help="the folder of the data sets (default: $PURIDIVER_DATA)"
+    )
+
+
+def _load_data(name: str, root: Path | None) -> DataSource:
+    from puridiver import data
+
+    return data.load(name, root)
+
+
+def make_stream(args: argparse.Namespace) -> int:
+    if args.out.exists() and not args.force:
+        raise FileExistsError(f"{args.out} is already there: add --force to replace it")
+    options = _make_options(args)
+    if args.official is not None:
+        manifest = _import_official(args, options)
+    else:
+        from puridiver.streams import make_stream as make
+
+        source = _load_data(args.data, args.data_root)
+        if args.noise_map is not None:
+            options["noise_map"] = read_noise_map(args.noise_map, source.class_names)
+        manifest = make(source, **options)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    manifest.save(args.out)
+    if args.json:
+        print(json.dumps({"file": str(args.out), **summary(manifest)}, indent=2))
+    else:
+        print(f"{args.out}: {describe(manifest)}")
+    return 0
+
+
+def _make_options(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of make_stream that were asked for, less the noise map, which needs the class names."""
+    if args.kind == "disjoint" and args.minor is not None:
+        raise ValueError("--minor is for blurry tasks: disjoint ones have no minor classes")
+    options = {ours: getattr(args, flag) for flag, ours in PLAIN_OPTIONS.items()}
+    options["noise"] = args.noise
+    if args.minor is not None:
+        from puridiver.streams.checks import parse_share
+
+        options["minor_share"] = parse_share(args.minor, "--minor")
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _import_official(args: argparse.Namespace, options: dict[str, Any]) -> StreamManifest:
+    from puridiver.streams import find_official
+
+    if args.splits is None:
+        raise ValueError("--official needs --splits: an .npz file or the folder of the published split files")
+    if options or args.noise_map is not None:
+        raise ValueError("a published stream is already made: --official goes with --data and --splits alone")
+    return find_official(args.official, _load_data(args.data, args.data_root), args.splits)
+
+
+def read_noise_map(spec: str, class_names: tuple[str, ...]) -> dict[int, int]:
+    """A class map by name ("next"), or from a JSON object of class names or ids."""
+    from puridiver.streams import NAMED_MAPS
+
+    if spec in NAMED_MAPS:
+        return NAMED_MAPS[spec](len(class_names))
+    try:
+        content = json.loads(Path(spec).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"--noise-map should be a JSON file or {', '.join(NAMED_MAPS)}, but got {spec!r}") from None
+    except ValueError as error:
+        raise ValueError(f"{spec}: not a JSON file, or a damaged one: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f'{spec}: should hold an object such as {{"cat": "dog"}}, but holds {content!r}')
+    return {_class_id(a, class_names): _class_id(b, class_names) for a, b in content.items()}
+
+
+def _class_id(name: object, class_names: tuple[str, ...]) -> int:
+    """A class by its name or else its id; names go first, since a class may be called "7"."""
+    if name in class_names:
+        return class_names.index(str(name))
+    if type(name) is int or (isinstance(name, str) and name.isdecimal()):
+        return int(name)
+    raise ValueError(f"a class should be a name or an id of {', '.join(class_names)}, but got {name!r}")
+
+
+def summary(manifest: StreamManifest) -> dict[str, Any]:
+    """All of a manifest but the long lists, as JSON can hold it."""
+    content = manifest.to_dict()
+    for name in ("holdout", "order", "labels"):
+        del content[name]
+    return {
+        **content,
+        "samples": len(manifest),
+        "holdout_samples": len(manifest.holdout),
+        "content_hash": manifest.content_hash,
+    }
+
+
+def describe(manifest: StreamManifest) -> str:
+    """One line on a stream."""
+    from puridiver.streams import noise_name
+
+    blur = f"-{manifest.minor_share * 100:g}" if manifest.minor_share else ""
+    noise = noise_name(manifest.noise, manifest.noise_rate)
+    return (
+        f"{manifest.source}, {manifest.kind}{blur}, {len(manifest):,} samples in {manifest.n_tasks} tasks, "
+        f"noise {noise} ({manifest.realised_noise:.2%} realised), seed {manifest.seed}"
+    )
+
+
+def show_stream(args: argparse.Namespace) -> int:
+    from puridiver.streams import StreamManifest
+
+    manifest = StreamManifest.load(args.file)
+    if args.json:
+        counts = manifest.counts().tolist()
+        print(json.dumps({**summary(manifest), "counts": counts}, indent=2))
+    else:
+        _print_table(manifest)
+    return 0
+
+
+def _print_table(manifest: StreamManifest) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file has no edge to wrap at
+        console.width = 40 + 12 * manifest.n_tasks
+    console.print(describe(manifest), markup=False, soft_wrap=True)
+    table = Table(title="samples by given label (* major)", title_justify="left")
+    table.add_column("class")
+    for task in range(manifest.n_tasks):
+        table.add_column(f"task {task}", justify="right")
+    for label, row in enumerate(manifest.counts().tolist()):
+        major = [label in group for group in manifest.major_classes]
+        cells = [f"{n:,}*" if is_major else f"{n:,} " for n, is_major in zip(row, major, strict=True)]
+        table.add_row(Text(manifest.class_names[label]), *cells)
+    table.add_section()
+    table.add_row("all", *(f"{n:,} " for n in manifest.counts().sum(0).tolist()))
+    table.add_row("minor share", *(f"{share:.1%}" for share in _minor_shares(manifest)))
+    console.print(table)
+    console.print(f"hash {manifest.content_hash}", soft_wrap=True)
+
+
+def _minor_shares(manifest: StreamManifest) -> list[float]:
+    """The share of each task whose given label is not major in it."""
+    columns = manifest.counts().T.tolist()
+    major = [sum(column[c] for c in group) for column, group in zip(columns, manifest.major_classes, strict=True)]
+    return [1 - n / max(sum(column), 1) for n, column in zip(major, columns, strict=True)]
+
+
+def verify_stream(args: argparse.Namespace) -> int:
+    problems = _find_problems(args)
+    if args.json:
+        print(json.dumps({"file": str(args.file), "ok": not problems, "problems": problems}, indent=2))
+    elif problems:
+        print("\n".join(f"{args.file}: {problem}" for problem in problems))
+    else:
+        print(f"{args.file}: good")
+    return 1 if problems else 0
+
+
+def _find_problems(args: argparse.Namespace) -> list[str]:
+    from puridiver.errors import ManifestError
+    from puridiver.streams import StreamManifest, verify
+
+    try:
+        manifest = StreamManifest.load(args.file)
+    except ManifestError as error:
+        return [str(error).removeprefix(f"{args.file}: ")]
+    return verify(manifest, _load_data(args.data or manifest.source, args.data_root))

@@ -1,0 +1,122 @@
+"""Makes a stream from a data source and a seed: holdout, label noise, tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from puridiver.data.base import DataSource
+from puridiver.streams.blurry import blurry_tasks
+from puridiver.streams.checks import IntArray, check_choice
+from puridiver.streams.disjoint import disjoint_tasks
+from puridiver.streams.manifest import CUTS, StreamManifest, source_fields
+from puridiver.streams.noise import NOISE_KINDS, ClassMap, check_class_map, next_class_map, parse_noise
+from puridiver.streams.tasks import Tasks
+
+# Each cutter takes (labels, n_classes, n_tasks, minor_share, rng).
+CUTTERS: dict[str, Callable[[IntArray, int, int, float, np.random.Generator], Tasks]] = {
+    "blurry": blurry_tasks,
+    "disjoint": lambda labels, n_classes, n_tasks, _share, rng: disjoint_tasks(labels, n_classes, n_tasks, rng),
+}
+
+
+def make_stream(
+    source: DataSource,
+    *,
+    kind: str = "blurry",
+    n_tasks: int = 5,
+    minor_share: float = 0.1,
+    noise: str | tuple[str, float] = "sym-40",
+    noise_map: ClassMap | None = None,
+    seed: int = 0,
+    holdout: int = 0,
+    cut_by: str = "given",
+) -> StreamManifest:
+    """Make a seeded stream over the train images of a source.
+
+    Parameters
+    ----------
+    kind
+        "blurry" (the paper's) or "disjoint" (SPR's, where `minor_share` has no meaning and counts as 0).
+    noise
+        A spec such as "sym-40", "asym-20" or "none", or a pair (kind, rate).
+    noise_map
+        For asymmetric noise, class id to class id; by default the source's map, else the next class.
+    holdout
+        How many train samples stay out of the stream for validation, balanced over the true classes.
+    cut_by
+        Whether tasks are cut by the "given" (noisy) labels, as published, or by the "true" ones.
+
+    The holdout, the noise and the tasks draw from independent generators, so that the same seed puts the same
+    labels wrong whatever the tasks are.
+    """
+    check_choice("kind", kind, CUTTERS)
+    check_choice("cut_by", cut_by, CUTS)
+    noise_kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
+    class_map = _choose_map(source, noise_kind, noise_map)
+    holdout_rng, noise_rng, tasks_rng = _generators(seed)
+
+    truth, n_classes = _true_labels(source), len(source.class_names)
+    held = draw_holdout(truth, n_classes, holdout, holdout_rng)
+    samples = np.setdiff1d(np.arange(len(truth)), held)
+    true = truth[samples]
+    given = NOISE_KINDS[noise_kind].apply(true, n_classes, class_map, rate, noise_rng)
+    share = minor_share if kind == "blurry" else 0.0
+    tasks = CUTTERS[kind](given if cut_by == "given" else true, n_classes, n_tasks, share, tasks_rng)
+    return StreamManifest(
+        **source_fields(source),
+        kind=kind,
+        seed=seed,
+        n_tasks=n_tasks,
+        minor_share=float(share),
+        cut_by=cut_by,
+        noise=noise_kind,
+        noise_rate=float(rate),
+        noise_map=class_map,
+        realised_noise=float(np.mean(given != true)),
+        task_ends=tasks.ends,
+        major_classes=tuple(tasks.major_classes),
+        holdout=held,
+        order=samples[tasks.order],
+        labels=given[tasks.order],
+    )
+
+
+def _true_labels(source: DataSource) -> IntArray:
+    if not len(source.train):
+        raise ValueError(f"a stream needs train images, but {source.name!r} has none")
+    return source.train.labels.numpy()
+
+
+def _choose_map(source: DataSource, noise_kind: str, noise_map: ClassMap | None) -> ClassMap | None:
+    check_choice("noise", noise_kind, NOISE_KINDS)
+    if not NOISE_KINDS[noise_kind].uses_map:
+        if noise_map is not None:
+            raise ValueError(f"a noise map should go with asymmetric noise, but the noise is {noise_kind!r}")
+        return None
+    chosen = noise_map or source.asymmetric_map or next_class_map(len(source.class_names))
+    check_class_map(chosen, len(source.class_names))
+    return dict(chosen)
+
+
+def _generators(seed: int) -> list[np.random.Generator]:
+    if seed < 0:
+        raise ValueError(f"seed should be at least 0, but got {seed}")
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
+
+
+def draw_holdout(true_labels: IntArray, n_classes: int, n_held: int, rng: np.random.Generator) -> IntArray:
+    """Sorted indices of n_held samples, as many of each class; what is left over to random classes."""
+    if not 0 <= n_held < max(len(true_labels), 1):
+        raise ValueError(f"holdout should be from 0 to below the {len(true_labels)} samples, but got {n_held}")
+    quota = np.full(n_classes, n_held // n_classes)
+    quota[rng.permutation(n_classes)[: n_held % n_classes]] += 1
+    counts = np.bincount(true_labels, minlength=n_classes)
+    if (quota > counts).any():
+        short = int(np.argmax(quota - counts))
+        raise ValueError(
+            f"a holdout of {n_held} takes {quota[short]} samples of class {short}, but it has only {counts[short]}"
+        )
+    picks = [rng.permutation(np.flatnonzero(true_labels == c))[: quota[c]] for c in range(n_classes)]
+    return np.sort(np.concatenate(picks))

@@ -1,0 +1,221 @@
+"""The stream manifest: which sample arrives when, with which (possibly wrong) label; written, read, hashed.
+
+True labels are not in it. They come from the data source, and only the metrics ask for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from puridiver.data.base import DataSource
+from puridiver.errors import ManifestError
+from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
+from puridiver.streams.manifest_fields import READERS, to_json
+from puridiver.streams.noise import NOISE_KINDS, check_class_map
+
+FORMAT = 1
+KINDS = ("blurry", "disjoint", "official")
+CUTS = ("given", "true")
+
+
+@dataclass(frozen=True, eq=False)
+class StreamManifest:
+    """A whole stream, ready to be replayed bit for bit.
+
+    Parameters
+    ----------
+    source, source_fingerprint
+        Name and `DataSource.fingerprint` of the data.
+    kind, seed, n_tasks, minor_share, cut_by
+        How the tasks were cut: "blurry", "disjoint" or "official" (published), by "given" or "true" labels.
+    noise, noise_rate, noise_map, realised_noise
+        Kind of label noise, the rate asked for, the class map of asymmetric noise, the rate that came out.
+    task_ends
+        For each task, how many samples have arrived when it ends.
+    major_classes
+        For each task, the ids of its major classes.
+    holdout
+        Indices into the train images that are kept out of the stream, for validation.
+    order, labels
+        For each arrival, its index into the train images and its given label.
+    """
+
+    source: str
+    source_fingerprint: str
+    n_classes: int
+    class_names: tuple[str, ...]
+    kind: str
+    seed: int
+    n_tasks: int
+    minor_share: float
+    cut_by: str
+    noise: str
+    noise_rate: float
+    noise_map: dict[int, int] | None
+    realised_noise: float
+    task_ends: tuple[int, ...]
+    major_classes: tuple[tuple[int, ...], ...]
+    holdout: IntArray
+    order: IntArray
+    labels: IntArray
+    format: int = FORMAT  # of the file
+
+    def __post_init__(self) -> None:
+        _check_options(self)
+        _check_tasks(self)
+        _check_samples(self)
+        for name in ("holdout", "order", "labels"):
+            frozen = np.array(getattr(self, name), dtype=np.int64)
+            frozen.setflags(write=False)
+            object.__setattr__(self, name, frozen)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StreamManifest) and self.content_hash == other.content_hash
+
+    def __hash__(self) -> int:
+        return hash(self.content_hash)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 over the canonical JSON of every field."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field as JSON can hold it, without the hash."""
+        return {field.name: to_json(getattr(self, field.name)) for field in fields(self)}
+
+    def task_slice(self, task: int) -> slice:
+        """The arrivals of one task."""
+        if not 0 <= task < self.n_tasks:
+            raise ValueError(f"task should be from 0 to {self.n_tasks - 1}, but got {task}")
+        return slice(self.task_ends[task - 1] if task else 0, self.task_ends[task])
+
+    def counts(self) -> IntArray:
+        """How many samples of each given label arrive in each task; (classes, tasks)."""
+        parts = [self.labels[self.task_slice(task)] for task in range(self.n_tasks)]
+        return np.stack([np.bincount(part, minlength=self.n_classes) for part in parts], axis=1)
+
+    def save(self, path: Path | str) -> None:
+        """Write JSON, one field a line; an existing file is replaced only once the new one is complete."""
+        path = Path(path)
+        content = {**self.to_dict(), "content_hash": self.content_hash}
+        lines = (f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in content.items())
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path | str) -> StreamManifest:
+        """Read and check a manifest; a ManifestError says which check failed."""
+        path = Path(path)
+        content = _read_object(path)
+        stored_hash = content.pop("content_hash", None)
+        _check_field_names(path, content)
+        values = {name: _read_field(path, name, value) for name, value in content.items()}
+        try:
+            manifest = cls(**values)
+        except ValueError as error:
+            raise ManifestError(f"{path}: {error}") from error
+        if manifest.content_hash != stored_hash:
+            raise ManifestError(
+                f"{path}: the content hash should be {manifest.content_hash}, but the file says "
+                f"{stored_hash!r}: it was changed after it was written"
+            )
+        return manifest
+
+
+def source_fields(source: DataSource) -> dict[str, Any]:
+    """The fields of a manifest that say which data it belongs to."""
+    return {
+        "source": source.name,
+        "source_fingerprint": source.fingerprint,
+        "n_classes": len(source.class_names),
+        "class_names": tuple(source.class_names),
+    }
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:  # bad UTF-8 and bad JSON are both ValueErrors
+        raise ManifestError(f"{path}: not a JSON file, or a damaged one: {error}") from error
+    if not isinstance(content, dict):
+        raise ManifestError(f"{path}: should hold a JSON object, but holds a {type(content).__name__}")
+    return content
+
+
+def _check_field_names(path: Path, content: dict[str, Any]) -> None:
+    if content.get("format") != FORMAT:
+        raise ManifestError(f"{path}: format should be {FORMAT}, but got {content.get('format')!r}")
+    missing, unknown = sorted(READERS.keys() - content.keys()), sorted(content.keys() - READERS.keys())
+    if missing or unknown:
+        raise ManifestError(f"{path}: fields missing: {missing or 'none'}; fields unknown: {unknown or 'none'}")
+
+
+def _read_field(path: Path, name: str, value: Any) -> Any:
+    try:
+        return READERS[name](value)
+    except ValueError as error:
+        raise ManifestError(f"{path}: {name} {error}") from error
+
+
+def _check_options(manifest: StreamManifest) -> None:
+    if manifest.format != FORMAT:
+        raise ValueError(f"format should be {FORMAT}, but got {manifest.format!r}")
+    check_choice("kind", manifest.kind, KINDS)
+    check_choice("cut_by", manifest.cut_by, CUTS)
+    check_choice("noise", manifest.noise, NOISE_KINDS)
+    check_share("minor_share", manifest.minor_share)
+    check_share("noise_rate", manifest.noise_rate)
+    if manifest.noise == "none" and manifest.noise_rate:
+        raise ValueError(f'noise_rate should be 0 where noise is "none", but got {manifest.noise_rate}')
+    if not 0 <= manifest.realised_noise <= 1:
+        raise ValueError(f"realised_noise should lie in 0 to 1, but got {manifest.realised_noise}")
+    if manifest.seed < 0:
+        raise ValueError(f"seed should be at least 0, but got {manifest.seed}")
+    if len(manifest.class_names) != manifest.n_classes:
+        raise ValueError(f"class_names should be {manifest.n_classes}, but got {len(manifest.class_names)}")
+    check_class_map(manifest.noise_map or {}, manifest.n_classes)
+
+
+def _check_tasks(manifest: StreamManifest) -> None:
+    ends = manifest.task_ends
+    if manifest.n_tasks < 1 or len(ends) != manifest.n_tasks or len(manifest.major_classes) != manifest.n_tasks:
+        raise ValueError(
+            f"task_ends and major_classes should have n_tasks = {manifest.n_tasks} (at least 1) entries, "
+            f"but got {len(ends)} and {len(manifest.major_classes)}"
+        )
+    if list(ends) != sorted(ends) or ends[0] < 0 or ends[-1] != len(manifest.order):
+        raise ValueError(f"task_ends should rise to {len(manifest.order)}, the length of order, but got {ends}")
+    major = [c for group in manifest.major_classes for c in group]
+    if len(set(major)) != len(major) or not set(major) <= set(range(manifest.n_classes)):
+        raise ValueError(
+            f"major_classes should name each class below {manifest.n_classes} at most once, but got {major}"
+        )
+
+
+def _check_samples(manifest: StreamManifest) -> None:
+    if len(manifest.labels) != len(manifest.order):
+        raise ValueError(f"labels should be as many as order, {len(manifest.order)}, but got {len(manifest.labels)}")
+    as_labels(manifest.labels, manifest.n_classes)
+    used = np.concatenate([manifest.order, manifest.holdout])
+    if used.size and used.min() < 0:
+        raise ValueError(f"order and holdout should hold indices from 0, but got {used.min()}")
+    values, times = np.unique(used, return_counts=True)
+    if (times > 1).any():
+        raise ValueError(f"order and holdout should name each sample once, but sample {values[times > 1][0]} twice")

@@ -1,0 +1,117 @@
+"""Label noise: which labels of a stream are wrong, and what they say instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from puridiver.streams.checks import IntArray, as_labels, check_share, format_share, parse_share
+
+ClassMap = dict[int, int]
+
+
+def symmetric(labels: IntArray, n_classes: int, rate: float, rng: np.random.Generator) -> IntArray:
+    """Give exactly round(rate * N) labels, chosen uniformly, another class drawn uniformly."""
+    noisy = as_labels(labels, n_classes)
+    n_wrong = round(check_share("noise rate", rate) * len(noisy))
+    if n_wrong and n_classes < 2:
+        raise ValueError(f"symmetric noise needs at least 2 classes, but got {n_classes}")
+    if n_wrong == 0:
+        return noisy
+    wrong = rng.choice(len(noisy), size=n_wrong, replace=False)
+    other = rng.integers(n_classes - 1, size=n_wrong)
+    noisy[wrong] = other + (other >= noisy[wrong])  # step over the true class
+    return noisy
+
+
+def asymmetric(labels: IntArray, class_map: ClassMap, rate: float, rng: np.random.Generator) -> IntArray:
+    """Flip exactly round(rate * n) of the n samples whose class is in the map to what it maps to."""
+    check_class_map(class_map)
+    noisy = np.array(labels, dtype=np.int64)
+    eligible = np.flatnonzero(np.isin(noisy, list(class_map)))
+    n_wrong = round(check_share("noise rate", rate) * len(eligible))
+    wrong = rng.choice(eligible, size=n_wrong, replace=False) if n_wrong else eligible[:0]
+    noisy[wrong] = [class_map[label] for label in noisy[wrong].tolist()]
+    return noisy
+
+
+def check_class_map(class_map: ClassMap, n_classes: int | None = None) -> None:
+    """Refuse a map that sends a class to itself or leaves the range of class ids."""
+    for source, target in class_map.items():
+        if source == target:
+            raise ValueError(f"a noise map should send each class to another one, but class {source} to itself")
+        if min(source, target) < 0 or (n_classes is not None and max(source, target) >= n_classes):
+            allowed = "at least 0" if n_classes is None else f"0 to {n_classes - 1}"
+            raise ValueError(f"class ids of a noise map should be {allowed}, but got {source} -> {target}")
+
+
+def next_class_map(n_classes: int) -> ClassMap:
+    """Each class to the next one, the last to the first."""
+    if n_classes < 2:
+        raise ValueError(f"the next-class map needs at least 2 classes, but got {n_classes}")
+    return {label: (label + 1) % n_classes for label in range(n_classes)}
+
+
+def spr_cifar10_map() -> ClassMap:
+    """SPR's CIFAR-10 map: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat.
+
+    It covers half of the classes, so a rate of 0.4 makes 20 % of all labels wrong.
+    """
+    airplane, automobile, bird, cat, deer, dog, _frog, horse, _ship, truck = range(10)
+    return {truck: automobile, bird: airplane, deer: horse, cat: dog, dog: cat}
+
+
+# Maps that can be asked for by name; each is a function of the number of classes.
+NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
+    "next": next_class_map,
+    "spr-cifar10": lambda n_classes: spr_cifar10_map(),
+}
+
+
+@dataclass(frozen=True)
+class NoiseKind:
+    """One kind of label noise; `apply` takes (labels, n_classes, class_map, rate, rng)."""
+
+    description: str
+    uses_map: bool
+    apply: Callable[[IntArray, int, ClassMap | None, float, np.random.Generator], IntArray]
+
+
+NOISE_KINDS: dict[str, NoiseKind] = {
+    "none": NoiseKind(
+        "labels as the source gives them", False, lambda labels, n, _map, _rate, _rng: as_labels(labels, n)
+    ),
+    "sym": NoiseKind(
+        "any other class, uniformly",
+        False,
+        lambda labels, n, _map, rate, rng: symmetric(labels, n, rate, rng),
+    ),
+    "asym": NoiseKind(
+        "the class that a map names",
+        True,
+        lambda labels, _n, class_map, rate, rng: asymmetric(labels, class_map or {}, rate, rng),
+    ),
+}
+
+
+def parse_noise(spec: str) -> tuple[str, float]:
+    """Read "sym-40", "sym40", "asym-0.35", "none" or "clean" as (kind, rate).
+
+    Integers are percent, decimals below 1 are fractions.
+    """
+    if spec in ("none", "clean"):
+        return "none", 0.0
+    match = re.fullmatch(r"([a-z]+)-?([\d.]+)", spec)
+    if match is None or match[1] not in NOISE_KINDS or match[1] == "none":
+        raise ValueError(
+            f'noise should be "none", "clean", "sym-RATE" or "asym-RATE", such as "sym-40", but got {spec!r}'
+        )
+    return match[1], parse_share(match[2], f"the rate of noise {spec!r}")
+
+
+def noise_name(kind: str, rate: float) -> str:
+    """The spec that `parse_noise` reads back: "sym-40", "none"."""
+    return kind if kind == "none" else f"{kind}-{format_share(rate)}"

@@ -1,0 +1,94 @@
+"""What the learner sees of a stream (`Stream`), and what only the metrics see (`TrueLabels`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from puridiver.data.base import DataSource
+from puridiver.errors import ManifestError
+from puridiver.streams.manifest import StreamManifest
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Samples that arrive together."""
+
+    images: Tensor  # uint8, (B, H, W, C)
+    labels: Tensor  # int64, (B,): given labels, possibly wrong
+    positions: Tensor  # int64, (B,): arrival numbers
+    task: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+class Stream:
+    """The images of a source with the labels and the order of a manifest. It holds no true labels.
+
+    Parameters
+    ----------
+    check
+        Whether to compare the source's fingerprint with the manifest's (it reads all pixels once).
+    """
+
+    def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
+        if check:
+            check_belongs(source, manifest)
+        self.manifest = manifest
+        self._images = source.train.images
+        self._order = torch.from_numpy(manifest.order.copy())
+        self._labels = torch.from_numpy(manifest.labels.copy())
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @property
+    def n_tasks(self) -> int:
+        return self.manifest.n_tasks
+
+    def batches(self, batch_size: int, task: int | None = None) -> Iterator[Batch]:
+        """Batches in arrival order, of one task or of all; none crosses the end of a task."""
+        if batch_size < 1:
+            raise ValueError(f"batch size should be at least 1, but got {batch_size}")
+        wanted = range(self.n_tasks) if task is None else (task,)
+        slices = [(number, self.manifest.task_slice(number)) for number in wanted]
+        return (batch for number, part in slices for batch in self._task_batches(number, part, batch_size))
+
+    def _task_batches(self, task: int, part: slice, batch_size: int) -> Iterator[Batch]:
+        for start in range(part.start, part.stop, batch_size):
+            positions = torch.arange(start, min(start + batch_size, part.stop))
+            yield Batch(self._images[self._order[positions]], self._labels[positions], positions, task)
+
+
+class TrueLabels:
+    """The true label of each arrival: for the metrics alone, never for a learner."""
+
+    def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
+        if check:
+            check_belongs(source, manifest)
+        self._labels = source.train.labels[torch.from_numpy(manifest.order.copy())]
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def of(self, positions: Tensor) -> Tensor:
+        """The true labels at these arrival numbers, on the positions' device."""
+        if positions.numel() and not 0 <= int(positions.min()) <= int(positions.max()) < len(self):
+            raise ValueError(
+                f"positions should lie in 0 to {len(self) - 1}, "
+                f"but got {int(positions.min())} to {int(positions.max())}"
+            )
+        return self._labels[positions.cpu()].to(positions.device)
+
+
+def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
+    """Refuse a manifest that was made for other data."""
+    if manifest.source_fingerprint != source.fingerprint:
+        raise ManifestError(
+            f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
+            f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...)"
+        )

@@ -1,0 +1,45 @@
+"""What a cut of a data set into tasks is, and how classes are grouped for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from puridiver.streams.checks import IntArray
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Sample indices of each task in arrival order, and the classes that are major in it."""
+
+    indices: list[IntArray]
+    major_classes: list[tuple[int, ...]]
+
+    @property
+    def order(self) -> IntArray:
+        """All indices, in arrival order."""
+        return np.concatenate(self.indices)
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """For each task, how many samples have arrived when it ends."""
+        return tuple(np.cumsum([len(part) for part in self.indices]).tolist())
+
+
+def group_classes(class_order: Sequence[int], n_tasks: int) -> list[tuple[int, ...]]:
+    """Cut the classes into n_tasks equal groups; those left over go to the last (21 of Food-101N's 101)."""
+    if not 1 <= n_tasks <= len(class_order):
+        raise ValueError(
+            f"the number of tasks should be from 1 to that of classes, {len(class_order)}, but got {n_tasks}"
+        )
+    size = len(class_order) // n_tasks
+    starts = [task * size for task in range(n_tasks)]
+    ends = [*starts[1:], len(class_order)]
+    return [tuple(int(c) for c in class_order[a:b]) for a, b in zip(starts, ends, strict=True)]
+
+
+def random_groups(classes: int | IntArray, n_tasks: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+    """Group the classes (ids, or how many there are) in random order."""
+    return group_classes(rng.permutation(classes).tolist(), n_tasks)

@@ -1,0 +1,76 @@
+"""Checks a manifest against the data it claims to belong to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from puridiver.data.base import DataSource
+from puridiver.streams.build import CUTTERS, make_stream
+from puridiver.streams.manifest import StreamManifest
+
+
+def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
+    """What is wrong with the manifest, one line a problem; empty when all is well.
+
+    Checks that it belongs to this data, that its realised noise is what the data say, and, for streams made
+    by seed, that making it again gives the same stream. (Whether a file was changed after it was written,
+    `StreamManifest.load` has checked.)
+    """
+    # The other checks would only repeat, in many words, that the data are others.
+    return _data_problems(manifest, source) or [
+        *_noise_problems(manifest, source),
+        *_rebuild_problems(manifest, source),
+    ]
+
+
+def _data_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
+    problems = []
+    if manifest.source_fingerprint != source.fingerprint:
+        problems.append(
+            f"the data's fingerprint should be {manifest.source_fingerprint}, but {source.name!r} has "
+            f"{source.fingerprint}"
+        )
+    if manifest.class_names != tuple(source.class_names):
+        problems.append(f"the classes should be {manifest.class_names}, but the data have {source.class_names}")
+    largest = max((int(part.max()) for part in (manifest.order, manifest.holdout) if len(part)), default=-1)
+    if largest >= len(source.train):
+        problems.append(f"sample {largest} is used, but the data have only {len(source.train)}")
+    return problems
+
+
+def _noise_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
+    true = source.train.labels.numpy()[manifest.order]
+    measured = float(np.mean(manifest.labels != true)) if len(true) else 0.0
+    if measured == manifest.realised_noise:
+        return []
+    return [f"the realised noise should be {manifest.realised_noise:.6g}, but is {measured:.6g}"]
+
+
+def _rebuild_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
+    if manifest.kind not in CUTTERS:
+        return []  # a published stream has no seed to make it from
+    try:
+        again = rebuild(manifest, source).to_dict()
+    except ValueError as error:
+        return [f"the stream cannot be made again from seed {manifest.seed}: {error}"]
+    recorded = manifest.to_dict()
+    return [
+        f"making the stream again from seed {manifest.seed} gives another {name}"
+        for name in recorded
+        if recorded[name] != again[name] and name != "source"  # the same data may go by another name
+    ]
+
+
+def rebuild(manifest: StreamManifest, source: DataSource) -> StreamManifest:
+    """Make the stream again from the options and the seed that the manifest records."""
+    return make_stream(
+        source,
+        kind=manifest.kind,
+        n_tasks=manifest.n_tasks,
+        minor_share=manifest.minor_share,
+        noise=(manifest.noise, manifest.noise_rate),
+        noise_map=manifest.noise_map,
+        seed=manifest.seed,
+        holdout=len(manifest.holdout),
+        cut_by=manifest.cut_by,
+    )

@@ -1,0 +1,199 @@
+import argparse
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.cli import stream as command
+from puridiver.data.base import DataSource, ImageSet
+from puridiver.streams import StreamManifest, make_stream
+
+
+def small_source() -> DataSource:
+    rng = np.random.default_rng(0)
+    names = ("airplane", "bird", "cat", "dog", "[odd]", "7")
+    parts = []
+    for n in (40, 3):
+        labels = torch.from_numpy(rng.permutation(np.repeat(np.arange(6), n)))
+        parts.append(ImageSet(torch.zeros(len(labels), 2, 2, 1, dtype=torch.uint8), labels))
+    return DataSource("small", names, *parts)
+
+
+@pytest.fixture
+def source(monkeypatch):
+    made = small_source()
+    monkeypatch.setattr("puridiver.data.load", lambda name, root=None: {"small": made}[name])
+    return made
+
+
+def run(*arguments: object) -> int:
+    parser = argparse.ArgumentParser(prog="puridiver")
+    command.add_parser(parser.add_subparsers(required=True))
+    args = parser.parse_args([str(argument) for argument in ("stream", *arguments)])
+    return args.handler(args)
+
+
+def make(tmp_path, *arguments: object) -> StreamManifest:
+    out = tmp_path / "stream.json"
+    assert run("make", "--data", "small", "--out", out, *arguments) == 0
+    return StreamManifest.load(out)
+
+
+def test_make_with_defaults_writes_the_default_stream(source, tmp_path, capsys):
+    assert make(tmp_path) == make_stream(source)
+    printed = capsys.readouterr().out
+    assert "small, blurry-10, 240 samples in 5 tasks, noise sym-40 (40.00% realised), seed 0" in printed
+
+
+def test_make_passes_every_option_on(source, tmp_path):
+    flags = {
+        "kind": "blurry",
+        "tasks": 3,
+        "minor": 20,
+        "noise": "asym-30",
+        "seed": 4,
+        "holdout": 12,
+        "cut-by": "true",
+    }
+    expected = make_stream(source, n_tasks=3, minor_share=0.2, noise="asym-30", seed=4, holdout=12, cut_by="true")
+    assert make(tmp_path, *(f"--{name}={value}" for name, value in flags.items())) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ({"cat": "dog", "dog": "cat"}, {2: 3, 3: 2}),
+        ({"0": 1, "1": 0}, {0: 1, 1: 0}),
+        ({"cat": "7", "5": "dog"}, {2: 5, 5: 3}),  # "7" is the name of class 5
+    ],
+)
+def test_make_reads_noise_maps_of_names_and_ids(content, expected, source, tmp_path):
+    (tmp_path / "map.json").write_text(json.dumps(content))
+    manifest = make(tmp_path, "--noise", "asym-20", "--noise-map", tmp_path / "map.json")
+    assert manifest.noise_map == expected
+
+
+def test_make_knows_noise_maps_by_name(source, tmp_path):
+    manifest = make(tmp_path, "--noise", "asym-20", "--noise-map", "next")
+    assert manifest.noise_map == {c: (c + 1) % 6 for c in range(6)}
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"cat": "zebra"}', '{"cat": 2.5}', "torn"])
+def test_bad_noise_maps_are_refused(text, source, tmp_path):
+    (tmp_path / "map.json").write_text(text)
+    with pytest.raises(ValueError, match=r"map\.json|a class should be"):
+        make(tmp_path, "--noise", "asym-20", "--noise-map", tmp_path / "map.json")
+    with pytest.raises(ValueError, match="should be a JSON file or next, spr-cifar10"):
+        make(tmp_path, "--noise", "asym-20", "--noise-map", "nowhere")
+
+
+def test_make_does_not_overwrite_without_force(source, tmp_path):
+    first = make(tmp_path)
+    with pytest.raises(FileExistsError, match="--force"):
+        make(tmp_path, "--seed", 1)
+    assert StreamManifest.load(tmp_path / "stream.json") == first
+    assert make(tmp_path, "--seed", 1, "--force").seed == 1
+
+
+def test_make_imports_official_streams(source, tmp_path):
+    stream = make_stream(source, n_tasks=5, seed=1)
+    arrays = {"index": stream.order, "label": stream.labels, "order": np.concatenate(stream.major_classes)}
+    np.savez(tmp_path / "small.npz", **{f"sym40_seed1_{key}": value for key, value in arrays.items()})
+    manifest = make(tmp_path, "--official", "sym40:1", "--splits", tmp_path)
+    assert manifest.kind == "official"
+    assert manifest.order.tolist() == stream.order.tolist()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--official", "sym40:1"], "--official needs --splits"),
+        (["--official", "sym40:1", "--splits", ".", "--tasks", "3"], "already made"),
+        (["--kind", "disjoint", "--minor", "10"], "--minor is for blurry tasks"),
+        (["--minor", "ten"], "--minor should be a whole percentage"),
+        (["--noise", "pink"], "noise should be"),
+    ],
+)
+def test_make_refuses_what_does_not_go_together(flags, message, source, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        make(tmp_path, *flags)
+    assert not (tmp_path / "stream.json").exists()
+
+
+def test_make_prints_json(source, tmp_path, capsys):
+    manifest = make(tmp_path, "--json", "--holdout", 6)
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["file"] == str(tmp_path / "stream.json")
+    assert printed["content_hash"] == manifest.content_hash
+    assert (printed["samples"], printed["holdout_samples"]) == (234, 6)
+
+
+def test_show_prints_classes_by_task_with_major_ones_marked(source, tmp_path, capsys):
+    manifest = make(tmp_path, "--tasks", 3)
+    assert run("show", tmp_path / "stream.json") == 0
+    lines = capsys.readouterr().out.splitlines()
+    for label, name in enumerate(source.class_names):
+        (line,) = [line for line in lines if line.startswith("│") and line.split("│")[1].strip() == name]
+        cells = [cell.strip() for cell in line.split("│")[2:-1]]
+        assert [int(cell.rstrip("*")) for cell in cells] == manifest.counts()[label].tolist()
+        assert [cell.endswith("*") for cell in cells] == [label in group for group in manifest.major_classes]
+    assert any(manifest.content_hash in line for line in lines)
+
+
+def test_show_prints_json(source, tmp_path, capsys):
+    manifest = make(tmp_path)
+    capsys.readouterr()
+    assert run("show", tmp_path / "stream.json", "--json") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["counts"] == manifest.counts().tolist()
+    assert printed["realised_noise"] == 0.4
+    assert "order" not in printed
+
+
+def test_verify_says_good_with_0_and_problems_with_1(source, tmp_path, capsys):
+    make(tmp_path)
+    path = tmp_path / "stream.json"
+    assert run("verify", path) == 0
+    assert "good" in capsys.readouterr().out
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
+    assert run("verify", path) == 1
+    assert "content hash" in capsys.readouterr().out
+    assert run("verify", path, "--json") == 1
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["ok"] is False
+    assert "content hash" in printed["problems"][0]
+
+
+def test_verify_finds_other_data(source, tmp_path, capsys):
+    manifest = make(tmp_path)
+    source.train.labels[0] = (source.train.labels[0] + 1) % 6
+    del source.__dict__["fingerprint"]
+    assert source.fingerprint != manifest.source_fingerprint
+    assert run("verify", tmp_path / "stream.json", "--data", "small") == 1
+    assert "fingerprint" in capsys.readouterr().out
+
+
+def test_a_missing_manifest_is_no_verdict(source, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        run("verify", tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize("arguments", [(), ("make",), ("show",), ("verify",)])
+def test_help_gives_examples(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run(*arguments, "--help")
+    assert caught.value.code == 0
+    assert "examples:\n  puridiver stream" in capsys.readouterr().out
+
+
+def test_building_the_parser_imports_neither_torch_nor_numpy():
+    code = (
+        "import argparse, sys; from puridiver.cli import stream; "
+        "stream.add_parser(argparse.ArgumentParser().add_subparsers()); "
+        "sys.exit(' '.join({'torch', 'numpy', 'rich'} & sys.modules.keys()) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,84 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.errors import ManifestError
+from puridiver.streams import Stream, TrueLabels, make_stream
+
+from .samples import small_source
+
+SOURCE = small_source()
+MANIFEST = make_stream(SOURCE, n_tasks=3, noise="sym-30", seed=1)
+
+
+def test_batches_bring_every_arrival_once_in_order_with_given_labels():
+    batches = list(Stream(SOURCE, MANIFEST).batches(16))
+    assert torch.cat([batch.positions for batch in batches]).tolist() == list(range(300))
+    assert torch.cat([batch.labels for batch in batches]).tolist() == MANIFEST.labels.tolist()
+    images = torch.cat([batch.images for batch in batches])
+    assert images.dtype == torch.uint8
+    assert torch.equal(images, SOURCE.train.images[torch.from_numpy(MANIFEST.order.copy())])
+
+
+def test_no_batch_crosses_the_end_of_a_task():
+    batches = list(Stream(SOURCE, MANIFEST).batches(16))
+    for task in range(3):
+        part = MANIFEST.task_slice(task)
+        sizes = [len(batch) for batch in batches if batch.task == task]
+        assert sum(sizes) == part.stop - part.start
+        assert set(sizes[:-1]) == {16}
+        assert 1 <= sizes[-1] <= 16
+
+
+def test_one_task_can_be_asked_for():
+    stream = Stream(SOURCE, MANIFEST)
+    positions = torch.cat([batch.positions for batch in stream.batches(7, task=1)])
+    part = MANIFEST.task_slice(1)
+    assert positions.tolist() == list(range(part.start, part.stop))
+    assert {batch.task for batch in stream.batches(7, task=1)} == {1}
+
+
+@pytest.mark.parametrize(("batch_size", "task"), [(0, None), (4, 3), (4, -1)])
+def test_wrong_batch_sizes_and_tasks_are_refused_at_the_call(batch_size, task):
+    with pytest.raises(ValueError, match="should be"):
+        Stream(SOURCE, MANIFEST).batches(batch_size, task)
+
+
+def test_the_stream_holds_no_true_labels():
+    stream = Stream(SOURCE, MANIFEST)
+    true = SOURCE.train.labels
+    assert SOURCE not in vars(stream).values()
+    for value in vars(stream).values():
+        if isinstance(value, torch.Tensor) and value.dtype == torch.int64:
+            assert value.data_ptr() != true.data_ptr()
+            assert value.tolist() not in (true.tolist(), true[MANIFEST.order.tolist()].tolist())
+
+
+def test_true_labels_of_positions():
+    ledger = TrueLabels(SOURCE, MANIFEST)
+    positions = torch.tensor([5, 0, 299])
+    assert ledger.of(positions).tolist() == SOURCE.train.labels[MANIFEST.order[[5, 0, 299]].tolist()].tolist()
+    everything = ledger.of(torch.arange(300)).numpy()
+    assert np.mean(everything != MANIFEST.labels) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("positions", [[-1], [300]])
+def test_positions_outside_the_stream_are_refused(positions):
+    with pytest.raises(ValueError, match="0 to 299"):
+        TrueLabels(SOURCE, MANIFEST).of(torch.tensor(positions))
+
+
+@pytest.mark.parametrize("view", [Stream, TrueLabels])
+def test_a_manifest_of_other_data_is_refused_unless_unchecked(view):
+    other = small_source(name="other", seed=5)
+    with pytest.raises(ManifestError, match=r"'other' .* but it belongs to 'small'"):
+        view(other, MANIFEST)
+    assert len(view(other, MANIFEST, check=False)) == 300
+
+
+def test_an_empty_task_gives_no_batches():
+    ends = (MANIFEST.task_ends[1],) * 2 + (MANIFEST.task_ends[2],)
+    manifest = dataclasses.replace(MANIFEST, task_ends=ends)
+    assert list(Stream(SOURCE, manifest).batches(8, task=1)) == []
