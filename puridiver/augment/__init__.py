@@ -1,0 +1,37 @@
+"""Batched augmentation of uint8 images (N, C, H, W) on any device: draw on the host, then apply.
+
+Every function gives new images and leaves its input alone. The same generator state gives the same images on
+CPU and GPU, and a batch gives what its samples alone would give.
+"""
+
+from puridiver.augment.autoaugment import CIFAR10_POLICY, AutoAugmentDraw, autoaugment, draw_autoaugment
+from puridiver.augment.crop_flip import CropFlipDraw, crop_flip, draw_crop_flip
+from puridiver.augment.cutmix import CutMixDraw, cutmix, draw_cutmix
+from puridiver.augment.mixup import MixupDraw, beta_sample, draw_mixup, mix
+from puridiver.augment.rainbow import PERTURBATIONS, PerturbationDraw, draw_perturbations, perturbations
+from puridiver.augment.views import ViewSettings, strong_view, to_float, weak_view
+
+__all__ = [
+    "CIFAR10_POLICY",
+    "PERTURBATIONS",
+    "AutoAugmentDraw",
+    "CropFlipDraw",
+    "CutMixDraw",
+    "MixupDraw",
+    "PerturbationDraw",
+    "ViewSettings",
+    "autoaugment",
+    "beta_sample",
+    "crop_flip",
+    "cutmix",
+    "draw_autoaugment",
+    "draw_crop_flip",
+    "draw_cutmix",
+    "draw_mixup",
+    "draw_perturbations",
+    "mix",
+    "perturbations",
+    "strong_view",
+    "to_float",
+    "weak_view",
+]

@@ -1,0 +1,162 @@
+"""AutoAugment's policy for CIFAR-10, a sub-policy per sample.
+
+Source: Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data", CVPR 2019 (arXiv 1805.09501):
+the ranges of its table of operations and the 25 sub-policies of its appendix, found on reduced CIFAR-10.
+As in the common implementations, colour, contrast, brightness and sharpness go up to 0.9 up or down from the
+unchanged image, and a shift is a share of the image's own side (at most 150 of 331 pixels).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from puridiver.augment import ops_colour, ops_geometry
+from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+
+
+class Step(NamedTuple):
+    """One operation of a sub-policy: its name, how often it is applied, and its magnitude from 0 to 9."""
+
+    operation: str
+    probability: float
+    magnitude: int
+
+
+class Operation(NamedTuple):
+    """How a step acts: `apply(images, values, fill)` with values `centre ± levels[magnitude]` or `+` only."""
+
+    apply: Callable[[Tensor, Tensor, int], Tensor]
+    levels: tuple[float, ...]
+    signed: bool = False
+    centre: float = 0.0
+
+
+def _ramp(start: float, end: float) -> tuple[float, ...]:
+    return tuple(start + (end - start) * index / 9 for index in range(10))
+
+
+def _enhancement(apply: Callable[[Tensor, Tensor], Tensor]) -> Operation:
+    return Operation(lambda images, factor, _: apply(images, factor), _ramp(0, 0.9), signed=True, centre=1.0)
+
+
+def _plain(apply: Callable[[Tensor], Tensor]) -> Operation:
+    return Operation(lambda images, _value, _fill: apply(images), _ramp(0, 0))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "autocontrast": _plain(ops_colour.autocontrast),
+    "brightness": _enhancement(ops_colour.brightness),
+    "colour": _enhancement(ops_colour.colour),
+    "contrast": _enhancement(ops_colour.contrast),
+    "equalise": _plain(ops_colour.equalise),
+    "invert": _plain(ops_colour.invert),
+    "posterise": Operation(
+        lambda images, bits, _: ops_colour.posterise(images, bits),
+        tuple(float(round(bits)) for bits in _ramp(8, 4)),
+    ),
+    "rotate": Operation(ops_geometry.rotate, _ramp(0, 30), signed=True),
+    "sharpness": _enhancement(ops_colour.sharpness),
+    "shear_x": Operation(ops_geometry.shear_x, _ramp(0, 0.3), signed=True),
+    "shear_y": Operation(ops_geometry.shear_y, _ramp(0, 0.3), signed=True),
+    "solarise": Operation(lambda images, threshold, _: ops_colour.solarise(images, threshold), _ramp(256, 0)),
+    "translate_x": Operation(ops_geometry.translate_x, _ramp(0, 150 / 331), signed=True),
+    "translate_y": Operation(ops_geometry.translate_y, _ramp(0, 150 / 331), signed=True),
+}
+
+# the magnitudes of invert, autocontrast and equalise are printed in the publication but have no effect
+CIFAR10_POLICY: tuple[tuple[Step, Step], ...] = (
+    (Step("invert", 0.1, 7), Step("contrast", 0.2, 6)),
+    (Step("rotate", 0.7, 2), Step("translate_x", 0.3, 9)),
+    (Step("sharpness", 0.8, 1), Step("sharpness", 0.9, 3)),
+    (Step("shear_y", 0.5, 8), Step("translate_y", 0.7, 9)),
+    (Step("autocontrast", 0.5, 8), Step("equalise", 0.9, 2)),
+    (Step("shear_y", 0.2, 7), Step("posterise", 0.3, 7)),
+    (Step("colour", 0.4, 3), Step("brightness", 0.6, 7)),
+    (Step("sharpness", 0.3, 9), Step("brightness", 0.7, 9)),
+    (Step("equalise", 0.6, 5), Step("equalise", 0.5, 1)),
+    (Step("contrast", 0.6, 7), Step("sharpness", 0.6, 5)),
+    (Step("colour", 0.7, 7), Step("translate_x", 0.5, 8)),
+    (Step("equalise", 0.3, 7), Step("autocontrast", 0.4, 8)),
+    (Step("translate_y", 0.4, 3), Step("sharpness", 0.2, 6)),
+    (Step("brightness", 0.9, 6), Step("colour", 0.2, 8)),
+    (Step("solarise", 0.5, 2), Step("invert", 0.0, 3)),
+    (Step("equalise", 0.2, 0), Step("autocontrast", 0.6, 0)),
+    (Step("equalise", 0.2, 8), Step("equalise", 0.6, 4)),
+    (Step("colour", 0.9, 9), Step("equalise", 0.6, 6)),
+    (Step("autocontrast", 0.8, 4), Step("solarise", 0.2, 8)),
+    (Step("brightness", 0.1, 3), Step("colour", 0.7, 0)),
+    (Step("solarise", 0.4, 5), Step("autocontrast", 0.9, 3)),
+    (Step("translate_y", 0.9, 9), Step("translate_y", 0.7, 9)),
+    (Step("autocontrast", 0.9, 2), Step("solarise", 0.8, 3)),
+    (Step("equalise", 0.8, 8), Step("invert", 0.1, 3)),
+    (Step("translate_y", 0.7, 9), Step("autocontrast", 0.9, 1)),
+)
+
+
+@dataclass(frozen=True)
+class AutoAugmentDraw(RowDraw):
+    """Each sample's sub-policy (n,), which of its two steps are applied (n, 2), and their signs ±1 (n, 2)."""
+
+    sub_policy: Tensor
+    applied: Tensor
+    sign: Tensor
+
+
+def draw_autoaugment(n: int, generator: torch.Generator) -> AutoAugmentDraw:
+    """Draws a sub-policy of CIFAR10_POLICY for each sample, and coins for its steps and their signs."""
+    check_count(n)
+    sub_policy = torch.randint(len(CIFAR10_POLICY), (n,), generator=generator)
+    applied = torch.rand(n, 2, generator=generator) < _PROBABILITY[sub_policy]
+    sign = 2 * torch.randint(2, (n, 2), generator=generator) - 1
+    return AutoAugmentDraw(sub_policy, applied, sign)
+
+
+def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0) -> Tensor:
+    """Applies to each image the steps drawn for it; `fill` is the grey level that moves in from outside."""
+    check_images(images)
+    check_rows(images, draw)
+    if not 0 <= fill <= 255:
+        raise ValueError(f"fill should be a grey level from 0 to 255, but got {fill}")
+    augmented = images.clone()
+    for step in (0, 1):
+        _apply_step(augmented, draw, step, fill)
+    return augmented
+
+
+def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int) -> None:
+    """Applies one of the two steps in place, all samples of an operation together."""
+    operation, value = _resolve(draw, step)
+    sample = draw.applied[:, step].nonzero().squeeze(1)
+    sample = sample[operation[sample].argsort(stable=True)]  # grouped by operation
+    sizes = operation[sample].bincount(minlength=len(_NAMES)).tolist()
+    # one transfer for all groups; the groups are views of it
+    on_device = sample.to(images.device, non_blocking=True).split(sizes)
+    for name, index, values in zip(_NAMES, on_device, value[sample].split(sizes), strict=True):
+        if len(index):
+            result = OPERATIONS[name].apply(images.index_select(0, index), values, fill)
+            images.index_copy_(0, index, result)
+
+
+def _resolve(draw: AutoAugmentDraw, step: int) -> tuple[Tensor, Tensor]:
+    """Each sample's operation (an index of _NAMES) and its value, sign and centre included, on the host."""
+    operation = _OPERATION[draw.sub_policy, step]
+    sign = torch.where(_SIGNED[operation], draw.sign[:, step], 1)
+    return operation, _CENTRE[operation] + sign * _LEVEL[draw.sub_policy, step]
+
+
+def _table(entry: Callable[[Step], float], dtype: torch.dtype) -> Tensor:
+    """One entry for each step of the policy, (25, 2)."""
+    return torch.tensor([[entry(step) for step in steps] for steps in CIFAR10_POLICY], dtype=dtype)
+
+
+_NAMES = tuple(OPERATIONS)
+_OPERATION = _table(lambda step: _NAMES.index(step.operation), torch.int64)
+_PROBABILITY = _table(lambda step: step.probability, torch.float32)
+_LEVEL = _table(lambda step: OPERATIONS[step.operation].levels[step.magnitude], torch.float64)
+_SIGNED = torch.tensor([OPERATIONS[name].signed for name in _NAMES])
+_CENTRE = torch.tensor([OPERATIONS[name].centre for name in _NAMES], dtype=torch.float64)

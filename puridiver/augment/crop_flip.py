@@ -1,0 +1,49 @@
+"""Random crop after zero padding, and horizontal flip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+
+
+@dataclass(frozen=True)
+class CropFlipDraw(RowDraw):
+    """`top` and `left` (0 to 2 * padding) place the crop in the padded image; `flip` mirrors it. All (n,)."""
+
+    padding: int
+    top: Tensor
+    left: Tensor
+    flip: Tensor
+
+
+def draw_crop_flip(n: int, padding: int, flip: bool, generator: torch.Generator) -> CropFlipDraw:
+    """Draws a crop position for each sample and, if `flip`, a fair coin for its mirroring."""
+    check_count(n)
+    if padding < 0:
+        raise ValueError(f"padding should be 0 or more pixels, but got {padding}")
+    top, left = torch.randint(2 * padding + 1, (2, n), generator=generator)
+    coin = torch.rand(n, generator=generator) < 0.5
+    return CropFlipDraw(padding, top, left, coin if flip else torch.zeros_like(coin))
+
+
+def crop_flip(images: Tensor, draw: CropFlipDraw) -> Tensor:
+    """Cuts each image out of its zero-padded self at its own place, then mirrors those whose coin says so."""
+    check_images(images)
+    check_rows(images, draw)
+    cropped = _crop(images, draw) if draw.padding else images
+    flip = draw.flip.to(images.device, non_blocking=True).view(-1, 1, 1, 1)
+    return torch.where(flip, cropped.flip(3), cropped)
+
+
+def _crop(images: Tensor, draw: CropFlipDraw) -> Tensor:
+    n, _, height, width = images.shape
+    padded = F.pad(images, [draw.padding] * 4)
+    # a view of every crop there is: (N, C, 2 * padding + 1, 2 * padding + 1, H, W)
+    crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+    top, left = torch.stack((draw.top, draw.left)).to(images.device, non_blocking=True)
+    return crops[torch.arange(n, device=images.device), :, top, left]

@@ -1,0 +1,60 @@
+"""CutMix (Yun et al., ICCV 2019): a box of each image shows another image of the batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from puridiver.augment.base import check_count
+from puridiver.augment.mixup import beta_sample
+
+
+@dataclass(frozen=True)
+class CutMixDraw:
+    """Sample i shows sample `permutation[i]` in rows y0 to y1 and columns x0 to x1 (ends excluded).
+
+    `lam` is the share of pixels that sample i keeps, after the box was clipped at the image's border.
+    """
+
+    permutation: Tensor
+    y0: int
+    y1: int
+    x0: int
+    x1: int
+    lam: float
+
+
+def draw_cutmix(n: int, height: int, width: int, alpha: float, generator: torch.Generator) -> CutMixDraw:
+    """Draws the partners and one box for the batch, its area 1 - Beta(alpha, alpha) before clipping."""
+    check_count(n)
+    if min(height, width) < 1:
+        raise ValueError(f"height and width should be 1 or more pixels, but got {height} and {width}")
+    side = math.sqrt(1 - beta_sample(alpha, generator))
+    permutation = torch.randperm(n, generator=generator)
+    y0, y1 = _draw_interval(height, side, generator)
+    x0, x1 = _draw_interval(width, side, generator)
+    lam = 1 - (y1 - y0) * (x1 - x0) / (height * width)
+    return CutMixDraw(permutation, y0, y1, x0, x1, lam)
+
+
+def cutmix(images: Tensor, draw: CutMixDraw) -> Tensor:
+    """Puts into each image (N, C, H, W), of any dtype, the box of its partner."""
+    if images.ndim != 4 or len(images) != len(draw.permutation):
+        raise ValueError(
+            f"images should have the shape ({len(draw.permutation)}, C, H, W), but got {tuple(images.shape)}"
+        )
+    rows, columns = slice(draw.y0, draw.y1), slice(draw.x0, draw.x1)
+    mixed = images.clone()
+    partner = draw.permutation.to(images.device, non_blocking=True)
+    mixed[:, :, rows, columns] = images[:, :, rows, columns][partner]
+    return mixed
+
+
+def _draw_interval(length: int, share: float, generator: torch.Generator) -> tuple[int, int]:
+    """An interval of about `share` of the length around a uniform centre, clipped to the length."""
+    half = int(length * share) // 2
+    centre = int(torch.randint(length, (), generator=generator))
+    return max(centre - half, 0), min(centre + half, length)

@@ -1,0 +1,72 @@
+"""The two views of an image that trainers learn from, and the step from grey levels to network input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from puridiver.augment.autoaugment import autoaugment, draw_autoaugment
+from puridiver.augment.base import check_images
+from puridiver.augment.crop_flip import crop_flip, draw_crop_flip
+
+STRONG_POLICIES = ("autoaugment", "none")
+
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """How images may be moved and recoloured without changing their class.
+
+    Parameters
+    ----------
+    crop_padding
+        Pixels of zero padding before the random crop.
+    flip
+        Whether a mirrored image still shows its class (not so for digits).
+    strong
+        What the strong view adds to crop and flip: "autoaugment" or "none".
+    """
+
+    crop_padding: int = 4
+    flip: bool = True
+    strong: str = "autoaugment"
+
+    def __post_init__(self) -> None:
+        if self.crop_padding < 0:
+            raise ValueError(f"crop_padding should be 0 or more pixels, but got {self.crop_padding}")
+        if self.strong not in STRONG_POLICIES:
+            allowed = " or ".join(repr(policy) for policy in STRONG_POLICIES)
+            raise ValueError(f"strong should be {allowed}, but got {self.strong!r}")
+
+
+def strong_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
+    """Crop, flip and, unless the settings say "none", AutoAugment."""
+    moved = crop_flip(images, draw_crop_flip(len(images), settings.crop_padding, settings.flip, generator))
+    if settings.strong == "none":
+        return moved
+    return autoaugment(moved, draw_autoaugment(len(images), generator))
+
+
+def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
+    """Random flip alone; where flips are switched off, the random crop, so that the view still moves."""
+    padding = 0 if settings.flip else settings.crop_padding
+    return crop_flip(images, draw_crop_flip(len(images), padding, settings.flip, generator))
+
+
+def to_float(images: Tensor, mean: Sequence[float] | Tensor, std: Sequence[float] | Tensor) -> Tensor:
+    """Grey levels 0..255 as float32 `(images / 255 - mean) / std`, with one mean and std per channel."""
+    check_images(images)
+    return (images / 255 - _per_channel(mean, images)) / _per_channel(std, images)
+
+
+def _per_channel(values: Sequence[float] | Tensor, images: Tensor) -> Tensor:
+    """The values as float32 (C, 1, 1) on the images' device."""
+    tensor = torch.as_tensor(values, dtype=torch.float32)
+    if tensor.shape != images.shape[1:2]:
+        raise ValueError(
+            f"mean and std should have one number for each of the {images.shape[1]} channels, "
+            f"but got the shape {tuple(tensor.shape)}"
+        )
+    return tensor.to(images.device, non_blocking=True).view(-1, 1, 1)
