@@ -1,0 +1,128 @@
+"""The paper's equations as pure functions, one each, with the paper's symbols as argument names.
+
+Everything here takes and returns tensors of any device and keeps no state. Sets are boolean masks over the memory,
+so that shapes never depend on the data. `docs/EQUATIONS.md` maps each number to its function and its test.
+Equation 1 (what a blurry stream is) lives in `puridiver.streams.blurry`, equation 4 (the mixture's posterior) in
+`puridiver.mixture`.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def relevant_mask(w: Tensor) -> Tensor:
+    """Definition 1: which features matter to which class: weight above the feature's mean weight over classes.
+
+    `w` is the classifier's weight, (C, d); the result is boolean, (C, d).
+    """
+    return w > w.mean(dim=0, keepdim=True)
+
+
+def relevant_directions(f: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    """Definition 1: unit vectors of the relevant representations f_rel(x_i; y_i), (N, d).
+
+    Features that are irrelevant to class y_i are set to 0 instead of being cut out: two samples of one class share
+    the same mask, so their cosine is unchanged. A representation without any relevant part stays the zero vector.
+    """
+    return F.normalize(f * relevant_mask(w)[y], dim=1)
+
+
+def mean_class_cosine(u: Tensor, y: Tensor, in_memory: Tensor, n_classes: int) -> Tensor:
+    """Equation 2, diversity term: mean cosine of each x_i with the memory samples of its class, (N,).
+
+    `u` are unit vectors (N, d), `in_memory` masks M. The mean cosine with a set is the dot product with the set's
+    mean vector: O(N d) instead of O(N² d). x_i itself belongs to M[y_i] where `in_memory` says so.
+    """
+    members = in_memory.to(u.dtype)
+    sums = u.new_zeros(n_classes, u.shape[1]).index_add_(0, y, u * members[:, None])  # (C, d)
+    counts = u.new_zeros(n_classes).index_add_(0, y, members)
+    return (u * sums[y]).sum(dim=1) / counts.clamp(min=1)[y]
+
+
+def standardise_within_class(values: Tensor, y: Tensor, in_memory: Tensor, n_classes: int) -> Tensor:
+    """The released program's variant of equation 2: z-scores of each term over the memory samples of one class."""
+    members = in_memory.to(values.dtype)
+    counts = values.new_zeros(n_classes).index_add_(0, y, members).clamp(min=1)
+    mean = values.new_zeros(n_classes).index_add_(0, y, values * members) / counts
+    centred = values - mean[y]
+    variance = values.new_zeros(n_classes).index_add_(0, y, centred.square() * members) / counts
+    return centred / variance.sqrt().clamp(min=1e-8)[y]
+
+
+def score(loss: Tensor, similarity: Tensor, alpha: Tensor | float) -> Tensor:
+    """Equation 2: S(x_i, y_i) = (1 - alpha_k) * loss + alpha_k * mean cosine. High means: drop."""
+    return (1 - alpha) * loss + alpha * similarity
+
+
+def adaptive_alpha(batch_loss: Tensor) -> Tensor:
+    """Equation 3: alpha_k = 0.5 * min(1 / loss of the k-th batch, 1)."""
+    return 0.5 * (1 / batch_loss.clamp(min=1e-12)).clamp(max=1)
+
+
+def split_by_posterior(p_g: Tensor, among: Tensor) -> tuple[Tensor, Tensor]:
+    """Equations 5 and 7: the samples of `among` with posterior >= 0.5 and the others, as two masks."""
+    chosen = among & (p_g >= 0.5)
+    return chosen, among & ~chosen
+
+
+def uncertainty(p_m: Tensor) -> Tensor:
+    """Equation 6: U(x_i) = 1 - max_c p_m(x_i, c), from softmax outputs (N, C)."""
+    return 1 - p_m.amax(dim=1)
+
+
+def refurbish(p_u: Tensor, p_m: Tensor, y: Tensor) -> Tensor:
+    """Equation 8: y^ = p_G(u | U(x)) * p_m(x) + (1 - p_G(u | U(x))) * one-hot y, (N, C)."""
+    return p_u[:, None] * p_m + (1 - p_u)[:, None] * F.one_hot(y, p_m.shape[1]).to(p_m.dtype)
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """-sum_c target_c log softmax_c for each sample, (N,): the loss l of equations 2 to 9 for soft labels."""
+    return -(targets * F.log_softmax(logits, dim=1)).sum(dim=1)
+
+
+def classification_loss(losses: Tensor, labelled: Tensor) -> Tensor:
+    """Equation 9: mean loss over C and R together; 0 where both are empty."""
+    weight = labelled.to(losses.dtype)
+    return (losses * weight).sum() / weight.sum().clamp(min=1)
+
+
+def consistency_distances(logits_strong: Tensor, logits_weak: Tensor) -> Tensor:
+    """Equation 10: ||p_m(s(x)) - p_m(w(x))||_2 for each sample, (N,)."""
+    return torch.linalg.vector_norm(logits_strong.softmax(dim=1) - logits_weak.softmax(dim=1), dim=1)
+
+
+def logit_distances(logits_strong: Tensor, logits_weak: Tensor) -> Tensor:
+    """The released program's variant of equation 10: mean squared difference of raw logits, (N,)."""
+    return (logits_strong - logits_weak).square().mean(dim=1)
+
+
+def consistency_loss(distances: Tensor, unlabelled: Tensor) -> Tensor:
+    """Equation 10: mean distance over U; 0 where it is empty."""
+    weight = unlabelled.to(distances.dtype)
+    return (distances * weight).sum() / weight.sum().clamp(min=1)
+
+
+def total_loss(l_cls: Tensor, l_reg: Tensor, eta: float) -> Tensor:
+    """Equation 11: l(M) = l_cls(C and R) + eta * l_reg(U)."""
+    return l_cls + eta * l_reg
+
+
+def purity(y_given: Tensor, y_true: Tensor) -> float:
+    """Equation 12: share of the memory whose given label is right; nan for an empty memory."""
+    return float((y_given == y_true).double().mean()) if len(y_given) else float("nan")
+
+
+def diversity(f: Tensor, y_true: Tensor, n_classes: int) -> float:
+    """Equation 12: mean over classes of the mean pairwise distance of features within the true class.
+
+    A class with fewer than two samples has no pair and adds 0, as the sum over pairs is empty.
+    """
+    total = 0.0
+    for c in range(n_classes):
+        members = f[y_true == c].double()
+        if len(members) > 1:
+            total += float(torch.pdist(members).mean())
+    return total / n_classes

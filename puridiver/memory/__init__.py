@@ -1,0 +1,15 @@
+"""The episodic memory and the samplers that choose what it keeps: one file a sampler."""
+
+from puridiver.memory.base import Moment, NetworkView, Sampler
+from puridiver.memory.greedy_balanced import GreedyBalanced
+from puridiver.memory.memory import Memory
+from puridiver.memory.ntd import NTDSampler
+from puridiver.memory.puridiver import PuriDivERSampler
+from puridiver.memory.rainbow import RainbowMemory
+from puridiver.memory.reservoir import Reservoir
+
+__all__ = ["SAMPLERS", "Memory", "Moment", "NetworkView", "Sampler"]
+
+SAMPLERS: dict[str, type[Sampler]] = {
+    sampler.name: sampler for sampler in (Reservoir, GreedyBalanced, RainbowMemory, PuriDivERSampler, NTDSampler)
+}

@@ -1,0 +1,38 @@
+"""GBS: the greedy balancing sampler of GDumb (Prabhu et al., 2020)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from puridiver.memory.base import Moment, Sampler
+from puridiver.samples import Samples
+
+
+class GreedyBalanced(Sampler):
+    """Takes a sample while its class is below its fair share; a full memory drops one of the largest class."""
+
+    name = "gbs"
+    title = "GBS"
+    summary = "greedy balancing: equal shares for all classes seen, by given label"
+
+    def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
+        labels = pool.labels.tolist()
+        rows_of: dict[int, list[int]] = {}
+        for row in range(n_old):
+            rows_of.setdefault(labels[row], []).append(row)
+        for row in range(n_old, len(pool)):
+            own = rows_of.setdefault(labels[row], [])
+            if len(own) >= capacity / len(rows_of):
+                continue
+            if sum(map(len, rows_of.values())) >= capacity:
+                self._drop_one_of_largest(rows_of, moment.generator)
+            own.append(row)
+        return torch.tensor(sorted(row for rows in rows_of.values() for row in rows), dtype=torch.int64)
+
+    @staticmethod
+    def _drop_one_of_largest(rows_of: dict[int, list[int]], generator: torch.Generator) -> None:
+        most = max(map(len, rows_of.values()))
+        largest = [label for label, rows in sorted(rows_of.items()) if len(rows) == most]
+        rows = rows_of[largest[int(torch.randint(len(largest), (), generator=generator))]]
+        rows.pop(int(torch.randint(len(rows), (), generator=generator)))

@@ -1,0 +1,42 @@
+"""The episodic memory: fixed-capacity tensors on the run's device."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from puridiver.samples import Samples
+
+
+class Memory:
+    """At most `capacity` samples. A sampler chooses what stays; the memory only holds it."""
+
+    def __init__(self, capacity: int, image_shape: tuple[int, int, int], device: torch.device) -> None:
+        height, width, channels = image_shape
+        self.capacity = capacity
+        self.samples = Samples(
+            torch.empty(0, channels, height, width, dtype=torch.uint8, device=device),
+            torch.empty(0, dtype=torch.int64, device=device),
+            torch.empty(0, dtype=torch.int64, device=device),
+            torch.empty(0, dtype=torch.float32, device=device),
+        )
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def full(self) -> bool:
+        return len(self) == self.capacity
+
+    def replace(self, samples: Samples) -> None:
+        if len(samples) > self.capacity:
+            raise ValueError(f"the memory holds at most {self.capacity} samples, but got {len(samples)}")
+        self.samples = samples
+
+    def state(self) -> dict[str, Tensor]:
+        s = self.samples
+        return {"images": s.images, "labels": s.labels, "arrivals": s.arrivals, "notes": s.notes}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        device = self.samples.labels.device
+        self.replace(Samples(**{name: value.to(device) for name, value in state.items()}))

@@ -1,0 +1,56 @@
+"""RM: Rainbow Memory (Bang et al., 2021), run at every batch as in the paper."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.augment import draw_perturbations, perturbations
+from puridiver.memory.base import Moment, Sampler
+from puridiver.samples import Samples
+
+
+def variance_ratio(votes: Tensor, n_classes: int) -> Tensor:
+    """1 - share of the most frequent prediction over the perturbed copies; `votes` (copies, N) -> (N,)."""
+    counts = F.one_hot(votes, n_classes).sum(dim=0)  # (N, C)
+    return 1 - counts.amax(dim=1) / len(votes)
+
+
+def regular_stride(uncertainty: Tensor, labels: Tensor, quota: Tensor) -> Tensor:
+    """Which samples stay when each class keeps `quota[c]` at a regular stride in order of uncertainty, (N,)."""
+    order = uncertainty.argsort(stable=True)
+    order = order[labels[order].argsort(stable=True)]  # by class, then by uncertainty
+    counts = labels.bincount(minlength=len(quota))
+    starts = counts.cumsum(0) - counts
+    rank = torch.arange(len(labels), device=labels.device) - starts[labels[order]]
+    n, q = counts[labels[order]], quota[labels[order]]
+    # floor(r q / n) takes each of its q values once: q picks at a stride of n / q.
+    chosen = (rank + 1) * q // n > rank * q // n
+    return torch.zeros_like(chosen).index_copy_(0, order, chosen)
+
+
+class RainbowMemory(Sampler):
+    """Per class, samples from the surest to the least sure at a regular stride."""
+
+    name = "rm"
+    title = "RM"
+    summary = "Rainbow Memory: a regular stride over each class in order of uncertainty"
+    looks_through_network = True
+
+    def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
+        if len(pool) <= capacity:
+            return torch.arange(len(pool))
+        counts = pool.labels.bincount(minlength=moment.n_classes)
+        fair_share = capacity // (counts > 0).sum()
+        stay = regular_stride(self._uncertainty(pool, moment), pool.labels, counts.clamp(max=fair_share))
+        # Places that small classes leave empty go to random others.
+        lottery = torch.rand(len(pool), generator=moment.generator).to(stay.device)
+        return (lottery + stay).topk(capacity).indices.sort().values
+
+    def _uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
+        n, _, height, width = pool.images.shape
+        draw = draw_perturbations(n, height, width, moment.generator)
+        copies = perturbations(pool.images, draw)  # (12, N, C, H, W)
+        votes = moment.network.outputs(copies.flatten(0, 1))[1].argmax(dim=1)
+        return variance_ratio(votes.view(len(copies), n), moment.n_classes)

@@ -1,0 +1,123 @@
+"""Equation 4: a one-dimensional two-component Gaussian mixture, fitted by EM on the tensor's own device.
+
+Written by hand instead of calling scikit-learn's GaussianMixture because it runs once or twice in every memory
+epoch: there it would copy the losses to the host and back. The steps are scikit-learn's (hard assignment by
+2-means, then EM with the same covariance floor and stopping rule), and the tests hold the two together. One
+difference: in one dimension the best 2-means split can be found exactly by sorting, so no random start is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class MixtureSettings:
+    """How the mixture is fitted. The defaults are scikit-learn's."""
+
+    scale: bool = False  # min-max scale the values to [0, 1] first
+    max_iterations: int = 100
+    tolerance: float = 1e-3
+    covariance_floor: float = 1e-6
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A fitted mixture; component 0 always has the smaller mean.
+
+    `low_posterior` is p_G(component 0 | value) for every value, in the order given, and 0 where the mask was
+    False or the value not finite. `means`, `variances` and `weights` are on the scale of the fit; `offset` and
+    `span` map a value to that scale: (value - offset) / span.
+    """
+
+    low_posterior: Tensor
+    means: Tensor
+    variances: Tensor
+    weights: Tensor
+    offset: Tensor
+    span: Tensor
+
+
+def fit_mixture(values: Tensor, mask: Tensor | None = None, settings: MixtureSettings | None = None) -> Mixture:
+    """Fit two Gaussians to the values where `mask` is True.
+
+    With nothing to split (fewer than two different finite values) every value belongs to component 0.
+    """
+    settings = settings or MixtureSettings()
+    x = values.detach().double()
+    used = torch.isfinite(x) if mask is None else mask & torch.isfinite(x)
+    x = torch.where(used, x, 0)
+    weight = used.double()
+    low = torch.where(used, x, math.inf).amin()
+    high = torch.where(used, x, -math.inf).amax()
+    degenerate = ~(high > low)  # also True where nothing is used: inf > inf fails
+    as_they_are = degenerate if settings.scale else torch.ones_like(degenerate)
+    offset, span = torch.where(as_they_are, 0, low), torch.where(as_they_are, 1, high - low)
+    x = (x - offset) / span
+    parameters = _expectation_maximisation(x, weight, settings)
+    posterior = _low_component_first(x, *parameters)
+    low_posterior = torch.where(degenerate, 1.0, posterior.responsibility) * weight
+    return Mixture(low_posterior, *posterior.parameters, offset, span)
+
+
+def _two_means(x: Tensor, weight: Tensor) -> Tensor:
+    """The best split into two groups by squared distance: responsibility of the lower group, 0 or 1."""
+    order = torch.where(weight > 0, x, math.inf).argsort()
+    v, w = x[order], weight[order]
+    n_low, sum_low = w.cumsum(0), (v * w).cumsum(0)
+    n_high, sum_high = w.sum() - n_low, (v * w).sum() - sum_low
+    # Least within-group variance = greatest between-group variance; the last cut leaves one group empty.
+    between = sum_low.square() / n_low.clamp(min=1) + sum_high.square() / n_high.clamp(min=1)
+    cut = torch.where(n_high > 0, between, -math.inf).argmax()
+    return (x <= v[cut]).to(x.dtype)
+
+
+def _maximise(x: Tensor, weight: Tensor, responsibility: Tensor, floor: float) -> tuple[Tensor, Tensor, Tensor]:
+    r = torch.stack([responsibility, 1 - responsibility]) * weight  # (2, N)
+    tiny = 10 * torch.finfo(x.dtype).eps
+    total = r.sum(dim=1) + tiny
+    means = (r * x).sum(dim=1) / total
+    variances = (r * (x - means[:, None]).square()).sum(dim=1) / total + floor
+    return means, variances, total / total.sum()
+
+
+def _log_joint(x: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> Tensor:
+    """log p(x, component), (2, N)."""
+    gap = (x - means[:, None]).square() / variances[:, None]
+    return weights.log()[:, None] - 0.5 * (gap + variances.log()[:, None] + math.log(2 * math.pi))
+
+
+def _expectation_maximisation(x: Tensor, weight: Tensor, settings: MixtureSettings) -> tuple[Tensor, Tensor, Tensor]:
+    parameters = _maximise(x, weight, _two_means(x, weight), settings.covariance_floor)
+    bound = x.new_tensor(-math.inf)
+    done = torch.zeros((), dtype=torch.bool, device=x.device)
+    for _ in range(settings.max_iterations):
+        joint = _log_joint(x, *parameters)
+        evidence = joint.logsumexp(dim=0)
+        new_bound = (evidence * weight).sum() / weight.sum().clamp(min=1)
+        new = _maximise(x, weight, (joint[0] - evidence).exp(), settings.covariance_floor)
+        # A finished fit is frozen by `where`, not by leaving the loop: reading `done` would stall a GPU.
+        means, variances, weights = (torch.where(done, old, fresh) for old, fresh in zip(parameters, new, strict=True))
+        parameters = means, variances, weights
+        done = done | ((new_bound - bound).abs() < settings.tolerance)
+        bound = new_bound
+        if x.device.type == "cpu" and bool(done):
+            break
+    return parameters
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    responsibility: Tensor
+    parameters: tuple[Tensor, Tensor, Tensor]
+
+
+def _low_component_first(x: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> _Sorted:
+    order = means.argsort()
+    parameters = means[order], variances[order], weights[order]
+    joint = _log_joint(x, *parameters)
+    return _Sorted((joint[0] - joint.logsumexp(dim=0)).exp(), parameters)

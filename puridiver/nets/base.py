@@ -1,0 +1,114 @@
+"""What the learner needs of a network: features, logits, the classifier's weights, and a head that can grow."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Choices of architecture that the paper and its released program make differently.
+
+    Parameters
+    ----------
+    head
+        "linear": a fully connected layer with bias. "linear_batchnorm": no bias, BatchNorm1d on the logits.
+    block_relu
+        "after_add": the usual residual block. "before_add": ReLU before the addition and none after it.
+    batchnorm_epsilon
+        Epsilon of every BatchNorm layer.
+    """
+
+    head: str = "linear"
+    block_relu: str = "after_add"
+    batchnorm_epsilon: float = 1e-5
+
+
+class Outputs(NamedTuple):
+    """Features (N, d) and logits (N, C) of one pass."""
+
+    features: Tensor
+    logits: Tensor
+
+
+class Head(nn.Module):
+    """The classifier: a linear layer, optionally followed by BatchNorm on the logits."""
+
+    def __init__(self, width: int, n_classes: int, settings: NetworkSettings) -> None:
+        super().__init__()
+        builders = {"linear": nn.Identity, "linear_batchnorm": self._logit_norm}
+        if settings.head not in builders:
+            raise ValueError(f"head should be one of {sorted(builders)}, but got {settings.head!r}")
+        self.epsilon = settings.batchnorm_epsilon
+        self.linear = nn.Linear(width, n_classes, bias=settings.head == "linear")
+        self.norm = builders[settings.head](n_classes)
+
+    def _logit_norm(self, n_classes: int) -> nn.Module:
+        return nn.BatchNorm1d(n_classes, eps=self.epsilon)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.norm(self.linear(features))
+
+    def grow(self, n_classes: int, generator: torch.Generator) -> None:
+        """Add classes; what was learnt for the old ones stays as it is."""
+        old = {name: value.clone() for name, value in self.state_dict().items()}
+        self.linear = nn.Linear(self.linear.in_features, n_classes, bias=self.linear.bias is not None)
+        if isinstance(self.norm, nn.BatchNorm1d):
+            self.norm = self._logit_norm(n_classes)
+        initialise(self, generator)
+        new = self.state_dict()
+        for name, value in old.items():
+            if value.ndim:  # (num_batches_tracked has no class axis)
+                new[name][: len(value)] = value.to(new[name].device)
+            else:
+                new[name].copy_(value)
+
+
+class Network(nn.Module, ABC):
+    """Base of every network. A subclass sets `self.head` and computes `features`."""
+
+    head: Head
+
+    @abstractmethod
+    def features(self, images: Tensor) -> Tensor:
+        """Representation vectors f(x), (N, d), of normalised images (N, C, H, W)."""
+
+    def outputs(self, images: Tensor) -> Outputs:
+        features = self.features(images)
+        return Outputs(features, self.head(features))
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.features(images))
+
+    @property
+    def class_weights(self) -> Tensor:
+        """w(e, c) of Definition 1, (C, d)."""
+        return self.head.linear.weight
+
+
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw all weights from one explicit CPU generator: equal on every device, no global seed touched."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            fan_out = part.out_channels * part.kernel_size[0] * part.kernel_size[1]
+            _normal(part.weight, math.sqrt(2 / fan_out), generator)
+        elif isinstance(part, nn.Linear):
+            _uniform(part.weight, 1 / math.sqrt(part.in_features), generator)
+            if part.bias is not None:
+                _uniform(part.bias, 1 / math.sqrt(part.in_features), generator)
+
+
+@torch.no_grad()
+def _normal(parameter: Tensor, std: float, generator: torch.Generator) -> None:
+    parameter.copy_(torch.randn(parameter.shape, generator=generator) * std)
+
+
+@torch.no_grad()
+def _uniform(parameter: Tensor, bound: float, generator: torch.Generator) -> None:
+    parameter.copy_((torch.rand(parameter.shape, generator=generator) * 2 - 1) * bound)

@@ -1,0 +1,34 @@
+"""A small ConvNet (under 100,000 parameters) for images of 8 to 32 px, comfortable on a CPU."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from puridiver.nets.base import Head, Network, NetworkSettings
+
+
+class SmallConvNet(Network):
+    """Three 3x3 convolutions with BatchNorm; the resolution halves while at least 8 px are left."""
+
+    WIDTHS = (32, 64, 96)
+
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
+        super().__init__()
+        height, width, previous = image_shape
+        size = min(height, width)
+        layers: list[nn.Module] = []
+        for width_out in self.WIDTHS:
+            layers += [
+                nn.Conv2d(previous, width_out, 3, padding=1, bias=False),
+                nn.BatchNorm2d(width_out, eps=settings.batchnorm_epsilon),
+                nn.ReLU(),
+            ]
+            if size >= 8:
+                layers.append(nn.MaxPool2d(2))
+                size //= 2
+            previous = width_out
+        self.body = nn.Sequential(*layers)
+        self.head = Head(previous, n_classes, settings)
+
+    def features(self, images: Tensor) -> Tensor:
+        return self.body(images).mean(dim=(2, 3))

@@ -1,0 +1,223 @@
+"""Every option of the method in one flat dataclass, and the named recipes made of them.
+
+`paper` reads the equations as printed. `official` does what the paper's released program does. `puridiver` is the
+default. The number in each option's help, "[row n]", is the row of docs/FIDELITY.md that tells the difference; each
+can be switched alone: `recipe("official", relabel_set="low_uncertainty")`, or `--set relabel_set=low_uncertainty`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _option(default: Any, help: str, choices: tuple[str, ...] = (), low: float = -math.inf) -> Any:
+    return field(default=default, metadata={"help": help, "choices": choices, "low": low})
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of sampler, trainer, augmentation and network. The defaults are the recipe `paper`."""
+
+    # What the memory keeps
+    evict_from: str = _option(
+        "memory", "[row 1] drop the worst of the whole memory or of the largest class", ("memory", "largest_class")
+    )
+    standardise_scores: bool = _option(False, "[row 2] z-score loss and similarity within the class")
+    alpha: float = _option(-1.0, "Eq. 3's balance: a static value in [0, 1], or -1 for the adaptive one", low=-1)
+    alpha_loss: str = _option(
+        "stream", "[row 3] Eq. 3's loss: of the stream samples, or of the mixed training batch", ("stream", "mixed")
+    )
+    ntd_views: int = _option(8, "NTD: augmented copies over which an arriving sample's loss is averaged", low=1)
+
+    # How the memory is split and used
+    relabel: bool = _option(True, "re-label part of the noisy set (Eq. 8); off: consistency on all of it")
+    consistency: bool = _option(True, "consistency loss on part of the noisy set (Eq. 10); off: re-label all of it")
+    relabel_set: str = _option(
+        "low_uncertainty",
+        "[row 4] which part of the noisy set is re-labelled",
+        ("low_uncertainty", "high_uncertainty"),
+    )
+    relabel_weight: str = _option(
+        "uncertainty",
+        "[row 5] Eq. 8's weight of the prediction: the uncertainty mixture's posterior, or one minus an "
+        "arbitrary component of the loss mixture",
+        ("uncertainty", "unsorted_loss"),
+    )
+    consistency_distance: str = _option("softmax_l2", "[row 6] Eq. 10's distance", ("softmax_l2", "logit_mse"))
+    loss_weights: str = _option(
+        "equation", "[row 7] Eq. 11 as printed, or each loss by its share of the batch", ("equation", "batch_share")
+    )
+    eta: float = _option(1.0, "weight of the consistency loss in Eq. 11", low=0)
+    smallest_set: int = _option(
+        0, "[row 8] with this many samples or fewer in R or U the epoch is plain cross-entropy (0: never)", low=0
+    )
+    set_batches: str = _option(
+        "proportional",
+        "[row 9] a batch of `batch_size` drawn from C, R and U in proportion, or `batch_size` from C plus R and U "
+        "scaled so that an epoch passes each once",
+        ("proportional", "clean_full"),
+    )
+    mixture_scale: bool = _option(False, "[row 10] min-max scale losses before the mixture is fitted")
+    mixture_iterations: int = _option(100, "[row 10] EM iterations at most", low=1)
+    mixture_tolerance: float = _option(1e-3, "[row 10] EM stops below this change of the log-likelihood", low=0)
+    mixture_floor: float = _option(1e-6, "[row 10] added to the mixture's variances", low=0)
+    warmup_epochs: int = _option(0, "[row 11] PuriDivER: plain epochs of each consolidation before the split", low=0)
+
+    # Online phase
+    batch_size: int = _option(16, "samples of a training batch", low=2)
+    online_lr: float = _option(0.05, "[row 12] learning rate on the stream", low=0)
+    online_steps: int = _option(1, "gradient steps on each stream batch", low=1)
+    replay: str = _option(
+        "never",
+        "[row 12] when memory samples join stream batches",
+        ("never", "after_first_consolidation", "always"),
+    )
+    online_cutmix: float = _option(0.0, "[row 12] probability of CutMix on a stream batch", low=0)
+    online_batchnorm: str = _option(
+        "train",
+        "[row 13] keep training BatchNorm online, or freeze it once the memory is full (samplers that look "
+        "through the network only)",
+        ("train", "frozen_when_full"),
+    )
+
+    # Memory training
+    epochs: int = _option(256, "[row 14] epochs of one consolidation", low=1)
+    lr: float = _option(0.05, "learning rate of memory training", low=0)
+    schedule: str = _option(
+        "cosine", "[row 14] one cosine to 0, or warm restarts with doubling periods", ("cosine", "warm_restarts")
+    )
+    momentum: float = _option(0.9, "SGD (Nesterov) momentum", low=0)
+    weight_decay: float = _option(1e-4, "weight decay", low=0)
+    cutmix: float = _option(0.5, "probability of CutMix on a memory batch", low=0)
+    crop_padding: int = _option(4, "pixels of padding before the random crop", low=0)
+    flip: bool = _option(True, "mirror images at random")
+    strong: str = _option("autoaugment", "strong augmentation s(.)", ("autoaugment", "none"))
+
+    # Baselines
+    baseline_warmup: int = _option(10, "SELFIE, DivideMix: plain epochs of each consolidation at first", low=0)
+    selfie_history: int = _option(5, "SELFIE: looks that must agree before a sample is re-labelled", low=2)
+    forget_epochs: int = _option(10, "Co-teaching: epochs until the kept share has fallen to 1 - noise rate", low=1)
+    sharpen: float = _option(0.5, "DivideMix: temperature of sharpening", low=1e-3)
+    mixup_alpha: float = _option(4.0, "DivideMix: MixUp's alpha", low=1e-3)
+    unlabelled_weight: float = _option(25.0, "DivideMix: final weight of the unlabelled loss", low=0)
+    ramp_epochs: int = _option(16, "DivideMix: epochs over which that weight grows", low=1)
+
+    # Network
+    head: str = _option(
+        "linear", "[row 15] FC layer, or linear without bias and BatchNorm on logits", ("linear", "linear_batchnorm")
+    )
+    block_relu: str = _option(
+        "after_add", "[row 15] place of the residual block's last ReLU", ("after_add", "before_add")
+    )
+    batchnorm_epsilon: float = _option(1e-5, "[row 15] epsilon of BatchNorm", low=0)
+
+    def __post_init__(self) -> None:
+        for option in dataclasses.fields(self):
+            value = getattr(self, option.name)
+            object.__setattr__(self, option.name, _checked(option, value))
+        if self.alpha != -1 and not 0 <= self.alpha <= 1:
+            raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {self.alpha}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def _checked(option: dataclasses.Field, value: Any) -> Any:
+    """The value in the option's own type, or a ValueError that says what is allowed."""
+    kind: Any = type(option.default)
+    allowed = option.metadata["choices"]
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind:
+        raise ValueError(f"option {option.name} should be {kind.__name__}, but got {value!r}")
+    if allowed and value not in allowed:
+        raise ValueError(f"option {option.name} should be one of {', '.join(allowed)}, but got {value!r}")
+    low: float = option.metadata["low"]
+    if isinstance(value, int | float) and not low <= value < math.inf:
+        raise ValueError(f"option {option.name} should be at least {low}, but got {value}")
+    return value
+
+
+_SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+
+
+def parse_option(name: str, text: str) -> Any:
+    """The value of `--set name=text` in the option's type."""
+    options = {option.name: option for option in dataclasses.fields(Options)}
+    if name not in options:
+        raise ValueError(f"there is no option {name!r}; the options are {', '.join(options)}")
+    kind: type = type(options[name].default)
+    if kind is bool:
+        if text.lower() not in _SWITCHES:
+            raise ValueError(f"option {name} should be true or false, but got {text!r}")
+        return _SWITCHES[text.lower()]
+    if name == "alpha" and text == "adaptive":
+        return -1.0
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(f"option {name} should be {kind.__name__}, but got {text!r}") from None
+
+
+PAPER = Options()
+
+OFFICIAL = Options(
+    evict_from="largest_class",
+    standardise_scores=True,
+    alpha_loss="mixed",
+    relabel_set="high_uncertainty",
+    relabel_weight="unsorted_loss",
+    consistency_distance="logit_mse",
+    loss_weights="batch_share",
+    smallest_set=2,
+    set_batches="clean_full",
+    mixture_scale=True,
+    mixture_iterations=10,
+    mixture_tolerance=1e-2,
+    mixture_floor=5e-4,
+    warmup_epochs=10,
+    online_lr=0.001,
+    replay="after_first_consolidation",
+    online_cutmix=0.5,
+    online_batchnorm="frozen_when_full",
+    epochs=255,
+    schedule="warm_restarts",
+    head="linear_batchnorm",
+    block_relu="before_add",
+    batchnorm_epsilon=1e-6,
+)
+
+# The released training procedure with its faults mended: re-label what the network is sure of, weigh by the
+# uncertainty mixture, compare softmax outputs, keep BatchNorm alive.
+PURIDIVER = dataclasses.replace(
+    OFFICIAL,
+    relabel_set="low_uncertainty",
+    relabel_weight="uncertainty",
+    consistency_distance="softmax_l2",
+    loss_weights="equation",
+    online_batchnorm="train",
+    block_relu="after_add",
+    batchnorm_epsilon=1e-5,
+)
+
+RECIPES: dict[str, Options] = {"official": OFFICIAL, "paper": PAPER, "puridiver": PURIDIVER}
+
+DESCRIPTIONS = {
+    "official": "what the paper's released program does, oddities included",
+    "paper": "the equations as printed, with the plainest reading where the paper is silent",
+    "puridiver": "the default: the released procedure with its faults mended",
+}
+
+
+def recipe(name: str, **overrides: Any) -> Options:
+    """A named recipe, with any options replaced."""
+    if name not in RECIPES:
+        raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
+    known = {option.name for option in dataclasses.fields(Options)}
+    unknown = sorted(set(overrides) - known)
+    if unknown:
+        raise ValueError(f"there is no option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+    return dataclasses.replace(RECIPES[name], **overrides)

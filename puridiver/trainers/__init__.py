@@ -1,0 +1,23 @@
+"""Robust trainers: one file each, all with the two moves of `Trainer`."""
+
+from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext
+from puridiver.trainers.coteaching import CoTeaching
+from puridiver.trainers.dividemix import DivideMix
+from puridiver.trainers.plain import Plain
+from puridiver.trainers.puridiver import PuriDivERTrainer
+from puridiver.trainers.selfie import Selfie
+from puridiver.trainers.split import SET_NAMES, Split, split_memory
+
+__all__ = [
+    "SET_NAMES",
+    "TRAINERS",
+    "NoiseHint",
+    "Split",
+    "Trainer",
+    "TrainerContext",
+    "split_memory",
+]
+
+TRAINERS: dict[str, type[Trainer]] = {
+    trainer.name: trainer for trainer in (Plain, Selfie, CoTeaching, DivideMix, PuriDivERTrainer)
+}

@@ -1,0 +1,90 @@
+"""Dividing the memory into clean (C), re-label (R) and unlabelled (U) sets: equations 4 to 8 put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver import equations
+from puridiver.mixture import Mixture, MixtureSettings, fit_mixture
+from puridiver.recipes import Options
+
+SET_NAMES = ("clean", "relabel", "unlabelled")
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which memory sample is in which set, and what the network thinks of each."""
+
+    arrivals: Tensor  # (N,): which samples these are
+    clean: Tensor  # (N,) masks; every sample is in exactly one
+    relabel: Tensor
+    unlabelled: Tensor
+    p_clean: Tensor  # (N,): p_G(g | loss), Eq. 4
+    p_certain: Tensor  # (N,): p_G(u | U(x)); 0 outside the noisy set
+    p_model: Tensor  # (N, C): softmax outputs
+    loss: Tensor  # (N,)
+    loss_mixture: Mixture
+    uncertainty_mixture: Mixture
+
+    def codes(self) -> Tensor:
+        """0, 1, 2 for the set of each sample, an index into SET_NAMES."""
+        return self.relabel.long() + 2 * self.unlabelled.long()
+
+    def sizes(self) -> tuple[int, int, int]:
+        """|C|, |R|, |U| on the host."""
+        counts = self.codes().bincount(minlength=3).tolist()
+        return counts[0], counts[1], counts[2]
+
+
+def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, options: Options) -> Split:
+    """Equations 5 to 7 on the network's outputs for the whole memory."""
+    p_model = logits.float().softmax(dim=1)
+    loss = F.cross_entropy(logits.float(), labels, reduction="none")
+    settings = MixtureSettings(
+        options.mixture_scale, options.mixture_iterations, options.mixture_tolerance, options.mixture_floor
+    )
+    loss_mixture = fit_mixture(loss, settings=settings)
+    everything = torch.ones_like(labels, dtype=torch.bool)
+    clean, noisy = equations.split_by_posterior(loss_mixture.low_posterior, everything)
+    unscaled = MixtureSettings(False, settings.max_iterations, settings.tolerance, settings.covariance_floor)
+    uncertainty_mixture = fit_mixture(equations.uncertainty(p_model), noisy, unscaled)
+    certain, uncertain = equations.split_by_posterior(uncertainty_mixture.low_posterior, noisy)
+    relabel, unlabelled = {
+        "low_uncertainty": (certain, uncertain),
+        "high_uncertainty": (uncertain, certain),
+    }[options.relabel_set]
+    if not options.consistency:
+        relabel, unlabelled = noisy, torch.zeros_like(noisy)
+    elif not options.relabel:
+        relabel, unlabelled = torch.zeros_like(noisy), noisy
+    return Split(
+        arrivals, clean, relabel, unlabelled,
+        loss_mixture.low_posterior.float(), uncertainty_mixture.low_posterior.float(),
+        p_model, loss, loss_mixture, uncertainty_mixture,
+    )  # fmt: skip
+
+
+def refurbished_targets(split: Split, labels: Tensor, options: Options, generator: torch.Generator) -> Tensor:
+    """Soft labels of the whole memory, (N, C): Eq. 8 on R, the given label elsewhere."""
+    weight = _PREDICTION_WEIGHTS[options.relabel_weight](split, generator)
+    return equations.refurbish(weight * split.relabel, split.p_model, labels)
+
+
+def _uncertainty_weight(split: Split, generator: torch.Generator) -> Tensor:
+    return split.p_certain
+
+
+def _unsorted_loss_weight(split: Split, generator: torch.Generator) -> Tensor:
+    """The released program weighs the GIVEN label by component 0 of a loss mixture that is in no fixed order.
+
+    scikit-learn's start decides there which component comes first; a coin stands for it here.
+    """
+    swapped = bool(torch.rand((), generator=generator) < 0.5)
+    return split.p_clean if swapped else 1 - split.p_clean
+
+
+_PREDICTION_WEIGHTS = {"uncertainty": _uncertainty_weight, "unsorted_loss": _unsorted_loss_weight}
