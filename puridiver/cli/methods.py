@@ -1,0 +1,94 @@
+"""`puridiver methods`: every sampler, trainer, recipe and option, for people and for programs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from typing import Any
+
+EXAMPLES = """\
+examples:
+  puridiver methods                 samplers, trainers, recipes and networks
+  puridiver methods --options       every option and its value in each recipe
+  puridiver methods --json          the same for programs
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "methods",
+        help="list samplers, trainers, recipes and options",
+        description="List samplers, trainers and recipes by their short names; any sampler runs with any trainer.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--options", action="store_true", help="show every option and its value in each recipe")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(handler=handle)
+
+
+def handle(args: argparse.Namespace) -> int:
+    if args.json:
+        sys.stdout.write(json.dumps(listing(), indent=1) + "\n")
+    elif args.options:
+        _print_options()
+    else:
+        _print_methods()
+    return 0
+
+
+def listing() -> dict[str, Any]:
+    """Everything there is to choose from, by short name."""
+    from puridiver.memory import SAMPLERS
+    from puridiver.nets import NETWORKS
+    from puridiver.recipes import DESCRIPTIONS, RECIPES, Options
+    from puridiver.trainers import TRAINERS
+
+    return {
+        "samplers": {name: member.summary for name, member in SAMPLERS.items()},
+        "trainers": {name: member.summary for name, member in TRAINERS.items()},
+        "recipes": {
+            name: {"summary": DESCRIPTIONS[name], "options": options.to_dict()} for name, options in RECIPES.items()
+        },
+        "networks": sorted(NETWORKS),
+        "options": {
+            option.name: {
+                "help": option.metadata["help"],
+                "type": type(option.default).__name__,
+                "choices": list(option.metadata["choices"]),
+            }
+            for option in dataclasses.fields(Options)
+        },
+    }
+
+
+def _print_methods() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    found = listing()
+    table = Table(show_header=True, header_style="bold")
+    for heading in ("family", "name", "what it does"):
+        table.add_column(heading)
+    for family in ("sampler", "trainer", "recipe"):
+        for name, summary in found[f"{family}s"].items():
+            table.add_row(family, name, summary if isinstance(summary, str) else summary["summary"])
+        table.add_section()
+    table.add_row("network", ", ".join(found["networks"]), "chosen by image size unless named")
+    Console().print(table, highlight=False)
+
+
+def _print_options() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    found = listing()
+    table = Table(show_header=True, header_style="bold", show_lines=True)
+    for heading in ("option", "what it decides", *found["recipes"]):
+        table.add_column(heading)
+    for name, option in found["options"].items():
+        values = [str(recipe["options"][name]) for recipe in found["recipes"].values()]
+        table.add_row(name, option["help"].replace("[", "\\["), *values)
+    Console().print(table, highlight=False)

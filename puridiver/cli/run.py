@@ -1,0 +1,202 @@
+"""`puridiver run`: one run from the command line, with a progress bar and a final table."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+import types
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from puridiver.config import RunConfig
+
+EXAMPLES = """\
+examples:
+  puridiver run
+      PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
+  puridiver run --noise asym-40 --seed 3 --out runs/asym40-3
+      other noise and seed; config, manifest, metrics and summary go to a folder
+  puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
+      the plainest baseline, with two options of the recipe replaced
+  puridiver run --data cifar10 --data-root DIR --stream official:sym40:1 --splits DIR --recipe official
+      the paper's own stream, as the released program learns from it
+  puridiver run --data cifar10 --holdout 5000 --evaluate-on validation --seed 11
+      choose settings without looking at the test set
+  puridiver run --json | jq .last_accuracy
+      for programs: the summary as JSON on standard output
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "run",
+        help="learn from one stream and report accuracy and purity",
+        description="Learn from one contaminated, blurry stream and report accuracy and memory purity.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for name, spec in flag_specs().items():
+        parser.add_argument(name, **spec)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
+        help="replace an option of the recipe; `puridiver methods --options` lists all; may be repeated",
+    )  # fmt: skip
+    parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics and summary there")
+    parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
+    parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(handler=handle)
+
+
+def flag_specs() -> dict[str, dict[str, Any]]:
+    """argparse arguments of every field of RunConfig."""
+    from puridiver.config import RunConfig
+
+    hints = get_type_hints(RunConfig)
+    return {
+        "--" + spec.name.replace("_", "-"): _flag(spec, hints[spec.name])
+        for spec in dataclasses.fields(RunConfig)
+        if "help" in spec.metadata
+    }
+
+
+def _flag(spec: dataclasses.Field, hint: Any) -> dict[str, Any]:
+    members = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    kind = next(m for m in members if m is not type(None))
+    flag: dict[str, Any] = {"dest": spec.name, "default": spec.default}
+    shown = "" if spec.default is None or kind is bool else f" (default: {spec.default})"
+    flag["help"] = spec.metadata["help"] + shown
+    if kind is bool:
+        return {**flag, "action": argparse.BooleanOptionalAction}
+    flag |= {"type": kind, "metavar": spec.name.upper() if kind is not int else "N"}
+    if spec.metadata["choices"]:
+        flag |= {"choices": spec.metadata["choices"], "metavar": None}
+    return flag
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, Any]:
+    """`--set name=value` pairs as options."""
+    from puridiver.recipes import parse_option
+
+    options = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--set needs OPTION=VALUE, but got {text!r}")
+        options[name.strip().replace("-", "_")] = parse_option(name.strip().replace("-", "_"), value.strip())
+    return options
+
+
+def to_config(args: argparse.Namespace) -> RunConfig:
+    from puridiver.config import RunConfig
+
+    fields = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if spec.name != "options"}
+    return RunConfig(**fields, options=parse_assignments(args.assignments))
+
+
+def handle(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from puridiver import runs
+    from puridiver.experiment import Experiment
+
+    config = to_config(args)
+    errors = Console(stderr=True)
+    with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
+        experiment = Experiment(config, progress)
+        summary = experiment.run(Path(args.out) if args.out else None, args.force)
+    if args.ledger:
+        runs.append_to_ledger(Path(args.ledger), summary)
+    if args.json:
+        sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
+    else:
+        print_summary(summary, Console())
+        if args.out:
+            errors.print(f"run folder: {args.out}", highlight=False)
+    return 0
+
+
+class ProgressBar:
+    """A bar with the time left on a terminal; one line a task where output goes to a file."""
+
+    def __init__(self, console: Console, hidden: bool) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self.console, self.hidden = console, hidden
+        self.bar = Progress(
+            TextColumn("{task.description:<36}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            console=console, transient=True, disable=hidden or not console.is_terminal,
+        )  # fmt: skip
+        self.task = self.bar.add_task("preparing", total=None)
+
+    def __enter__(self) -> ProgressBar:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def start(self, total: int) -> None:
+        self.bar.update(self.task, total=total)
+
+    def advance(self, amount: int, text: str) -> None:
+        self.bar.update(self.task, advance=amount, description=text)
+
+    def event(self, event: dict[str, Any]) -> None:
+        if self.hidden:
+            return
+        self.console.print(
+            f"after task {event['task'] + 1}: accuracy {event['accuracy']:6.1%}, "
+            f"memory purity {event['memory_purity']:6.1%}",
+            highlight=False,
+        )
+
+
+def print_summary(summary: dict[str, Any], console: Console) -> None:
+    from rich.table import Table
+
+    right = 1 - summary["stream_noise"]
+    title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}"
+    table = Table(title=title, title_justify="left", show_header=False, title_style="bold")
+    for _ in range(2):
+        table.add_column()
+    table.add_column(justify="right")
+    table.add_row("stream", f"{summary['data']}, {summary['stream']}", f"{right:.1%} of labels right")
+    judged = f"after all tasks, on {summary['evaluated_on']} images"
+    table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
+    table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
+    table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
+    table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
+    against = f"{summary['memory_purity'] - right:+.1%} against the stream"
+    table.add_row("memory purity", against, f"{summary['memory_purity']:.1%}")
+    if "memory_diversity" in summary:
+        table.add_row("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}")
+    for name, meaning in SETS.items():
+        if summary.get(f"{name}_size"):
+            text = f"{summary[f'{name}_size']} samples; {meaning}"
+            table.add_row(f"set: {name}", text, _percent(summary[f"{name}_precision"]))
+    if "best_epoch_accuracy" in summary:
+        unfair = "chosen by looking at the evaluation: not a fair figure"
+        table.add_row("best epoch", unfair, f"{summary['best_epoch_accuracy']:.1%}")
+    table.add_row("time", summary["device"], f"{summary['seconds']:.1f} s")
+    console.print(table, highlight=False)
+    if summary["shortened"]:
+        console.print("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")
+
+
+SETS = {
+    "clean": "given label right",
+    "relabel": "predicted label right",
+    "unlabelled": "given label wrong",
+}
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.1%}"

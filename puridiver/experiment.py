@@ -1,0 +1,216 @@
+"""One run: a stream, a learner and the metrics put together, written to a run folder."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from puridiver import data, runs
+from puridiver.augment import ViewSettings
+from puridiver.config import RunConfig, resolve_options
+from puridiver.learner import Learner
+from puridiver.metrics import Recorder, Stopwatch, joint_features
+from puridiver.provenance import command_line, commit, versions
+from puridiver.runtime import choose_runtime, describe_device
+from puridiver.streams import Stream, StreamManifest, TrueLabels, resolve_stream
+from puridiver.trainers import NoiseHint
+
+
+class Progress(Protocol):
+    """What a run tells while it goes on."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, amount: int, text: str) -> None: ...
+    def event(self, event: dict[str, Any]) -> None: ...
+
+
+class Silent:
+    """Progress that nobody watches."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, amount: int, text: str) -> None: ...
+    def event(self, event: dict[str, Any]) -> None: ...
+
+
+class Experiment:
+    """One run, ready to go: the data is loaded, the stream resolved, the learner built. `run` does the rest."""
+
+    def __init__(self, config: RunConfig, progress: Progress | None = None) -> None:
+        self.config, self.progress = config, progress or Silent()
+        if config.evaluate_on not in ("test", "validation"):
+            raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
+        root = Path(config.data_root) if config.data_root else None
+        self.source = data.load(config.data, root)
+        self.manifest = self._resolve_stream(root)
+        self.options = resolve_options(config, self.source)
+        defaults = self.source.defaults
+        self.learner = Learner(
+            len(self.source.class_names),
+            self.source.image_shape,
+            config.memory or defaults.get("memory", 500),
+            sampler=config.sampler,
+            trainer=config.trainer,
+            recipe=self.options,
+            network=config.network or defaults.get("network", "auto"),
+            device=config.device,
+            seed=config.seed,
+            hint=self._hint(),
+        )
+        self.stream = Stream(self.source, self.manifest)
+
+    def run(self, folder: Path | None = None, force: bool = False) -> dict[str, Any]:
+        """Run to the end and return the summary; with a folder, leave a trace of everything in it."""
+        out = runs.RunFolder(folder, force) if folder else None
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        if out:
+            out.write(runs.CONFIG, self.describe())
+            self.manifest.save(out.path / runs.MANIFEST)
+        recorder = self._recorder(out)
+        epochs, capacity = self.options.epochs, self.learner.memory.capacity
+        self.progress.start(self._stream_length() + self.stream.n_tasks * epochs * capacity)
+        for task in range(self.stream.n_tasks):
+            self._stream_phase(recorder, task)
+            self._memory_phase(recorder, task)
+            recorder.clock.switch("evaluate")
+            self.progress.event(recorder.task_ended(self.learner, task))
+        recorder.clock.stop()
+        summary = {**recorder.summary(), **self._provenance(), "started": started}
+        if out:
+            out.write(runs.SUMMARY, summary)
+        return summary
+
+    def describe(self) -> dict[str, Any]:
+        """The run's config with every option resolved: enough to run it again."""
+        learner = self.learner
+        return {
+            "config": dataclasses.asdict(self.config),
+            "resolved": {
+                "memory": learner.memory.capacity,
+                "network": learner.network,
+                "device": str(learner.runtime.device),
+                "options": self.options.to_dict(),
+            },
+            "command": command_line(),
+            "versions": versions(),
+            "commit": commit(),
+        }
+
+    # The two phases of a task ----------------------------------------------------------------------------------
+
+    def _stream_phase(self, recorder: Recorder, task: int) -> None:
+        limit = self.config.stream_limit
+        batches = list(self.stream.batches(self.options.batch_size, task))
+        if limit is not None:
+            batches = batches[: max(1, -(-limit // self.options.batch_size))]
+        # Spread evenly, the last one just before the memory phase.
+        wanted = self.config.anytime_points
+        points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
+        clock = recorder.clock
+        for number, batch in enumerate(batches, start=1):
+            clock.switch("observe")
+            self.learner.observe(batch.images, batch.labels)
+            recorder.saw(batch, self.learner)
+            self.progress.advance(len(batch), f"task {task + 1}/{self.stream.n_tasks}: stream")
+            if number in points:
+                clock.switch("evaluate")
+                recorder.anytime(self.learner, task)
+
+    def _memory_phase(self, recorder: Recorder, task: int) -> None:
+        recorder.clock.switch("consolidate")
+        for epoch in self.learner.consolidation():
+            recorder.clock.switch("evaluate")
+            recorder.epoch(self.learner, task, epoch, self.config.evaluate_epochs)
+            text = f"task {task + 1}/{self.stream.n_tasks}: memory epoch {epoch + 1}/{self.options.epochs}"
+            self.progress.advance(self.learner.memory.capacity, text)
+            recorder.clock.switch("consolidate")
+
+    # Putting it together ---------------------------------------------------------------------------------------
+
+    def _resolve_stream(self, root: Path | None) -> StreamManifest:
+        config = self.config
+        return resolve_stream(
+            config.stream,
+            self.source,
+            splits=config.splits or root or data.default_root(),
+            n_tasks=config.tasks,
+            noise=config.noise,
+            seed=config.seed,
+            holdout=config.holdout,
+        )
+
+    def _hint(self) -> NoiseHint | None:
+        """Told only on demand; the realised rate, since that is what is true of the stream."""
+        if not self.config.tell_noise:
+            return None
+        return NoiseHint(self.manifest.noise, self.manifest.realised_noise)
+
+    def _stream_length(self) -> int:
+        if self.config.stream_limit is None:
+            return len(self.stream)
+        return self.stream.n_tasks * self.config.stream_limit
+
+    def _recorder(self, out: runs.RunFolder | None) -> Recorder:
+        images, labels = self._evaluation_set()
+        truth = TrueLabels(self.source, self.manifest)
+        emit = out.append if out else lambda event: None
+        clock = Stopwatch(self.learner.runtime.device)
+        return Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
+
+    def _evaluation_set(self) -> tuple[Tensor, Tensor]:
+        chosen = self.source.test
+        images, labels = chosen.images, chosen.labels
+        if self.config.evaluate_on == "validation":
+            if not len(self.manifest.holdout):
+                raise ValueError("evaluate_on=validation needs a stream with a holdout: say --holdout N")
+            rows = torch.from_numpy(self.manifest.holdout.copy())
+            images, labels = self.source.train.images[rows], self.source.train.labels[rows]
+        return images[: self.config.test_limit], labels[: self.config.test_limit]
+
+    def _features(self) -> Tensor | None:
+        """Joint features in stream order, or None."""
+        wanted = self.config.diversity
+        if wanted is None:
+            wanted = bool(self.source.defaults.get("diversity", False))
+        if not wanted:
+            return None
+        root = Path(self.config.data_root) if self.config.data_root else data.default_root()
+        features = joint_features(
+            self.source,
+            self.learner.network,
+            choose_runtime(self.config.device),
+            root / "joint-features",
+            ViewSettings(self.options.crop_padding, self.options.flip, "none"),
+            lambda epoch, epochs: self.progress.advance(0, f"joint network for diversity, epoch {epoch}/{epochs}"),
+        )
+        return features[torch.from_numpy(self.manifest.order.copy())]
+
+    def _provenance(self) -> dict[str, Any]:
+        config, manifest = self.config, self.manifest
+        return {
+            "data": self.source.name,
+            "stream": config.stream,
+            "stream_hash": manifest.content_hash,
+            "noise": manifest.noise,
+            "noise_rate": manifest.noise_rate,
+            "stream_noise": manifest.realised_noise,
+            "sampler": config.sampler,
+            "trainer": config.trainer,
+            "recipe": config.recipe,
+            "options_changed": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
+            "memory": self.learner.memory.capacity,
+            "network": self.learner.network,
+            "epochs": self.options.epochs,
+            "seed": config.seed,
+            "told_noise": config.tell_noise,
+            "evaluated_on": config.evaluate_on,
+            "shortened": config.shortened,
+            "device": describe_device(self.learner.runtime.device),
+            "versions": versions(),
+            "commit": commit(),
+            "command": command_line(),
+        }

@@ -1,0 +1,94 @@
+"""Checks of what a user hands to the learner: every error says what was expected and what came."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Label = int | str
+
+
+def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
+    """uint8 (N, C, H, W) from a NumPy array or tensor (N, H, W, C): uint8, or floats in [0, 1]."""
+    tensor = images if isinstance(images, Tensor) else _as_tensor(images)
+    height, width, channels = image_shape
+    if channels == 1 and tensor.ndim == 3:
+        tensor = tensor.unsqueeze(3)
+    if tensor.ndim != 4 or tuple(tensor.shape[1:]) != image_shape:
+        raise ValueError(
+            f"images should have the shape (N, {height}, {width}, {channels}), but got {tuple(tensor.shape)}"
+        )
+    if not len(tensor):
+        raise ValueError("the batch is empty: images should hold at least one image")
+    if tensor.dtype != torch.uint8:
+        tensor = _from_float(tensor)
+    return tensor.permute(0, 3, 1, 2).contiguous()
+
+
+def _as_tensor(images: Any) -> Tensor:
+    array = np.asarray(images)
+    if array.dtype.kind not in "uif":
+        raise ValueError(f"images should be uint8, or floats in [0, 1], but got an array of {array.dtype}")
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _from_float(tensor: Tensor) -> Tensor:
+    if not tensor.dtype.is_floating_point:
+        raise ValueError(f"images should be uint8, or floats in [0, 1], but got {tensor.dtype}")
+    if not bool(torch.isfinite(tensor).all()):
+        raise ValueError("images should be finite, but some pixels are nan or infinite")
+    low, high = float(tensor.min()), float(tensor.max())
+    if low < 0 or high > 1:
+        raise ValueError(f"images of floats should lie in [0, 1], but got values from {low:g} to {high:g}")
+    return (tensor * 255).round().to(torch.uint8)
+
+
+def as_labels(labels: Any, n_images: int) -> list[Label]:
+    """A plain list of int or str labels, one for each image."""
+    values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if values.ndim != 1 or len(values) != n_images:
+        raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got {values.shape}")
+    if values.dtype.kind not in "iuUS" and not all(type(v) in (int, str) for v in values.tolist()):
+        raise ValueError(f"labels should be integers or strings, but got {values.dtype}")
+    return values.tolist()
+
+
+def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
+    """Class labels without repeats: from a number (0 to n - 1), a list, or nothing."""
+    if classes is None:
+        return []
+    if isinstance(classes, int):
+        if classes < 1:
+            raise ValueError(f"classes should be a positive number or a list of labels, but got {classes}")
+        return list(range(classes))
+    found = [c.item() if isinstance(c, np.generic) else c for c in classes]
+    if not found:
+        raise ValueError("classes should name at least one class; leave it out to let classes grow")
+    _check_labels(found)
+    if len(set(found)) < len(found):
+        raise ValueError("classes should not name a class twice")
+    return found
+
+
+def _check_labels(labels: Sequence[Hashable]) -> None:
+    kinds = {type(label) for label in labels}
+    if kinds not in ({int}, {str}):
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ValueError(f"classes should be all integers or all strings, but got {names}")
+
+
+def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[Label]:
+    """Labels that are not among the classes yet, in order of appearance; an error if there may be none."""
+    unknown = list(dict.fromkeys(label for label in labels if label not in set(classes)))
+    if unknown and not grow:
+        shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
+        raise ValueError(
+            f"labels should be among the classes {shown}, but got {unknown[0]!r}; "
+            "make the learner with grow=True to accept new classes"
+        )
+    _check_labels(classes + unknown)
+    return unknown

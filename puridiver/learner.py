@@ -1,0 +1,300 @@
+"""The public online learner: observe a stream once, keep a small memory, train on it, predict, audit, save."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from puridiver import storage
+from puridiver.inputs import Label, as_classes, as_images, as_labels, new_classes
+from puridiver.memory import SAMPLERS, Memory, Moment
+from puridiver.nets import suggest_network
+from puridiver.recipes import Options, recipe
+from puridiver.runtime import choose_runtime
+from puridiver.samples import Samples, joined
+from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """What the learner thinks of one memory sample."""
+
+    arrival: int  # the sample was the arrival-th of the stream, from 0
+    given_label: Label
+    p_correct: float  # probability that the given label is right, Eq. 4
+    suggested_label: Label
+    set: str  # "clean", "relabel" or "unlabelled"
+
+
+class Learner:
+    """Learns online from images whose labels may be wrong.
+
+    Parameters
+    ----------
+    classes
+        The class labels (all integers or all strings), a number n for 0 to n - 1, or None: then classes are added
+        as their labels appear.
+    image_shape
+        (height, width, channels) of the images; 1 or 3 channels.
+    memory
+        How many samples the episodic memory holds.
+    sampler, trainer, recipe
+        Short names as listed by `puridiver methods`.
+    network
+        "auto" (by image size), "small", "resnet18", "resnet32" or "resnet34".
+    device
+        "auto", "cpu", "cuda" or "cuda:N".
+    seed
+        Fixes initial weights, augmentation and every random choice.
+    grow
+        Accept labels that are not in `classes` and add them as new classes. Always so when `classes` is None.
+    hint
+        What is known of the noise, for the methods that want to be told (Co-teaching, DivideMix).
+    options
+        Options that replace the recipe's, such as `epochs=50`.
+
+    Examples
+    --------
+    >>> import numpy as np, puridiver
+    >>> learner = puridiver.Learner(classes=["cat", "dog"], image_shape=(8, 8, 1), memory=20, epochs=1)
+    >>> images = np.zeros((4, 8, 8, 1), dtype=np.uint8)
+    >>> learner.observe(images, ["cat", "dog", "dog", "cat"])
+    >>> learner.consolidate()
+    >>> learner.predict(images).shape
+    (4,)
+    """
+
+    def __init__(
+        self,
+        classes: int | Iterable[Label] | None = None,
+        image_shape: tuple[int, int, int] = (32, 32, 3),
+        memory: int = 500,
+        *,
+        sampler: str = "puridiver",
+        trainer: str = "puridiver",
+        recipe: str | Options = "puridiver",
+        network: str = "auto",
+        device: str = "auto",
+        seed: int = 0,
+        grow: bool = False,
+        hint: NoiseHint | None = None,
+        **options: Any,
+    ) -> None:
+        self.classes = as_classes(classes)
+        self.image_shape = _checked_shape(image_shape)
+        if memory < 1:
+            raise ValueError(f"memory should hold at least 1 sample, but got {memory}")
+        self.options = _resolve_options(recipe, options)
+        self.sampler = _member(SAMPLERS, "sampler", sampler)(self.options)
+        self._trainer_class = _member(TRAINERS, "trainer", trainer)
+        self.network = suggest_network(self.image_shape) if network == "auto" else network
+        self.runtime = choose_runtime(device)
+        self.seed, self.grow, self.hint = seed, grow or classes is None, hint
+        self.memory = Memory(memory, self.image_shape, self.runtime.device)
+        trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
+        self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
+        self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
+        self.seen = 0
+        self.consolidations = 0
+        self._trainer: Trainer | None = None
+        if self.classes:
+            self._trainer = self._build_trainer()
+
+    # Learning --------------------------------------------------------------------------------------------------
+
+    def observe(self, images: Any, labels: Any) -> None:
+        """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
+
+        Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was.
+        """
+        x = as_images(images, self.image_shape)
+        given = as_labels(labels, len(x))
+        self._add_classes(new_classes(given, self.classes, self.grow))
+        ids = {label: i for i, label in enumerate(self.classes)}
+        batch = self._batch(x, [ids[label] for label in given])
+        freeze = (
+            self.options.online_batchnorm == "frozen_when_full"
+            and self.sampler.looks_through_network
+            and self.memory.full
+        )
+        loss = self.trainer.observe(batch.images, batch.labels, self._replay(), freeze)
+        self._update_memory(batch, loss)
+        self.seen += len(batch)
+
+    def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
+        """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each."""
+        for epoch in self.consolidation(epochs):
+            if on_epoch is not None:
+                on_epoch(epoch)
+
+    def consolidation(self, epochs: int | None = None) -> Iterator[int]:
+        """`consolidate`, an epoch at a time: yields the number of each finished epoch."""
+        if not len(self.memory):
+            raise ValueError("the memory is empty: observe a batch before consolidating")
+        epochs = self.options.epochs if epochs is None else epochs
+        if epochs < 1:
+            raise ValueError(f"epochs should be at least 1, but got {epochs}")
+        yield from self.trainer.consolidate(self.memory.samples, epochs)
+        self.consolidations += 1
+
+    # Using what was learnt -------------------------------------------------------------------------------------
+
+    def predict(self, images: Any) -> np.ndarray:
+        """The most likely class label of each image, (N,)."""
+        return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
+
+    def predict_proba(self, images: Any) -> np.ndarray:
+        """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
+        x = as_images(images, self.image_shape)
+        return self.trainer.probabilities(self.runtime.images(x)).float().cpu().numpy()
+
+    def audit(self) -> list[AuditRow]:
+        """What the learner thinks of every memory sample's label, the most doubtful first."""
+        if not len(self.memory):
+            return []
+        samples = self.memory.samples
+        logits = self.trainer.outputs(samples.images).logits
+        split = split_memory(logits, samples.labels, samples.arrivals, self.options)
+        suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
+        columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes())
+        rows = [
+            AuditRow(arrival, self.classes[given], p, self.classes[better], SET_NAMES[code])
+            for arrival, given, p, better, code in zip(*(c.tolist() for c in columns), strict=True)
+        ]
+        return sorted(rows, key=lambda row: (row.p_correct, row.arrival))
+
+    @property
+    def trainer(self) -> Trainer:
+        if self._trainer is None:
+            raise ValueError("the learner knows no class yet: observe a batch first, or name classes")
+        return self._trainer
+
+    # Keeping it ------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> Path:
+        """Write everything the future depends on to a folder (safetensors and JSON), replacing an older save."""
+        tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
+        tensors["generator.trainer"] = self._trainer_generator.get_state()
+        tensors["generator.sampler"] = self._sampler_generator.get_state()
+        if self._trainer is not None:
+            tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
+        return storage.save(Path(folder), self._settings(), tensors)
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str = "auto") -> Learner:
+        """A saved learner, which goes on as if it had never been away."""
+        settings, tensors = storage.load(Path(folder))
+        counts = {name: settings.pop(name) for name in ("seen", "consolidations")}
+        hint, options = settings.pop("hint"), settings.pop("options")
+        settings["image_shape"] = tuple(settings["image_shape"])
+        grow = settings.pop("grow")
+        classes = settings.pop("classes") or None
+        learner = cls(
+            classes, **settings, grow=grow, device=device,
+            recipe=Options(**options), hint=NoiseHint(**hint) if hint else None,
+        )  # fmt: skip
+        learner.grow = grow
+        learner.seen, learner.consolidations = counts["seen"], counts["consolidations"]
+        learner._load_tensors(tensors)
+        return learner
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "classes": self.classes,
+            "image_shape": list(self.image_shape),
+            "memory": self.memory.capacity,
+            "sampler": self.sampler.name,
+            "trainer": self._trainer_class.name,
+            "network": self.network,
+            "seed": self.seed,
+            "grow": self.grow,
+            "hint": {"kind": self.hint.kind, "rate": self.hint.rate} if self.hint else None,
+            "options": self.options.to_dict(),
+            "seen": self.seen,
+            "consolidations": self.consolidations,
+        }
+
+    def _load_tensors(self, tensors: dict[str, Tensor]) -> None:
+        groups: dict[str, dict[str, Tensor]] = {"memory": {}, "trainer": {}, "generator": {}}
+        for name, value in tensors.items():
+            group, _, rest = name.partition(".")
+            groups[group][rest] = value
+        self.memory.load_state(groups["memory"])
+        if self._trainer is not None:
+            self._trainer.load_state(groups["trainer"])
+        self._trainer_generator.set_state(groups["generator"]["trainer"])
+        self._sampler_generator.set_state(groups["generator"]["sampler"])
+
+    # Inside ----------------------------------------------------------------------------------------------------
+
+    def _build_trainer(self) -> Trainer:
+        context = TrainerContext(
+            self.options, self.network, len(self.classes), self.image_shape, self.runtime,
+            self._trainer_generator, self.hint,
+        )  # fmt: skip
+        return self._trainer_class(context)
+
+    def _add_classes(self, found: list[Label]) -> None:
+        if not found:
+            return
+        self.classes = self.classes + found
+        if self._trainer is None:
+            self._trainer = self._build_trainer()
+        else:
+            self._trainer.grow(len(self.classes))
+
+    def _batch(self, images: Tensor, ids: list[int]) -> Samples:
+        device, n = self.runtime.device, len(ids)
+        return Samples(
+            self.runtime.images(images),
+            torch.tensor(ids, dtype=torch.int64).to(device, non_blocking=True),
+            torch.arange(self.seen, self.seen + n).to(device, non_blocking=True),
+            torch.zeros(n, device=device),
+        )
+
+    def _replay(self) -> Samples | None:
+        """Memory samples that join a stream batch (row 12), or None."""
+        wanted = {
+            "never": False,
+            "after_first_consolidation": self.consolidations > 0,
+            "always": True,
+        }[self.options.replay]
+        if not wanted or not len(self.memory):
+            return None
+        rows = torch.randperm(len(self.memory), generator=self._sampler_generator)[: self.options.batch_size]
+        return self.memory.samples.take(rows.to(self.runtime.device, non_blocking=True))
+
+    def _update_memory(self, batch: Samples, loss: Tensor) -> None:
+        trainer = self.trainer
+        moment = Moment(trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view)
+        notes = self.sampler.note_arrivals(batch, moment)
+        pool = joined(self.memory.samples, Samples(batch.images, batch.labels, batch.arrivals, notes))
+        rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
+        self.memory.replace(pool.take(rows.to(self.runtime.device, non_blocking=True)))
+
+
+def _resolve_options(base: str | Options, overrides: dict[str, Any]) -> Options:
+    if isinstance(base, Options):
+        return Options(**{**base.to_dict(), **overrides})
+    return recipe(base, **overrides)
+
+
+def _member(registry: dict[str, Any], family: str, name: str) -> Any:
+    if name not in registry:
+        raise ValueError(f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}")
+    return registry[name]
+
+
+def _checked_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+        raise ValueError(
+            f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
+        )
+    height, width, channels = (int(n) for n in shape)
+    return height, width, channels

@@ -1,0 +1,28 @@
+"""Metrics: the only part of the package that sees true labels."""
+
+from puridiver.metrics.accuracy import (
+    accuracy,
+    anytime_area,
+    class_accuracies,
+    confusion_matrix,
+    forgetting,
+    group_accuracies,
+)
+from puridiver.metrics.joint import joint_features
+from puridiver.metrics.memory import memory_metrics, split_metrics
+from puridiver.metrics.recorder import Recorder
+from puridiver.metrics.stopwatch import Stopwatch
+
+__all__ = [
+    "Recorder",
+    "Stopwatch",
+    "accuracy",
+    "anytime_area",
+    "class_accuracies",
+    "confusion_matrix",
+    "forgetting",
+    "group_accuracies",
+    "joint_features",
+    "memory_metrics",
+    "split_metrics",
+]

@@ -1,0 +1,153 @@
+"""Watches a run from outside: compares predictions and memory with the true labels, and keeps the time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from puridiver.learner import Learner
+from puridiver.metrics.accuracy import (
+    accuracy,
+    anytime_area,
+    class_accuracies,
+    confusion_matrix,
+    forgetting,
+    group_accuracies,
+)
+from puridiver.metrics.memory import memory_metrics, split_metrics
+from puridiver.metrics.stopwatch import Stopwatch
+from puridiver.streams import Batch, TrueLabels
+
+Event = dict[str, Any]
+
+
+class Recorder:
+    """Measures a learner with knowledge that the learner does not have. It only ever reads the learner.
+
+    Parameters
+    ----------
+    images, labels
+        The evaluation set: uint8 (N, H, W, C) and true class ids.
+    groups
+        The major classes of each task, for forgetting.
+    truth
+        True labels of the stream by position.
+    features
+        Joint features of the whole train set in stream order, for diversity; or None.
+    emit
+        Called with every event (a dict) as it happens.
+    clock
+        Keeps the seconds of the run's phases; the run switches it.
+    """
+
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        groups: Sequence[Sequence[int]],
+        truth: TrueLabels,
+        features: Tensor | None,
+        emit: Callable[[Event], None],
+        clock: Stopwatch,
+    ) -> None:
+        self.images, self.labels, self.groups = images, labels, groups
+        self.truth, self.features, self.emit, self.clock = truth, features, emit, clock
+        self.curve: list[tuple[int, float]] = []
+        self.after_task: list[list[float]] = []
+        self.task_events: list[Event] = []
+        self.epoch_accuracies: list[float] = []  # of the current task's memory epochs, where measured
+        self._positions: list[Tensor] = []
+        self._alphas: list[Tensor] = []
+
+    def saw(self, batch: Batch, learner: Learner) -> None:
+        """Note a batch that the learner has observed."""
+        self._positions.append(batch.positions)
+        if "alpha" in (found := learner.sampler.diagnostics()):
+            self._alphas.append(found["alpha"])
+
+    def evaluate(self, learner: Learner) -> Tensor:
+        """The confusion matrix on the evaluation set."""
+        probabilities = torch.from_numpy(learner.predict_proba(self.images))
+        return confusion_matrix(probabilities.argmax(dim=1), self.labels, len(learner.classes))
+
+    def anytime(self, learner: Learner, task: int) -> None:
+        """A point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
+        found = accuracy(self.evaluate(learner))
+        self.curve.append((learner.seen, found))
+        event = {"event": "anytime", "seen": learner.seen, "task": task, "accuracy": found, **self._memory(learner)}
+        self.emit({**event, "alpha": self._mean_alpha()})
+
+    def epoch(self, learner: Learner, task: int, epoch: int, evaluate: bool) -> None:
+        """After an epoch on the memory: how the trainer divided it, and the accuracy if that is wanted."""
+        event: Event = {"event": "epoch", "task": task, "epoch": epoch}
+        if (split := learner.trainer.split) is not None:
+            event |= split_metrics(split, learner.memory.samples.labels.cpu(), self._true(split.arrivals))
+        if evaluate:
+            event["accuracy"] = accuracy(self.evaluate(learner))
+            self.epoch_accuracies.append(event["accuracy"])
+        if len(event) > 3:
+            self.emit(event)
+
+    def task_ended(self, learner: Learner, task: int) -> Event:
+        """After a task's stream and consolidation: everything."""
+        confusion = self.evaluate(learner)
+        self.curve.append((learner.seen, accuracy(confusion)))
+        self.after_task.append(group_accuracies(confusion, self.groups))
+        event: Event = {
+            "event": "task",
+            "task": task,
+            "seen": learner.seen,
+            "accuracy": accuracy(confusion),
+            "class_accuracy": class_accuracies(confusion),
+            "group_accuracy": self.after_task[-1],
+            **self._memory(learner),
+        }
+        if (split := learner.trainer.split) is not None:
+            event |= split_metrics(split, learner.memory.samples.labels.cpu(), self._true(split.arrivals))
+        if self.epoch_accuracies:
+            event["best_epoch_accuracy"] = max(self.epoch_accuracies)
+            self.epoch_accuracies = []
+        self.task_events.append(event)
+        self.emit({**event, "confusion": confusion.tolist()})
+        return event
+
+    def summary(self) -> Event:
+        """The whole run in a few figures; `last_accuracy` is the headline."""
+        last = self.task_events[-1]
+        kept = {k: v for k, v in last.items() if k not in ("event", "task", "seen", "accuracy", "group_accuracy")}
+        accuracies = [event["accuracy"] for event in self.task_events]
+        return {
+            "last_accuracy": last["accuracy"],
+            "average_accuracy": sum(accuracies) / len(accuracies),
+            "anytime_area": anytime_area(self.curve),
+            "forgetting": forgetting(self.after_task),
+            "task_accuracy": accuracies,
+            "task_purity": [event["memory_purity"] for event in self.task_events],
+            **kept,
+            "seconds": sum(self.clock.seconds.values()),
+            "phase_seconds": dict(self.clock.seconds),
+        }
+
+    def _memory(self, learner: Learner) -> Event:
+        samples = learner.memory.samples
+        features = None
+        if self.features is not None:
+            features = self.features[self._stream_positions(samples.arrivals)]
+        return memory_metrics(samples.labels.cpu(), self._true(samples.arrivals), len(learner.classes), features)
+
+    def _stream_positions(self, arrivals: Tensor) -> Tensor:
+        """Positions in the stream of the learner's arrivals: others where the run was shortened."""
+        return torch.cat(self._positions)[arrivals.cpu()]
+
+    def _true(self, arrivals: Tensor) -> Tensor:
+        return self.truth.of(self._stream_positions(arrivals))
+
+    def _mean_alpha(self) -> float | None:
+        if not self._alphas:
+            return None
+        mean = float(torch.stack(self._alphas).mean())
+        self._alphas = []
+        return mean

@@ -1,0 +1,40 @@
+"""Seconds by phase of a run."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+
+class Stopwatch:
+    """Counts the seconds of one phase at a time; waits for the device at a switch, so that no phase pays for another.
+
+    Examples
+    --------
+    >>> clock = Stopwatch(torch.device("cpu"))
+    >>> clock.switch("observe")
+    >>> clock.stop()
+    >>> list(clock.seconds)
+    ['observe']
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+        self._phase: str | None = None
+        self._since = 0.0
+
+    def switch(self, phase: str | None) -> None:
+        """End the phase that runs and begin another (None: begin none). Costs nothing within one phase."""
+        if phase == self._phase:
+            return
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        now = time.perf_counter()
+        if self._phase is not None:
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = phase, now
+
+    def stop(self) -> None:
+        self.switch(None)

@@ -1,0 +1,69 @@
+"""The run folder (config, manifest, metrics, summary) and the ledger of finished runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from puridiver.errors import DataError
+from puridiver.storage import write_atomically
+
+SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Strict JSON: nan and infinity, which JSON does not have, become null."""
+    return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return value
+
+
+class RunFolder:
+    """Where one run writes. Events are appended as they happen; the summary, written last, marks a finished run."""
+
+    def __init__(self, path: Path, force: bool = False) -> None:
+        self.path = path
+        if path.exists() and not path.is_dir():
+            raise DataError(f"{path} is a file; name a folder for the run")
+        if (path / CONFIG).exists() and not force:
+            state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
+            raise DataError(f"{path} holds {state}; choose another folder, or say --force to replace it")
+        path.mkdir(parents=True, exist_ok=True)
+        for name in (SUMMARY, METRICS):
+            (path / name).unlink(missing_ok=True)
+
+    def write(self, name: str, value: Any) -> None:
+        write_atomically(self.path / name, (to_json(value, indent=1) + "\n").encode())
+
+    def append(self, event: dict[str, Any]) -> None:
+        with (self.path / METRICS).open("a") as file:
+            file.write(to_json(event) + "\n")
+
+
+def append_to_ledger(ledger: Path, row: dict[str, Any]) -> None:
+    """Add a finished run as one line; a single write, so that lines of several processes do not mix."""
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    with ledger.open("ab", buffering=0) as file:
+        file.write((to_json(row) + "\n").encode())
+
+
+def read_ledger(ledger: Path) -> list[dict[str, Any]]:
+    """All rows of a ledger; a damaged line is an error that names it."""
+    rows = []
+    for number, line in enumerate(ledger.read_text().splitlines(), start=1):
+        if line.strip():
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise DataError(f"{ledger}, line {number}, is not JSON: {error}") from error
+    return rows

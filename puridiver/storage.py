@@ -1,0 +1,72 @@
+"""Saving tensors and settings to a folder so that a crash at any moment leaves a whole, old or new, state.
+
+Tensors go to `state-<hash>.safetensors`, named by their content. `state.json` names that file, its checksum and the
+settings, and is replaced atomically as the last step: it is the commit. No pickle anywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from puridiver.errors import DataError
+
+FORMAT = 1
+INDEX = "state.json"
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The file has its old content or all of the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
+    """Write settings and tensors; older tensor files of the folder are removed once the new ones are in place."""
+    from safetensors.torch import save as to_bytes
+
+    folder.mkdir(parents=True, exist_ok=True)
+    blob = to_bytes({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+    digest = hashlib.sha256(blob).hexdigest()
+    name = f"state-{digest[:16]}.safetensors"
+    write_atomically(folder / name, blob)
+    index = {"format": FORMAT, "tensors": name, "sha256": digest, "settings": settings}
+    write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
+    for old in folder.glob("state-*.safetensors"):
+        if old.name != name:
+            old.unlink()
+    return folder
+
+
+def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
+    from safetensors.torch import load as from_bytes
+
+    try:
+        index = json.loads((folder / INDEX).read_text())
+        format_, name, digest = index["format"], index["tensors"], index["sha256"]
+    except FileNotFoundError:
+        raise DataError(f"{folder} holds no saved learner: there is no {INDEX}") from None
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise DataError(f"{folder / INDEX} is damaged: {error}") from error
+    if format_ != FORMAT:
+        raise DataError(f"{folder} was saved in format {format_}, but this version reads format {FORMAT}")
+    try:
+        blob = (folder / Path(name).name).read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{folder} is incomplete: {name} is missing") from None
+    if hashlib.sha256(blob).hexdigest() != digest:
+        raise DataError(f"{folder / name} is damaged: its checksum does not match")
+    return index["settings"], from_bytes(blob)
