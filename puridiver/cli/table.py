@@ -1,0 +1,78 @@
+"""`puridiver table` and `puridiver plot`: finished runs as tables and pictures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+TABLE_EXAMPLES = """\
+examples:
+  puridiver run --ledger results/digits.jsonl        add a run to a ledger
+  puridiver table results/digits.jsonl               mean ± standard deviation over seeds
+  puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
+      write the table between <!-- digits:begin --> and <!-- digits:end --> of a page
+"""
+
+PLOT_EXAMPLES = """\
+examples:
+  puridiver run --out runs/a && puridiver run --sampler rsv --trainer plain --out runs/b
+  puridiver plot runs/a runs/b --out comparison.png
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    table = subparsers.add_parser(
+        "table",
+        help="print the finished runs of a ledger as a table",
+        description="Print the runs of a ledger as a table: runs that differ only by seed share a line.",
+        epilog=TABLE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    table.add_argument("ledger", nargs="+", help="JSON-lines file(s) written by `puridiver run --ledger`")
+    table.add_argument("--format", choices=("text", "markdown", "csv"), default="text", help="(default: text)")
+    table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
+    table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
+    table.set_defaults(handler=handle_table)
+    plot = subparsers.add_parser(
+        "plot",
+        help="draw accuracy and memory purity over the stream",
+        description="Draw accuracy and memory purity over the stream for one or more run folders.",
+        epilog=PLOT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    plot.add_argument("runs", nargs="+", metavar="RUN", help="folders written by `puridiver run --out`")
+    plot.add_argument("--out", default="runs.png", help="picture to write: .png, .svg or .pdf (default: runs.png)")
+    plot.set_defaults(handler=handle_plot)
+
+
+def handle_table(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from puridiver.report import FORMATS, insert_between_markers, summarise
+    from puridiver.runs import read_ledger
+
+    rows = [row for ledger in args.ledger for row in read_ledger(Path(ledger))]
+    text = FORMATS[args.format](summarise(rows))
+    if args.into:
+        insert_between_markers(Path(args.into), args.marker, text)
+    else:
+        sys.stdout.write(text + "\n")
+    return 0
+
+
+def handle_plot(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from puridiver.errors import DataError
+
+    try:
+        from puridiver.report import plot_runs
+
+        out = plot_runs([Path(run) for run in args.runs], Path(args.out))
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise DataError("plots need matplotlib: pip install 'puridiver[plot]'") from error
+    print(out)
+    return 0

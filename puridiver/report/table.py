@@ -1,0 +1,83 @@
+"""Tables of finished runs: rows of the ledger that differ only by seed, as mean ± standard deviation."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from puridiver.errors import DataError
+
+# Runs are of one kind if they agree in all of these.
+GROUP = (
+    "data", "stream", "noise", "noise_rate", "sampler", "trainer", "recipe", "options_changed", "memory", "network",
+    "epochs", "told_noise", "evaluated_on", "shortened",
+)  # fmt: skip
+HEADINGS = ("sampler", "trainer", "recipe", "noise", "last accuracy %", "average %", "purity %", "seeds", "seconds")
+
+
+def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """One line of text cells for each kind of run, in order of first appearance; repeated seeds count once."""
+    groups: dict[str, dict[int, dict[str, Any]]] = {}
+    for row in rows:
+        key = repr([row.get(name) for name in GROUP])
+        groups.setdefault(key, {})[row["seed"]] = row  # a later run of the same seed replaces the earlier
+    return [_line(list(group.values())) for group in groups.values()]
+
+
+def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
+    first = rows[0]
+    changed = "".join(f", {name}={value}" for name, value in first["options_changed"].items())
+    told = ", told the noise" if first["told_noise"] else ""
+    short = " (shortened)" if first["shortened"] else ""
+    return (
+        first["sampler"],
+        first["trainer"] + told,
+        first["recipe"] + changed + short,
+        f"{first['noise']}-{first['noise_rate'] * 100:g}" if first["noise"] != "none" else "none",
+        spread([row["last_accuracy"] for row in rows]),
+        spread([row["average_accuracy"] for row in rows]),
+        spread([row["memory_purity"] for row in rows]),
+        str(len(rows)),
+        f"{statistics.mean(row['seconds'] for row in rows):.1f}",
+    )
+
+
+def spread(fractions: Sequence[float]) -> str:
+    """Percent as mean ± sample standard deviation; the mean alone for one value."""
+    mean = f"{100 * statistics.mean(fractions):.1f}"
+    return mean if len(fractions) == 1 else f"{mean} ± {100 * statistics.stdev(fractions):.1f}"
+
+
+def as_markdown(lines: Sequence[tuple[str, ...]]) -> str:
+    rule = "|" + "---|" * len(HEADINGS)
+    return "\n".join(["| " + " | ".join(HEADINGS) + " |", rule, *("| " + " | ".join(line) + " |" for line in lines)])
+
+
+def as_csv(lines: Sequence[tuple[str, ...]]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([HEADINGS, *lines])
+    return text.getvalue().rstrip("\n")
+
+
+def as_text(lines: Sequence[tuple[str, ...]]) -> str:
+    table = [HEADINGS, *lines]
+    widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table)
+
+
+FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv}
+
+
+def insert_between_markers(page: Path, name: str, content: str) -> None:
+    """Replace what stands between `<!-- name:begin -->` and `<!-- name:end -->` in a page."""
+    text = page.read_text()
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise DataError(f"{page} should hold the markers {begin} and {end}, each once and in this order")
+    head, rest = text.split(begin)
+    page.write_text(f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}")
