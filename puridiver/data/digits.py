@@ -18,7 +18,7 @@ DEFAULTS: dict[str, Any] = {
     "flip": False,
     "crop_padding": 1,
     "strong": "none",
-    "online_lr": 0.05,
+    "online_lr": 0.01,
     "epochs": 31,  # 1 + 2 + 4 + 8 + 16: warm restarts end at a low
     "diversity": True,
 }
