@@ -16,6 +16,12 @@ def setting(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "choices": choices})
 
 
+LEAST = {
+    "tasks": 1, "holdout": 0, "seed": 0, "memory": 1, "epochs": 1, "anytime_points": 0, "stream_limit": 1,
+    "test_limit": 1,
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that decides a run. The command line's flags are made from these fields."""
@@ -39,6 +45,8 @@ class RunConfig:
     network: str | None = setting(None, "small, resnet18, resnet32 or resnet34 (default: what suits the data)")
     epochs: int | None = setting(None, "memory epochs after each task (default: the recipe's, or what suits the data)")
     device: str = setting("auto", "auto, cpu, cuda or cuda:N")
+    precision: str = setting("auto", "of convolutions on a GPU", ("auto", "float32", "bfloat16"))
+    graphs: bool = setting(True, "capture steps as CUDA graphs on a GPU")
     tell_noise: bool = setting(False, "tell the trainer the true kind and rate of the noise (Co-teaching, DivideMix)")
     anytime_points: int = setting(5, "evaluations during each task's stream")
     evaluate_epochs: bool = setting(False, "also evaluate after every memory epoch (gives best_epoch_accuracy; slow)")
@@ -48,6 +56,12 @@ class RunConfig:
     stream_limit: int | None = setting(None, "use only the first N samples of each task, for a quick look")
     test_limit: int | None = setting(None, "evaluate on only the first N images, for a quick look")
     options: dict[str, Any] = field(default_factory=dict)  # recipe options by name, from --set
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} should be at least {least}, but got {value}")
 
     @property
     def shortened(self) -> bool:
@@ -61,8 +75,11 @@ def resolve_options(config: RunConfig, source: DataSource) -> Options:
     What suits the data never switches on what the recipe switches off (a warm-up of 0 epochs stays 0).
     """
     base = recipe(config.recipe)
-    known = {option.name for option in dataclasses.fields(Options)}
-    suited = {k: v for k, v in source.defaults.items() if k in known and getattr(base, k)}
+    suited = {
+        option.name: source.defaults[option.name]
+        for option in dataclasses.fields(Options)
+        if option.name in source.defaults and getattr(base, option.name) != option.metadata["off"]
+    }
     asked = dict(config.options)
     if config.epochs is not None:
         asked["epochs"] = config.epochs

@@ -49,7 +49,9 @@ def standardise_within_class(values: Tensor, y: Tensor, in_memory: Tensor, n_cla
     mean = values.new_zeros(n_classes).index_add_(0, y, values * members) / counts
     centred = values - mean[y]
     variance = values.new_zeros(n_classes).index_add_(0, y, centred.square() * members) / counts
-    return centred / variance.sqrt().clamp(min=1e-8)[y]
+    # A deviation that is mere rounding must not become z-scores of ±1 (two samples always have equal mean cosines).
+    floor = 1e-4 * mean.abs() + 1e-8
+    return centred / variance.sqrt().maximum(floor)[y]
 
 
 def score(loss: Tensor, similarity: Tensor, alpha: Tensor | float) -> Tensor:
@@ -58,8 +60,9 @@ def score(loss: Tensor, similarity: Tensor, alpha: Tensor | float) -> Tensor:
 
 
 def adaptive_alpha(batch_loss: Tensor) -> Tensor:
-    """Equation 3: alpha_k = 0.5 * min(1 / loss of the k-th batch, 1)."""
-    return 0.5 * (1 / batch_loss.clamp(min=1e-12)).clamp(max=1)
+    """Equation 3: alpha_k = 0.5 * min(1 / loss of the k-th batch, 1); 0 where the loss is not finite."""
+    loss = torch.nan_to_num(batch_loss, nan=torch.inf, posinf=torch.inf)
+    return 0.5 * (1 / loss.clamp(min=1e-12)).clamp(max=1)
 
 
 def split_by_posterior(p_g: Tensor, among: Tensor) -> tuple[Tensor, Tensor]:

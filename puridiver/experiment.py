@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import command_line, commit, versions
 from puridiver.runtime import choose_runtime, describe_device
-from puridiver.streams import Stream, StreamManifest, TrueLabels, resolve_stream
+from puridiver.streams import Batch, Stream, StreamManifest, TrueLabels, resolve_stream
 from puridiver.trainers import NoiseHint
 
 
@@ -52,16 +53,19 @@ class Experiment:
         self.learner = Learner(
             len(self.source.class_names),
             self.source.image_shape,
-            config.memory or defaults.get("memory", 500),
+            defaults.get("memory", 500) if config.memory is None else config.memory,
             sampler=config.sampler,
             trainer=config.trainer,
             recipe=self.options,
             network=config.network or defaults.get("network", "auto"),
             device=config.device,
+            precision=config.precision,
+            graphs=config.graphs,
             seed=config.seed,
             hint=self._hint(),
         )
         self.stream = Stream(self.source, self.manifest)
+        self.evaluation_set = self._evaluation_set()
 
     def run(self, folder: Path | None = None, force: bool = False) -> dict[str, Any]:
         """Run to the end and return the summary; with a folder, leave a trace of everything in it."""
@@ -103,10 +107,7 @@ class Experiment:
     # The two phases of a task ----------------------------------------------------------------------------------
 
     def _stream_phase(self, recorder: Recorder, task: int) -> None:
-        limit = self.config.stream_limit
-        batches = list(self.stream.batches(self.options.batch_size, task))
-        if limit is not None:
-            batches = batches[: max(1, -(-limit // self.options.batch_size))]
+        batches = first_samples(self.stream.batches(self.options.batch_size, task), self.config.stream_limit)
         # Spread evenly, the last one just before the memory phase.
         wanted = self.config.anytime_points
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
@@ -155,7 +156,7 @@ class Experiment:
         return self.stream.n_tasks * self.config.stream_limit
 
     def _recorder(self, out: runs.RunFolder | None) -> Recorder:
-        images, labels = self._evaluation_set()
+        images, labels = self.evaluation_set
         truth = TrueLabels(self.source, self.manifest)
         emit = out.append if out else lambda event: None
         clock = Stopwatch(self.learner.runtime.device)
@@ -210,7 +211,21 @@ class Experiment:
             "evaluated_on": config.evaluate_on,
             "shortened": config.shortened,
             "device": describe_device(self.learner.runtime.device),
+            "precision": self.learner.runtime.precision,
+            "graphs": self.learner.runtime.graphs,
             "versions": versions(),
             "commit": commit(),
             "command": command_line(),
         }
+
+
+def first_samples(batches: Iterable[Batch], limit: int | None) -> list[Batch]:
+    """The batches up to `limit` samples, the last one cut to fit."""
+    kept, left = [], limit
+    for batch in batches:
+        if left is not None:
+            batch = batch.first(left)  # noqa: PLW2901
+            left -= len(batch)
+        if len(batch):
+            kept.append(batch)
+    return kept

@@ -31,9 +31,12 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
 
 def _as_tensor(images: Any) -> Tensor:
     array = np.asarray(images)
-    if array.dtype.kind not in "uif":
+    if array.dtype.kind == "f":
+        array = array.astype(np.float32)  # also of kinds that torch does not have
+    elif array.dtype != np.uint8:
         raise ValueError(f"images should be uint8, or floats in [0, 1], but got an array of {array.dtype}")
-    return torch.from_numpy(np.ascontiguousarray(array))
+    # A copy: torch cannot read from arrays that are read-only or run backwards.
+    return torch.from_numpy(np.array(array, order="C"))
 
 
 def _from_float(tensor: Tensor) -> Tensor:
@@ -49,7 +52,13 @@ def _from_float(tensor: Tensor) -> Tensor:
 
 def as_labels(labels: Any, n_images: int) -> list[Label]:
     """A plain list of int or str labels, one for each image."""
-    values = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if isinstance(labels, Tensor):
+        if labels.dtype.is_floating_point or labels.dtype.is_complex:
+            raise ValueError(
+                f"labels should be integers or strings, but got {str(labels.dtype).removeprefix('torch.')}"
+            )
+        labels = labels.detach().cpu().numpy()
+    values = np.asarray(labels)
     if values.ndim != 1 or len(values) != n_images:
         raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got {values.shape}")
     if values.dtype.kind not in "iuUS" and not all(type(v) in (int, str) for v in values.tolist()):
@@ -61,7 +70,9 @@ def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
     """Class labels without repeats: from a number (0 to n - 1), a list, or nothing."""
     if classes is None:
         return []
-    if isinstance(classes, int):
+    if isinstance(classes, str):
+        raise ValueError(f"classes should be a list of labels, but got the single word {classes!r}")
+    if isinstance(classes, int | np.integer):
         if classes < 1:
             raise ValueError(f"classes should be a positive number or a list of labels, but got {classes}")
         return list(range(classes))

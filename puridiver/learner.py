@@ -12,10 +12,11 @@ import torch
 from torch import Tensor
 
 from puridiver import storage
+from puridiver.errors import DataError
 from puridiver.inputs import Label, as_classes, as_images, as_labels, new_classes
 from puridiver.memory import SAMPLERS, Memory, Moment
 from puridiver.nets import suggest_network
-from puridiver.recipes import Options, recipe
+from puridiver.recipes import Options, recipe, replaced
 from puridiver.runtime import choose_runtime
 from puridiver.samples import Samples, joined
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
@@ -50,6 +51,9 @@ class Learner:
         "auto" (by image size), "small", "resnet18", "resnet32" or "resnet34".
     device
         "auto", "cpu", "cuda" or "cuda:N".
+    precision, graphs
+        On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32" or "bfloat16"; and whether steps
+        are captured as CUDA graphs. A CPU always computes in float32, uncaptured.
     seed
         Fixes initial weights, augmentation and every random choice.
     grow
@@ -81,6 +85,8 @@ class Learner:
         recipe: str | Options = "puridiver",
         network: str = "auto",
         device: str = "auto",
+        precision: str = "auto",
+        graphs: bool = True,
         seed: int = 0,
         grow: bool = False,
         hint: NoiseHint | None = None,
@@ -88,13 +94,13 @@ class Learner:
     ) -> None:
         self.classes = as_classes(classes)
         self.image_shape = _checked_shape(image_shape)
-        if memory < 1:
-            raise ValueError(f"memory should hold at least 1 sample, but got {memory}")
+        if not isinstance(memory, int) or memory < 1:
+            raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
         self.options = _resolve_options(recipe, options)
         self.sampler = _member(SAMPLERS, "sampler", sampler)(self.options)
         self._trainer_class = _member(TRAINERS, "trainer", trainer)
         self.network = suggest_network(self.image_shape) if network == "auto" else network
-        self.runtime = choose_runtime(device)
+        self.runtime = choose_runtime(device, precision, graphs)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
         self.memory = Memory(memory, self.image_shape, self.runtime.device)
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
@@ -118,11 +124,7 @@ class Learner:
         self._add_classes(new_classes(given, self.classes, self.grow))
         ids = {label: i for i, label in enumerate(self.classes)}
         batch = self._batch(x, [ids[label] for label in given])
-        freeze = (
-            self.options.online_batchnorm == "frozen_when_full"
-            and self.sampler.looks_through_network
-            and self.memory.full
-        )
+        freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
         loss = self.trainer.observe(batch.images, batch.labels, self._replay(), freeze)
         self._update_memory(batch, loss)
         self.seen += len(batch)
@@ -152,7 +154,7 @@ class Learner:
     def predict_proba(self, images: Any) -> np.ndarray:
         """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
         x = as_images(images, self.image_shape)
-        return self.trainer.probabilities(self.runtime.images(x)).float().cpu().numpy()
+        return self.trainer.probabilities(self.runtime.move(x)).float().cpu().numpy()
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first."""
@@ -190,10 +192,16 @@ class Learner:
     def load(cls, folder: str | Path, device: str = "auto") -> Learner:
         """A saved learner, which goes on as if it had never been away."""
         settings, tensors = storage.load(Path(folder))
+        try:
+            return cls._restore(settings, tensors, device)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"{folder} does not hold a whole learner: {error}") from error
+
+    @classmethod
+    def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
         counts = {name: settings.pop(name) for name in ("seen", "consolidations")}
-        hint, options = settings.pop("hint"), settings.pop("options")
+        hint, options, grow = settings.pop("hint"), settings.pop("options"), settings.pop("grow")
         settings["image_shape"] = tuple(settings["image_shape"])
-        grow = settings.pop("grow")
         classes = settings.pop("classes") or None
         learner = cls(
             classes, **settings, grow=grow, device=device,
@@ -252,7 +260,7 @@ class Learner:
     def _batch(self, images: Tensor, ids: list[int]) -> Samples:
         device, n = self.runtime.device, len(ids)
         return Samples(
-            self.runtime.images(images),
+            self.runtime.move(images),
             torch.tensor(ids, dtype=torch.int64).to(device, non_blocking=True),
             torch.arange(self.seen, self.seen + n).to(device, non_blocking=True),
             torch.zeros(n, device=device),
@@ -272,7 +280,9 @@ class Learner:
 
     def _update_memory(self, batch: Samples, loss: Tensor) -> None:
         trainer = self.trainer
-        moment = Moment(trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view)
+        moment = Moment(
+            trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime
+        )
         notes = self.sampler.note_arrivals(batch, moment)
         pool = joined(self.memory.samples, Samples(batch.images, batch.labels, batch.arrivals, notes))
         rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
@@ -280,9 +290,7 @@ class Learner:
 
 
 def _resolve_options(base: str | Options, overrides: dict[str, Any]) -> Options:
-    if isinstance(base, Options):
-        return Options(**{**base.to_dict(), **overrides})
-    return recipe(base, **overrides)
+    return replaced(base, overrides) if isinstance(base, Options) else recipe(base, **overrides)
 
 
 def _member(registry: dict[str, Any], family: str, name: str) -> Any:

@@ -48,6 +48,9 @@ def fit_mixture(values: Tensor, mask: Tensor | None = None, settings: MixtureSet
     With nothing to split (fewer than two different finite values) every value belongs to component 0.
     """
     settings = settings or MixtureSettings()
+    if not len(values):
+        nothing = values.new_zeros(2, dtype=torch.float64)
+        return Mixture(values.double(), nothing, nothing, nothing, nothing[0], nothing[1])
     x = values.detach().double()
     used = torch.isfinite(x) if mask is None else mask & torch.isfinite(x)
     x = torch.where(used, x, 0)
@@ -93,7 +96,7 @@ def _log_joint(x: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> 
 
 def _expectation_maximisation(x: Tensor, weight: Tensor, settings: MixtureSettings) -> tuple[Tensor, Tensor, Tensor]:
     parameters = _maximise(x, weight, _two_means(x, weight), settings.covariance_floor)
-    bound = x.new_tensor(-math.inf)
+    bound = x.new_full((), -math.inf)
     done = torch.zeros((), dtype=torch.bool, device=x.device)
     for _ in range(settings.max_iterations):
         joint = _log_joint(x, *parameters)

@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def _option(default: Any, help: str, choices: tuple[str, ...] = (), low: float = -math.inf) -> Any:
-    return field(default=default, metadata={"help": help, "choices": choices, "low": low})
+def _option(
+    default: Any, help: str, choices: tuple[str, ...] = (), low: float = -math.inf, high: float = math.inf, off: Any = 0
+) -> Any:
+    """An option; `off` is the value at which what it decides is switched off."""
+    return field(default=default, metadata={"help": help, "choices": choices, "low": low, "high": high, "off": off})
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,15 @@ class Options:
         "never",
         "[row 12] when memory samples join stream batches",
         ("never", "after_first_consolidation", "always"),
+        off="never",
     )
-    online_cutmix: float = _option(0.0, "[row 12] probability of CutMix on a stream batch", low=0)
+    online_cutmix: float = _option(0.0, "[row 12] probability of CutMix on a stream batch", low=0, high=1)
     online_batchnorm: str = _option(
         "train",
         "[row 13] keep training BatchNorm online, or freeze it once the memory is full (samplers that look "
         "through the network only)",
         ("train", "frozen_when_full"),
+        off="train",
     )
 
     # Memory training
@@ -89,12 +94,12 @@ class Options:
     schedule: str = _option(
         "cosine", "[row 14] one cosine to 0, or warm restarts with doubling periods", ("cosine", "warm_restarts")
     )
-    momentum: float = _option(0.9, "SGD (Nesterov) momentum", low=0)
+    momentum: float = _option(0.9, "SGD (Nesterov) momentum", low=0, high=0.9999)
     weight_decay: float = _option(1e-4, "weight decay", low=0)
-    cutmix: float = _option(0.5, "probability of CutMix on a memory batch", low=0)
+    cutmix: float = _option(0.5, "probability of CutMix on a memory batch", low=0, high=1)
     crop_padding: int = _option(4, "pixels of padding before the random crop", low=0)
     flip: bool = _option(True, "mirror images at random")
-    strong: str = _option("autoaugment", "strong augmentation s(.)", ("autoaugment", "none"))
+    strong: str = _option("autoaugment", "strong augmentation s(.)", ("autoaugment", "none"), off="none")
 
     # Baselines
     baseline_warmup: int = _option(10, "SELFIE, DivideMix: plain epochs of each consolidation at first", low=0)
@@ -135,9 +140,10 @@ def _checked(option: dataclasses.Field, value: Any) -> Any:
         raise ValueError(f"option {option.name} should be {kind.__name__}, but got {value!r}")
     if allowed and value not in allowed:
         raise ValueError(f"option {option.name} should be one of {', '.join(allowed)}, but got {value!r}")
-    low: float = option.metadata["low"]
-    if isinstance(value, int | float) and not low <= value < math.inf:
-        raise ValueError(f"option {option.name} should be at least {low}, but got {value}")
+    low, high = option.metadata["low"], option.metadata["high"]
+    if isinstance(value, int | float) and not (low <= value <= high and abs(value) < math.inf):
+        bound = f"at least {low}" if value < low else f"at most {high}" if high < math.inf else "finite"
+        raise ValueError(f"option {option.name} should be {bound}, but got {value}")
     return value
 
 
@@ -212,12 +218,17 @@ DESCRIPTIONS = {
 }
 
 
-def recipe(name: str, **overrides: Any) -> Options:
-    """A named recipe, with any options replaced."""
-    if name not in RECIPES:
-        raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
+def replaced(options: Options, overrides: dict[str, Any]) -> Options:
+    """The options with some of them replaced; an unknown name is a ValueError."""
     known = {option.name for option in dataclasses.fields(Options)}
     unknown = sorted(set(overrides) - known)
     if unknown:
         raise ValueError(f"there is no option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
-    return dataclasses.replace(RECIPES[name], **overrides)
+    return dataclasses.replace(options, **overrides)
+
+
+def recipe(name: str, **overrides: Any) -> Options:
+    """A named recipe, with any options replaced."""
+    if name not in RECIPES:
+        raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
+    return replaced(RECIPES[name], overrides)

@@ -1,39 +1,93 @@
-"""Where and how tensors are computed: device, memory format, threads. Decided here and nowhere else."""
+"""Where and how tensors are computed: device, precision, memory format, graph capture. Decided here and nowhere else.
+
+One code path serves CPU and GPU. A network's step at batch 16 takes a GPU about a millisecond but a host five to ten
+to launch kernel by kernel, so on a GPU a step is captured once for each shape as a CUDA graph and then replayed.
+`PlanRunner` and `Captured` hide that: on a CPU, or with `graphs=False`, they simply call the function.
+"""
 
 from __future__ import annotations
 
+import logging
 import platform
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+logger = logging.getLogger(__name__)
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+# Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
+# cuDNN's choice of algorithms) and are ordinary steps in every other respect.
+EAGER_CALLS = 2
+_capturing = threading.Lock()  # one capture at a time, whatever the number of lanes
+
 
 @dataclass(frozen=True)
 class Runtime:
-    """The device of a run. One code path serves CPU and GPU; only tensors' places differ."""
+    """The device, the precision of convolutions, and whether steps are captured."""
 
     device: torch.device
+    precision: str = "float32"
+    graphs: bool = False
+    pool: list[Any] = field(default_factory=list, compare=False)  # memory that a run's captured steps share
 
     def place(self, network: nn.Module) -> nn.Module:
         # channels_last is torch's faster layout for convolutions on CPUs and tensor cores alike.
         return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
-    def images(self, images: Tensor) -> Tensor:
-        return images.to(self.device, non_blocking=True)
+    def move(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, non_blocking=True)
+
+    def shared_pool(self) -> Any:
+        if not self.pool:
+            self.pool.append(torch.cuda.graph_pool_handle())
+        return self.pool[0]
+
+    def without_graphs(self) -> Runtime:
+        return replace(self, graphs=False)
 
 
-def choose_runtime(device: str = "auto") -> Runtime:
-    """`auto` takes the first CUDA GPU if there is one, else the CPU."""
+def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool = True) -> Runtime:
+    """`auto` takes the first CUDA GPU if there is one, else the CPU; bfloat16 where the GPU has it."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, but got {precision!r}")
+    chosen = _choose_device(device)
+    if chosen.type != "cuda":
+        if precision == "bfloat16":
+            logger.warning("bfloat16 is many times slower than float32 on a CPU: using float32")
+        return Runtime(chosen)
+    torch.backends.cudnn.benchmark = True  # few shapes, each met thousands of times
+    return Runtime(chosen, _choose_precision(chosen, precision), graphs)
+
+
+def _choose_device(device: str) -> torch.device:
     if device == "auto":
-        return Runtime(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         chosen = torch.device(device)
     except RuntimeError as error:
         raise ValueError(f"device should be auto, cpu, cuda or cuda:N, but got {device!r}") from error
+    if chosen.type not in ("cpu", "cuda"):
+        raise ValueError(f"device should be auto, cpu, cuda or cuda:N, but got {device!r}")
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} was asked for, but torch {torch.__version__} sees no CUDA GPU; use cpu")
-    return Runtime(chosen)
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {device!r} was asked for, but there are only {torch.cuda.device_count()} GPUs")
+    return chosen
+
+
+def _choose_precision(device: torch.device, precision: str) -> str:
+    if precision == "float32":
+        return precision
+    if torch.cuda.get_device_capability(device) < (8, 0):  # older GPUs only emulate bfloat16
+        if precision == "bfloat16":
+            logger.warning("%s has no bfloat16 units: using float32", torch.cuda.get_device_name(device))
+        return "float32"
+    return "bfloat16"
 
 
 def describe_device(device: torch.device) -> str:
@@ -41,3 +95,136 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{platform.machine()} CPU, {torch.get_num_threads()} threads"
+
+
+class Buffers:
+    """Tensors at fixed addresses, which captured steps may read. `version` changes when an address does."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+        self.version = 0
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._held[name]
+
+    def put(self, name: str, value: Tensor) -> Tensor:
+        held = self._held.get(name)
+        if held is None or held.shape != value.shape or held.dtype != value.dtype or held.device != value.device:
+            self._held[name] = value.clone()
+            self.version += 1
+        else:
+            held.copy_(value)
+        return self._held[name]
+
+
+class PlanRunner:
+    """Runs a step over the rows of an integer plan: `step(row, *static)` for each row, in order.
+
+    The plan holds everything random about the steps (which samples, which partners, which box), drawn on the host,
+    so that the step itself is the same sequence of kernels every time. `static` are hashable constants of the
+    sequence (sizes, flags, the version of the buffers it reads): each combination is captured once.
+    """
+
+    def __init__(self, runtime: Runtime, step: Callable[..., None]) -> None:
+        self.runtime, self.step = runtime, step
+        self._loops: dict[Hashable, _Loop] = {}
+
+    def __call__(self, plan: Tensor, *static: Hashable) -> None:
+        if not self.runtime.graphs:
+            for row in self.runtime.move(plan):
+                self.step(row, *static)
+            return
+        key = (plan.shape[1], *static)
+        loop = self._loops.get(key)
+        if loop is None or loop.capacity < len(plan):
+            loop = self._loops[key] = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
+        loop.run(plan)
+
+
+class _Loop:
+    """One captured step and the buffer that its plan is copied to; a counter on the device walks over the rows."""
+
+    def __init__(
+        self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
+    ) -> None:
+        self.runtime, self.step, self.static, self.capacity = runtime, step, static, capacity
+        self.plan = torch.zeros(capacity, width, dtype=torch.int64, device=runtime.device)
+        self.counter = torch.zeros(1, dtype=torch.int64, device=runtime.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.eager_calls = 0
+        self.refused = False
+
+    def run(self, plan: Tensor) -> None:
+        self.plan[: len(plan)].copy_(plan, non_blocking=True)
+        self.counter.zero_()
+        for _ in range(len(plan)):
+            if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:
+                self.graph = capture(self._advance, self.runtime.shared_pool())
+                self.refused = self.graph is None
+            if self.graph is not None:
+                self.graph.replay()
+            else:
+                self.eager_calls += 1
+                self._advance()
+
+    def _advance(self) -> None:
+        self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
+        self.counter += 1
+
+
+class Captured:
+    """A function of tensors, captured once for each combination of shapes. Its results live until the next call.
+
+    Each graph has memory of its own: in a shared pool, replaying an older graph could overwrite the results.
+    """
+
+    def __init__(self, runtime: Runtime, function: Callable[..., Any]) -> None:
+        self.runtime, self.function = runtime, function
+        self._entries: dict[Hashable, _Entry] = {}
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        if not self.runtime.graphs:
+            return self.function(*tensors)
+        key = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(self.runtime, self.function)
+        return entry(*tensors)
+
+
+class _Entry:
+    def __init__(self, runtime: Runtime, function: Callable[..., Any]) -> None:
+        self.runtime, self.function = runtime, function
+        self.inputs: list[Tensor] = []
+        self.result: Any = None
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.calls = 0
+        self.refused = False
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        self.calls += 1
+        if self.graph is None and not self.refused and self.calls > EAGER_CALLS:
+            self.inputs = [t.clone() for t in tensors]
+            self.graph = capture(self._compute, pool=None)
+            self.refused = self.graph is None
+        if self.graph is None:
+            return self.function(*tensors)
+        for held, given in zip(self.inputs, tensors, strict=True):
+            held.copy_(given)
+        self.graph.replay()
+        return self.result
+
+    def _compute(self) -> None:
+        self.result = self.function(*self.inputs)
+
+
+def capture(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph | None:
+    """The function's kernels as a graph; None, with one line of warning, where it cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with _capturing, torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            function()
+    except RuntimeError as error:  # torch.OutOfMemoryError is one
+        logger.warning("a step could not be captured and runs uncaptured: %s", str(error).splitlines()[0])
+        return None
+    return graph

@@ -38,7 +38,8 @@ def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> 
     from safetensors.torch import save as to_bytes
 
     folder.mkdir(parents=True, exist_ok=True)
-    blob = to_bytes({name: value.detach().cpu().contiguous() for name, value in tensors.items()})
+    # Copies, because safetensors refuses tensors that share memory.
+    blob = to_bytes({name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()})
     digest = hashlib.sha256(blob).hexdigest()
     name = f"state-{digest[:16]}.safetensors"
     write_atomically(folder / name, blob)
@@ -54,19 +55,30 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
     from safetensors.torch import load as from_bytes
 
+    index = _read_index(folder)
+    path = folder / Path(index["tensors"]).name
     try:
-        index = json.loads((folder / INDEX).read_text())
-        format_, name, digest = index["format"], index["tensors"], index["sha256"]
+        blob = path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{folder} is incomplete: {path.name} is missing") from None
+    if hashlib.sha256(blob).hexdigest() != index["sha256"]:
+        raise DataError(f"{path} is damaged: its checksum does not match")
+    return index["settings"], from_bytes(blob)
+
+
+def _read_index(folder: Path) -> dict[str, Any]:
+    path = folder / INDEX
+    try:
+        index = json.loads(path.read_text())
     except FileNotFoundError:
         raise DataError(f"{folder} holds no saved learner: there is no {INDEX}") from None
-    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise DataError(f"{folder / INDEX} is damaged: {error}") from error
-    if format_ != FORMAT:
-        raise DataError(f"{folder} was saved in format {format_}, but this version reads format {FORMAT}")
-    try:
-        blob = (folder / Path(name).name).read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{folder} is incomplete: {name} is missing") from None
-    if hashlib.sha256(blob).hexdigest() != digest:
-        raise DataError(f"{folder / name} is damaged: its checksum does not match")
-    return index["settings"], from_bytes(blob)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # neither JSON nor text
+        raise DataError(f"{path} is damaged: {error}") from error
+    for name, kind in (("format", int), ("tensors", str), ("sha256", str), ("settings", dict)):
+        if not isinstance(index, dict) or not isinstance(index.get(name), kind):
+            raise DataError(f"{path} is damaged: it should hold {name!r}, a {kind.__name__}")
+    if index["format"] != FORMAT:
+        raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
+    return index

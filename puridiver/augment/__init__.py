@@ -6,8 +6,8 @@ CPU and GPU, and a batch gives what its samples alone would give.
 
 from puridiver.augment.autoaugment import CIFAR10_POLICY, AutoAugmentDraw, autoaugment, draw_autoaugment
 from puridiver.augment.crop_flip import CropFlipDraw, crop_flip, draw_crop_flip
-from puridiver.augment.cutmix import CutMixDraw, cutmix, draw_cutmix
-from puridiver.augment.mixup import MixupDraw, beta_sample, draw_mixup, mix
+from puridiver.augment.cutmix import CutMixDraw, cutmix, draw_cutmix, draw_cutmix_plan, planned_cutmix
+from puridiver.augment.mixup import MixupDraw, beta_sample, beta_samples, draw_mixup, draw_mixup_plan, mix, planned_mix
 from puridiver.augment.rainbow import PERTURBATIONS, PerturbationDraw, draw_perturbations, perturbations
 from puridiver.augment.views import ViewSettings, strong_view, to_float, weak_view
 
@@ -22,15 +22,20 @@ __all__ = [
     "ViewSettings",
     "autoaugment",
     "beta_sample",
+    "beta_samples",
     "crop_flip",
     "cutmix",
     "draw_autoaugment",
     "draw_crop_flip",
     "draw_cutmix",
+    "draw_cutmix_plan",
     "draw_mixup",
+    "draw_mixup_plan",
     "draw_perturbations",
     "mix",
     "perturbations",
+    "planned_cutmix",
+    "planned_mix",
     "strong_view",
     "to_float",
     "weak_view",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from puridiver.augment.base import check_count
-from puridiver.augment.mixup import beta_sample
+from puridiver.augment.mixup import beta_sample, beta_samples
 
 
 @dataclass(frozen=True)
@@ -58,3 +58,35 @@ def _draw_interval(length: int, share: float, generator: torch.Generator) -> tup
     half = int(length * share) // 2
     centre = int(torch.randint(length, (), generator=generator))
     return max(centre - half, 0), min(centre + half, length)
+
+
+def draw_cutmix_plan(
+    steps: int, n: int, height: int, width: int, probability: float, alpha: float, generator: torch.Generator
+) -> Tensor:
+    """Draws for many batches of n at once: int64 (steps, n + 4), each row the partners and the box y0, y1, x0, x1.
+
+    With probability 1 - `probability` a batch stays as it is: its box is empty.
+    """
+    partners = torch.rand(steps, n, generator=generator).argsort(dim=1)
+    sides = torch.tensor([math.sqrt(1 - beta) for beta in beta_samples(steps, alpha, generator)])
+    wanted = (torch.rand(steps, generator=generator) < probability) & (n > 1)
+    box = [_draw_intervals(length, sides * wanted, generator) for length in (height, width)]
+    return torch.cat([partners, *box], dim=1)
+
+
+def _draw_intervals(length: int, shares: Tensor, generator: torch.Generator) -> Tensor:
+    """Intervals of about `shares` of the length around uniform centres, clipped to the length, (steps, 2)."""
+    half = (length * shares).long() // 2
+    centre = torch.randint(length, (len(shares),), generator=generator)
+    return torch.stack([(centre - half).clamp(min=0), (centre + half).clamp(max=length)], dim=1)
+
+
+def planned_cutmix(images: Tensor, targets: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
+    """CutMix of images (n, C, H, W) and soft targets (n, K) by a row of a plan, with no value read on the host."""
+    n, _, height, width = images.shape
+    partner, (y0, y1, x0, x1) = row[:n], row[n : n + 4]
+    y = torch.arange(height, device=images.device)
+    x = torch.arange(width, device=images.device)
+    inside = ((y >= y0) & (y < y1))[:, None] & ((x >= x0) & (x < x1))[None, :]
+    lam = 1 - ((y1 - y0) * (x1 - x0)).to(targets.dtype) / (height * width)
+    return torch.where(inside, images[partner], images), lam * targets + (1 - lam) * targets[partner]

@@ -81,14 +81,13 @@ def _print_methods() -> None:
 
 
 def _print_options() -> None:
-    from rich.console import Console
-    from rich.table import Table
+    import textwrap
 
     found = listing()
-    table = Table(show_header=True, header_style="bold", show_lines=True)
-    for heading in ("option", "what it decides", *found["recipes"]):
-        table.add_column(heading)
     for name, option in found["options"].items():
-        values = [str(recipe["options"][name]) for recipe in found["recipes"].values()]
-        table.add_row(name, option["help"].replace("[", "\\["), *values)
-    Console().print(table, highlight=False)
+        print(name)
+        print(textwrap.fill(option["help"], 78, initial_indent="    ", subsequent_indent="    "))
+        if option["choices"]:
+            print(f"    choices: {', '.join(option['choices'])}")
+        for recipe, content in found["recipes"].items():
+            print(f"      {recipe:<10} {content['options'][name]}")

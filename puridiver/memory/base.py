@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from puridiver.recipes import Options
+from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 
 
@@ -35,19 +36,20 @@ class Moment:
     seen_before: int  # samples of the stream before this batch
     generator: torch.Generator
     strong_view: Callable[[Tensor], Tensor]  # random augmentation of uint8 images
+    runtime: Runtime
 
 
 class Sampler(ABC):
     """Decides which samples of a pool stay in the memory. A subclass writes `choose`.
 
-    Randomness comes from the moment's generator alone. `looks_through_network` tells the trainer that the memory's
-    contents depend on the network's state (row 13 of docs/FIDELITY.md).
+    Randomness comes from the moment's generator alone. `freezes_norm` marks the samplers with which the released
+    program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md).
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
-    looks_through_network: ClassVar[bool] = False
+    freezes_norm: ClassVar[bool] = False
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -66,6 +68,16 @@ class Sampler(ABC):
     def diagnostics(self) -> dict[str, Tensor]:
         """Figures of the last choice for the metrics, such as alpha."""
         return {}
+
+
+def class_counts(labels: Tensor, members: Tensor, n_classes: int) -> Tensor:
+    """How many members each class has, float32 (C,). Unlike `bincount` it does not make a GPU wait."""
+    return torch.zeros(n_classes, device=labels.device).index_add_(0, labels, members.float())
+
+
+def surviving_rows(alive: Tensor, n: int) -> Tensor:
+    """The rows of the `n` True entries, in order, without asking the device how many there are."""
+    return alive.logical_not().to(torch.uint8).argsort(stable=True)[:n]
 
 
 def largest_class(counts: Tensor, tie_breakers: Tensor) -> Tensor:

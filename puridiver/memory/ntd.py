@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler, largest_class
+from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
 from puridiver.samples import Samples
 
 
@@ -16,7 +16,6 @@ class NTDSampler(Sampler):
     name = "ntd"
     title = "NTD"
     summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
-    looks_through_network = True
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         total = torch.zeros_like(batch.notes)
@@ -28,8 +27,9 @@ class NTDSampler(Sampler):
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         alive = torch.ones(len(pool), dtype=torch.bool, device=pool.labels.device)
         for _ in range(len(pool) - capacity):
-            counts = pool.labels[alive].bincount(minlength=moment.n_classes)
+            counts = class_counts(pool.labels, alive, moment.n_classes)
             ties = torch.rand(moment.n_classes, generator=moment.generator).to(counts.device)
             of_largest = alive & (pool.labels == largest_class(counts, ties))
-            alive[pool.notes.masked_fill(~of_largest, -torch.inf).argmax()] = False
-        return alive.nonzero().squeeze(1)
+            worst = pool.notes.masked_fill(~of_largest, -torch.inf).argmax()
+            alive.scatter_(0, worst[None], False)
+        return surviving_rows(alive, min(capacity, len(pool)))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.memory.base import Moment, Sampler, largest_class
+from puridiver.memory.base import Moment, Sampler, largest_class, surviving_rows
+from puridiver.recipes import Options
+from puridiver.runtime import Captured
 from puridiver.samples import Samples
+
+HUGE_LOSS = 1e4
 
 
 class PuriDivERSampler(Sampler):
@@ -17,23 +23,38 @@ class PuriDivERSampler(Sampler):
     name = "puridiver"
     title = "PuriDivER"
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
-    looks_through_network = True
+    freezes_norm = True
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._evict: Captured | None = None
+        self._alpha: Tensor | None = None  # of the last choice
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
-        self._alpha = self._balance(moment)
+        alpha = self._alpha = self._balance(moment)
         if len(pool) <= capacity:
             return torch.arange(len(pool))
         features, logits = moment.network.outputs(pool.images)
-        loss = F.cross_entropy(logits.float(), pool.labels, reduction="none")
-        u = equations.relevant_directions(features.float(), pool.labels, moment.network.class_weights.float())
-        eviction = Eviction(loss, u, pool.labels, moment.n_classes, self._alpha, self.options.standardise_scores)
+        # A row of tie-breakers for each arriving sample: its shape tells the captured function how many there are.
+        ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
+        if self._evict is None:
+            self._evict = Captured(moment.runtime, partial(self._survivors, capacity))
+        return self._evict(features, logits, pool.labels, moment.network.class_weights, alpha, ties.to(features.device))
+
+    def _survivors(
+        self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, w: Tensor, alpha: Tensor, ties: Tensor
+    ) -> Tensor:
+        # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
+        loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS, posinf=HUGE_LOSS)
+        u = equations.relevant_directions(features, y, w)
+        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores)
+        n_old = len(y) - len(ties)
         eviction.admit(n_old)
         from_largest = self.options.evict_from == "largest_class"
-        ties = torch.rand(len(pool), moment.n_classes, generator=moment.generator).to(u.device)
-        for row in range(n_old, len(pool)):
-            eviction.admit(row + 1)
-            if row >= capacity:
-                eviction.drop_worst(ties[row] if from_largest else None)
+        for i in range(len(ties)):
+            eviction.admit(n_old + i + 1)
+            if n_old + i >= capacity:
+                eviction.drop_worst(ties[i] if from_largest else None)
         return eviction.members(capacity)
 
     def _balance(self, moment: Moment) -> Tensor:
@@ -42,7 +63,7 @@ class PuriDivERSampler(Sampler):
         return equations.adaptive_alpha(moment.batch_loss)
 
     def diagnostics(self) -> dict[str, Tensor]:
-        return {"alpha": self._alpha}
+        return {} if self._alpha is None else {"alpha": self._alpha}
 
 
 class Eviction:
@@ -96,4 +117,4 @@ class Eviction:
 
     def members(self, n: int) -> Tensor:
         """The rows of the `n` survivors, in order."""
-        return self.alive.logical_not().to(torch.uint8).argsort(stable=True)[:n]
+        return surviving_rows(self.alive, n)

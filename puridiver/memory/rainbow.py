@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.augment import draw_perturbations, perturbations
-from puridiver.memory.base import Moment, Sampler
+from puridiver.memory.base import Moment, Sampler, class_counts
 from puridiver.samples import Samples
 
 
@@ -21,7 +21,7 @@ def regular_stride(uncertainty: Tensor, labels: Tensor, quota: Tensor) -> Tensor
     """Which samples stay when each class keeps `quota[c]` at a regular stride in order of uncertainty, (N,)."""
     order = uncertainty.argsort(stable=True)
     order = order[labels[order].argsort(stable=True)]  # by class, then by uncertainty
-    counts = labels.bincount(minlength=len(quota))
+    counts = class_counts(labels, torch.ones_like(labels), len(quota)).long()
     starts = counts.cumsum(0) - counts
     rank = torch.arange(len(labels), device=labels.device) - starts[labels[order]]
     n, q = counts[labels[order]], quota[labels[order]]
@@ -36,14 +36,14 @@ class RainbowMemory(Sampler):
     name = "rm"
     title = "RM"
     summary = "Rainbow Memory: a regular stride over each class in order of uncertainty"
-    looks_through_network = True
+    freezes_norm = True
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:
             return torch.arange(len(pool))
-        counts = pool.labels.bincount(minlength=moment.n_classes)
+        counts = class_counts(pool.labels, torch.ones_like(pool.labels), moment.n_classes).long()
         fair_share = capacity // (counts > 0).sum()
-        stay = regular_stride(self._uncertainty(pool, moment), pool.labels, counts.clamp(max=fair_share))
+        stay = regular_stride(self._uncertainty(pool, moment), pool.labels, counts.minimum(fair_share))
         # Places that small classes leave empty go to random others.
         lottery = torch.rand(len(pool), generator=moment.generator).to(stay.device)
         return (lottery + stay).topk(capacity).indices.sort().values

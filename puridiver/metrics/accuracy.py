@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -17,12 +18,12 @@ def confusion_matrix(predicted: Tensor, true: Tensor, n_classes: int) -> Tensor:
 def accuracy(confusion: Tensor) -> float:
     """Share of right predictions; nan without any."""
     total = int(confusion.sum())
-    return float(confusion.diagonal().sum() / total) if total else float("nan")
+    return int(confusion.diagonal().sum()) / total if total else float("nan")
 
 
 def class_accuracies(confusion: Tensor) -> list[float]:
     """Recall of each class; nan for a class without test images."""
-    return (confusion.diagonal() / confusion.sum(dim=1)).tolist()
+    return (confusion.diagonal().double() / confusion.sum(dim=1)).tolist()
 
 
 def group_accuracies(confusion: Tensor, groups: Sequence[Sequence[int]]) -> list[float]:
@@ -33,7 +34,7 @@ def group_accuracies(confusion: Tensor, groups: Sequence[Sequence[int]]) -> list
 def accuracy_of_rows(confusion: Tensor, classes: list[int]) -> float:
     rows = torch.tensor(classes, dtype=torch.int64)
     total = int(confusion[rows].sum())
-    return float(confusion[rows, rows].sum() / total) if total else float("nan")
+    return int(confusion[rows, rows].sum()) / total if total else float("nan")
 
 
 def forgetting(after_task: Sequence[Sequence[float]]) -> float:
@@ -43,7 +44,8 @@ def forgetting(after_task: Sequence[Sequence[float]]) -> float:
     """
     last = len(after_task) - 1
     drops = [max(row[t] for row in after_task[t:last]) - after_task[last][t] for t in range(last)]
-    return sum(drops) / len(drops) if drops else float("nan")
+    known = [drop for drop in drops if not math.isnan(drop)]  # a group of classes may have no test image
+    return sum(known) / len(known) if known else float("nan")
 
 
 def anytime_area(curve: Sequence[tuple[int, float]]) -> float:

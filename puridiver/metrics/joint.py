@@ -56,8 +56,8 @@ def _train(
     n_classes = len(source.class_names)
     net = runtime.place(build_network(network, n_classes, source.image_shape, NetworkSettings(), generator))
     optimiser = torch.optim.SGD(net.parameters(), lr=RATE, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    images = runtime.images(source.train.images.permute(0, 3, 1, 2).contiguous())
-    labels = runtime.images(source.train.labels)
+    images = runtime.move(source.train.images.permute(0, 3, 1, 2).contiguous())
+    labels = runtime.move(source.train.labels)
     for epoch in range(EPOCHS):
         optimiser.param_groups[0]["lr"] = cosine(epoch, EPOCHS, RATE)
         order = torch.randperm(len(images), generator=generator).to(runtime.device)
@@ -77,7 +77,7 @@ def _train(
 def _measure(net: torch.nn.Module, source: DataSource, runtime: Runtime, images: Tensor) -> tuple[Tensor, float]:
     features = torch.cat([net.features(_scaled(part)).cpu() for part in images.split(CHUNK)])  # type: ignore[operator]
     test = source.test.images.permute(0, 3, 1, 2).contiguous()
-    guesses = torch.cat([net(_scaled(runtime.images(part))).argmax(dim=1).cpu() for part in test.split(CHUNK)])
+    guesses = torch.cat([net(_scaled(runtime.move(part))).argmax(dim=1).cpu() for part in test.split(CHUNK)])
     return features, float((guesses == source.test.labels).double().mean())
 
 

@@ -8,7 +8,7 @@ import torch
 
 
 class Stopwatch:
-    """Counts the seconds of one phase at a time; waits for the device at a switch, so that no phase pays for another.
+    """Counts the seconds of one phase at a time; no phase pays for another's work that the device still does.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Stopwatch:
         if phase == self._phase:
             return
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            torch.cuda.current_stream(self.device).synchronize()
         now = time.perf_counter()
         if self._phase is not None:
             self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since

@@ -58,9 +58,11 @@ class Head(nn.Module):
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
         """Add classes; what was learnt for the old ones stays as it is."""
         old = {name: value.clone() for name, value in self.state_dict().items()}
-        self.linear = nn.Linear(self.linear.in_features, n_classes, bias=self.linear.bias is not None)
+        with torch.random.fork_rng(devices=[]):
+            self.linear = nn.Linear(self.linear.in_features, n_classes, bias=self.linear.bias is not None)
         if isinstance(self.norm, nn.BatchNorm1d):
             self.norm = self._logit_norm(n_classes)
+        self.train(self.training)
         initialise(self, generator)
         new = self.state_dict()
         for name, value in old.items():
@@ -77,7 +79,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def features(self, images: Tensor) -> Tensor:
-        """Representation vectors f(x), (N, d), of normalised images (N, C, H, W)."""
+        """Representation vectors f(x), float32 (N, d), of scaled images (N, C, H, W)."""
 
     def outputs(self, images: Tensor) -> Outputs:
         features = self.features(images)

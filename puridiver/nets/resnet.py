@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -80,4 +81,4 @@ class ResNet(Network):
         )
 
     def features(self, images: Tensor) -> Tensor:
-        return self.blocks(self.stem(images)).mean(dim=(2, 3))
+        return self.blocks(self.stem(images)).mean(dim=(2, 3), dtype=torch.float32)

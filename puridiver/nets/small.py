@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from puridiver.nets.base import Head, Network, NetworkSettings
@@ -31,4 +32,4 @@ class SmallConvNet(Network):
         self.head = Head(previous, n_classes, settings)
 
     def features(self, images: Tensor) -> Tensor:
-        return self.body(images).mean(dim=(2, 3))
+        return self.body(images).mean(dim=(2, 3), dtype=torch.float32)

@@ -25,6 +25,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def first(self, n: int) -> Batch:
+        """The first n samples of it."""
+        return Batch(self.images[:n], self.labels[:n], self.positions[:n], self.task)
+
 
 class Stream:
     """The images of a source with the labels and the order of a manifest. It holds no true labels.

@@ -15,13 +15,17 @@ from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
 from puridiver.recipes import Options
-from puridiver.runtime import Runtime
+from puridiver.runtime import Buffers, PlanRunner, Runtime
 from puridiver.samples import Samples
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Split
+from puridiver.trainers.trainee import Trainee
 
 # Images of one forward pass without gradients. Bounds memory; larger chunks are not faster on a CPU.
 INFERENCE_CHUNK = {"cpu": 256, "cuda": 2048}
+# Views are made for several epochs at once: one pass of augmentation costs a GPU about the same for 500 and for
+# 5,000 images. The bound keeps the stock within 50 MB at 32 px.
+VIEWS_AT_ONCE = 5_000
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,12 @@ class NoiseHint:
 
     kind: str
     rate: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("none", "sym", "asym") or not 0 <= self.rate < 1:
+            raise ValueError(
+                f"a hint should be none, sym or asym with a rate in [0, 1), but got {self.kind!r}, {self.rate}"
+            )
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,11 @@ class TrainerContext:
 
 
 class Trainer(ABC):
-    """Base of every trainer. A subclass writes `memory_epoch`; two-network methods set `n_networks`."""
+    """Base of every trainer. A subclass writes `memory_epoch`; two-network methods set `n_networks`.
+
+    A step is a function of a plan's row (see `PlanRunner`) and of tensors in `self.buffers`: no host value, no
+    random draw and no shape inside it depends on data, so that it can be captured once and replayed.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -58,17 +72,22 @@ class Trainer(ABC):
         self.runtime, self.generator = context.runtime, context.generator
         self.n_classes = context.n_classes
         o = context.options
-        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon)
         self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong)
         # One scaling for every source: a stream's own statistics are not known before it has passed.
         channels = context.image_shape[2]
         self._mean = torch.full((channels,), 0.5, device=self.runtime.device)
         self._std = torch.full((channels,), 0.25, device=self.runtime.device)
-        self.networks: list[Network] = []
+        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon)
+        self.trainees: list[Trainee] = []
         for _ in range(self.n_networks):
             net = build_network(context.network, self.n_classes, context.image_shape, settings, self.generator)
-            self.networks.append(self.runtime.place(net))  # type: ignore[arg-type]
-        self.optimisers = self._new_optimisers(o.online_lr)
+            self.trainees.append(Trainee(net, self.runtime, o))
+            self.trainees[-1].set_rate(o.online_lr)
+        self.buffers = Buffers()
+        self._run_plain = PlanRunner(self.runtime, self._plain_step)
+        self._run_online = PlanRunner(self.runtime, self._online_step)
+        self._strong_stock: list[Tensor] = []
+        self._epochs_left = 0
         self.split: Split | None = None  # how the last epoch divided the memory, for audits and metrics
 
     # The two moves ---------------------------------------------------------------------------------------------
@@ -80,21 +99,29 @@ class Trainer(ABC):
 
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
-        first_losses = [self._online_step(k, images, labels, replay, freeze_norm) for k in range(self.n_networks)]
-        for _ in range(self.options.online_steps - 1):
+        alone = self._stream_loss(images, labels, mixed=replay is not None)
+        losses = []
+        for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
-                self._online_step(k, images, labels, replay, freeze_norm)
-        return first_losses[0]  # of the step before which the batch was new
+                losses.append(self._take_online_step(k, images, labels, replay, freeze_norm))
+        return losses[0] if alone is None else alone  # of the step before which the batch was new
 
     def consolidate(self, memory: Samples, epochs: int) -> Iterator[int]:
         """Train on the memory, yielding after every epoch; a fresh optimiser at the start and for what follows."""
-        self.optimisers = self._new_optimisers(self.options.lr)
+        self._reset_optimisers(self.options.lr)
+        self._strong_stock = []
         self.begin_consolidation(memory)
-        for epoch in range(epochs):
-            self._set_rate(SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr))
-            self.memory_epoch(memory, epoch)
-            yield epoch
-        self.optimisers = self._new_optimisers(self.options.online_lr)
+        try:
+            for epoch in range(epochs):
+                self._epochs_left = epochs - epoch
+                rate = SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
+                for trainee in self.trainees:
+                    trainee.set_rate(rate)
+                self.memory_epoch(memory, epoch)
+                yield epoch
+        finally:  # also where the caller leaves before the last epoch
+            self._strong_stock = []
+            self._reset_optimisers(self.options.online_lr)
 
     def begin_consolidation(self, memory: Samples) -> None:
         """A hook before the first epoch; most methods need none."""
@@ -106,12 +133,16 @@ class Trainer(ABC):
 
     # Looking through the network -------------------------------------------------------------------------------
 
-    @torch.no_grad()
+    @property
+    def networks(self) -> list[Network]:
+        return [trainee.network for trainee in self.trainees]
+
     def outputs(self, images: Tensor, network: int = 0) -> Outputs:
         """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics."""
-        net = self.networks[network].eval()
         chunks = images.split(INFERENCE_CHUNK[self.runtime.device.type])
-        parts = [net.outputs(self.to_float(chunk)) for chunk in chunks]
+        parts = [self.trainees[network].outputs(self.to_float(chunk)) for chunk in chunks]
+        if len(parts) == 1:
+            return parts[0]
         return Outputs(torch.cat([p.features for p in parts]), torch.cat([p.logits for p in parts]))
 
     def probabilities(self, images: Tensor) -> Tensor:
@@ -134,104 +165,105 @@ class Trainer(ABC):
 
     # Pieces that the methods share -----------------------------------------------------------------------------
 
-    def batches(self, n: int, size: int | None = None) -> list[Tensor]:
-        """A random order of n rows in batches of equal size; a rest that fills no batch waits for the next epoch."""
+    def next_strong_view(self, memory: Samples) -> Tensor:
+        """A fresh strong view of the whole memory, from a stock that is made for several epochs at once."""
+        if not self._strong_stock:
+            wanted = max(1, min(VIEWS_AT_ONCE // len(memory), self._epochs_left))
+            views = self.strong_view(memory.images.repeat(wanted, 1, 1, 1))
+            self._strong_stock = list(views.split(len(memory)))
+        return self._strong_stock.pop()
+
+    def batch_rows(self, n: int, size: int | None = None) -> Tensor:
+        """A random order of n rows in batches of equal size, (steps, size), on the host.
+
+        A rest that fills no batch waits for the next epoch.
+        """
         order = torch.randperm(n, generator=self.generator)
-        size = min(size or self.options.batch_size, n)
         if n == 1:
-            order, size = order.repeat(2), 2  # BatchNorm needs two rows
-        steps = max(1, len(order) // size)
-        return list(order[: steps * size].view(steps, size).to(self.runtime.device, non_blocking=True))
+            order = order.repeat(2)  # BatchNorm needs two rows
+        size = min(size or self.options.batch_size, len(order))
+        steps = len(order) // size
+        return order[: steps * size].view(steps, size)
+
+    def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
+        height, width, _ = self.context.image_shape
+        return augment.draw_cutmix_plan(steps, n, height, width, probability, 1.0, self.generator)
 
     def one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self.n_classes).float()
 
+    def step(self, network: int, loss: Tensor) -> None:
+        """One optimiser step of a network: the only place where weights change."""
+        self.trainees[network].step(loss)
+
+    def version(self) -> int:
+        """Changes whenever tensors that captured steps refer to were replaced."""
+        return self.buffers.version + sum(trainee.generation for trainee in self.trainees)
+
     def plain_epoch(self, memory: Samples, targets: Tensor | None = None, network: int = 0) -> None:
         """Cross-entropy on augmented views of the whole memory, with CutMix."""
-        targets = self.one_hot(memory.labels) if targets is None else targets
-        views = self.strong_view(memory.images)
-        for rows in self.batches(len(memory)):
-            self.step(network, self.losses(network, views[rows], targets[rows], self.options.cutmix).mean())
+        self.buffers.put("views", self.next_strong_view(memory))
+        self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
+        rows = self.batch_rows(len(memory))
+        plan = torch.cat([rows, self.cutmix_plan(len(rows), rows.shape[1], self.options.cutmix)], dim=1)
+        self._run_plain(plan, network, rows.shape[1], self.version())
 
-    def maybe_cutmix(self, images: Tensor, targets: Tensor, probability: float) -> tuple[Tensor, Tensor]:
-        """CutMix of float images and soft targets, with the given probability."""
-        wanted = float(torch.rand((), generator=self.generator)) < probability
-        if not wanted or len(images) < 2:
-            return images, targets
-        draw = augment.draw_cutmix(len(images), images.shape[2], images.shape[3], 1.0, self.generator)
-        partner = draw.permutation.to(targets.device, non_blocking=True)
-        return augment.cutmix(images, draw), draw.lam * targets + (1 - draw.lam) * targets[partner]
+    def _plain_step(self, row: Tensor, network: int, n: int, version: int) -> None:
+        rows, trainee = row[:n], self.trainees[network]
+        images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
+        images, targets = augment.planned_cutmix(images, targets, row[n:])
+        self.step(network, soft_cross_entropy(trainee.logits(self.to_float(images)), targets).mean())
 
-    def losses(self, network: int, images: Tensor, targets: Tensor, cutmix: float) -> Tensor:
-        """Training losses of uint8 images, one each."""
-        mixed, mixed_targets = self.maybe_cutmix(self.to_float(images), targets, cutmix)
-        logits = self.networks[network].train()(mixed)
-        return soft_cross_entropy(logits.float(), mixed_targets)
+    # The online step -------------------------------------------------------------------------------------------
 
-    def step(self, network: int, loss: Tensor) -> None:
-        optimiser = self.optimisers[network]
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        optimiser.step()
+    def _stream_loss(self, images: Tensor, labels: Tensor, mixed: bool) -> Tensor | None:
+        """Eq. 3's loss of the stream samples alone, where the training pass would see them mixed with others."""
+        if self.options.alpha_loss == "mixed" or not (mixed or self.options.online_cutmix):
+            return None
+        return F.cross_entropy(self.outputs(images).logits, labels)
 
-    def _online_step(
+    def _take_online_step(
         self, network: int, images: Tensor, labels: Tensor, replay: Samples | None, freeze_norm: bool
     ) -> Tensor:
-        everything, targets = images, self.one_hot(labels)
+        targets = self.one_hot(labels)
         if replay is not None:
-            everything = torch.cat([images, self.strong_view(replay.images)])
+            images = torch.cat([images, self.strong_view(replay.images)])
             targets = torch.cat([targets, self.one_hot(replay.labels)])
-        x, mixed_targets = self.maybe_cutmix(self.to_float(everything), targets, self.options.online_cutmix)
-        untouched = replay is None and mixed_targets is targets
-        if self.options.alpha_loss == "mixed" or untouched or network:
-            stream_loss = None
-        else:  # the training pass sees the stream samples mixed with others: Eq. 3 needs a look at them alone
-            stream_loss = F.cross_entropy(self.outputs(images).logits.float(), labels)
-        net = self.networks[network].train(not freeze_norm and len(everything) > 1)
-        loss = soft_cross_entropy(net(x).float(), mixed_targets).mean()
+        n = len(images)
+        key = f"online{n}."  # one set of buffers for each batch size, since the last batch of a task is smaller
+        self.buffers.put(key + "images", images)
+        self.buffers.put(key + "targets", targets)
+        self.buffers.put(key + "loss", torch.zeros((), device=self.runtime.device))
+        plan = self.cutmix_plan(1, n, self.options.online_cutmix)
+        self._run_online(plan, network, n, not freeze_norm and n > 1, self.version())
+        return self.buffers[key + "loss"].clone()
+
+    def _online_step(self, row: Tensor, network: int, n: int, train_norm: bool, version: int) -> None:
+        key, trainee = f"online{n}.", self.trainees[network]
+        images, targets = augment.planned_cutmix(self.buffers[key + "images"], self.buffers[key + "targets"], row)
+        loss = soft_cross_entropy(trainee.logits(self.to_float(images), train_norm), targets).mean()
         self.step(network, loss)
-        return loss.detach() if stream_loss is None else stream_loss
+        self.buffers[key + "loss"].copy_(loss.detach())
 
-    def _new_optimisers(self, lr: float) -> list[torch.optim.Optimizer]:
-        o = self.options
-        return [
-            torch.optim.SGD(
-                net.parameters(), lr=lr, momentum=o.momentum, weight_decay=o.weight_decay, nesterov=o.momentum > 0
-            )
-            for net in self.networks
-        ]
-
-    def _set_rate(self, lr: float) -> None:
-        for optimiser in self.optimisers:
-            optimiser.param_groups[0]["lr"] = lr
+    def _reset_optimisers(self, rate: float) -> None:
+        for trainee in self.trainees:
+            trainee.reset_optimiser(rate)
 
     # Growth and state ------------------------------------------------------------------------------------------
 
     def grow(self, n_classes: int) -> None:
         """Room for more classes; the optimisers start afresh because their parameters changed shape."""
         self.n_classes = n_classes
-        for net in self.networks:
-            net.head.grow(n_classes, self.generator)
-            self.runtime.place(net)
-        self.optimisers = self._new_optimisers(self.options.online_lr)
+        for trainee in self.trainees:
+            trainee.grow(n_classes, self.generator)
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that the future depends on, between two moves."""
         tensors: dict[str, Tensor] = {}
-        for k, net in enumerate(self.networks):
-            tensors |= {f"network{k}.{name}": value for name, value in net.state_dict().items()}
-        for k, optimiser in enumerate(self.optimisers):
-            for index, entry in optimiser.state_dict()["state"].items():
-                tensors[f"momentum{k}.{index}"] = entry["momentum_buffer"]
+        for k, trainee in enumerate(self.trainees):
+            tensors |= trainee.state(k)
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
-        for k, net in enumerate(self.networks):
-            prefix = f"network{k}."
-            net.load_state_dict({n.removeprefix(prefix): v for n, v in tensors.items() if n.startswith(prefix)})
-        for k, optimiser in enumerate(self.optimisers):
-            prefix = f"momentum{k}."
-            for name, value in tensors.items():
-                if name.startswith(prefix):
-                    parameter = optimiser.param_groups[0]["params"][int(name.removeprefix(prefix))]
-                    optimiser.state[parameter]["momentum_buffer"] = value.to(parameter.device)
+        for k, trainee in enumerate(self.trainees):
+            trainee.load_state(k, tensors)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from puridiver import augment
 from puridiver.equations import soft_cross_entropy
+from puridiver.runtime import PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer
+from puridiver.trainers.base import Trainer, TrainerContext
 
 
 def kept_share(epoch: int, noise_rate: float, forget_epochs: int) -> float:
@@ -27,14 +30,26 @@ class CoTeaching(Trainer):
     summary = "two networks, each learns from the other's small-loss samples (needs the noise rate)"
     n_networks = 2
 
+    def __init__(self, context: TrainerContext) -> None:
+        super().__init__(context)
+        self._run_teaching = PlanRunner(self.runtime, self._teaching_step)
+
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         rate = self.context.hint.rate if self.context.hint else 0.0
         share = kept_share(epoch, rate, self.options.forget_epochs)
-        views, targets = self.strong_view(memory.images), self.one_hot(memory.labels)
-        for rows in self.batches(len(memory)):
-            # One draw of CutMix for both, so that their losses speak of the same images.
-            x, t = self.maybe_cutmix(self.to_float(views[rows]), targets[rows], self.options.cutmix)
-            losses = [soft_cross_entropy(net.train()(x).float(), t) for net in self.networks]
-            easy = [small_loss_rows(loss.detach(), share) for loss in losses]
-            for k in range(2):
-                self.step(k, losses[k][easy[1 - k]].mean())
+        self.buffers.put("views", self.next_strong_view(memory))
+        self.buffers.put("targets", self.one_hot(memory.labels))
+        rows = self.batch_rows(len(memory))
+        n = rows.shape[1]
+        # One draw of CutMix for both networks, so that their losses speak of the same images.
+        plan = torch.cat([rows, self.cutmix_plan(len(rows), n, self.options.cutmix)], dim=1)
+        self._run_teaching(plan, n, share, self.version())
+
+    def _teaching_step(self, row: Tensor, n: int, share: float, version: int) -> None:
+        rows = row[:n]
+        images, targets = augment.planned_cutmix(self.buffers["views"][rows], self.buffers["targets"][rows], row[n:])
+        x = self.to_float(images)
+        losses = [soft_cross_entropy(trainee.logits(x), targets) for trainee in self.trainees]
+        easy = [small_loss_rows(loss.detach(), share) for loss in losses]
+        for k in range(2):
+            self.step(k, losses[k][easy[1 - k]].mean())

@@ -9,8 +9,9 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import refurbish, soft_cross_entropy
 from puridiver.mixture import MixtureSettings, fit_mixture
+from puridiver.runtime import PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer
+from puridiver.trainers.base import Trainer, TrainerContext
 
 MIXTURE = MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4)
 SMALLEST_SET = 2  # a labelled or unlabelled set this small cannot fill a batch: the epoch is plain
@@ -47,6 +48,11 @@ class DivideMix(Trainer):
     summary = "two networks split the memory for each other by loss; co-refinement, co-guessing, MixUp"
     n_networks = 2
 
+    def __init__(self, context: TrainerContext) -> None:
+        super().__init__(context)
+        self._run_warmup = PlanRunner(self.runtime, self._warmup_step)
+        self._run_mixmatch = PlanRunner(self.runtime, self._mixmatch_step)
+
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         if epoch < self.options.baseline_warmup:
             for k in range(2):
@@ -59,10 +65,11 @@ class DivideMix(Trainer):
 
     def probabilities(self, images: Tensor) -> Tensor:
         """The mean of both networks, as its authors evaluate it."""
-        return sum(self.outputs(images, k).logits.softmax(dim=1) for k in range(2)) / 2  # type: ignore[return-value]
+        first, second = (self.outputs(images, k).logits.softmax(dim=1) for k in range(2))
+        return (first + second) / 2
 
     def _p_clean(self, memory: Samples, network: int) -> Tensor:
-        logits = self.outputs(memory.images, network).logits.float()
+        logits = self.outputs(memory.images, network).logits
         losses = F.cross_entropy(logits, memory.labels, reduction="none")
         return fit_mixture(losses, settings=MIXTURE).low_posterior.float()
 
@@ -70,45 +77,54 @@ class DivideMix(Trainer):
         if self.context.hint is None or self.context.hint.kind != "asym":
             self.plain_epoch(memory, network=network)
             return
-        views, targets = self.strong_view(memory.images), self.one_hot(memory.labels)
-        for rows in self.batches(len(memory)):
-            logits = self.networks[network].train()(self.to_float(views[rows])).float()
-            loss = soft_cross_entropy(logits, targets[rows]).mean() + negative_entropy(logits)
-            self.step(network, loss)
+        self.buffers.put("views", self.next_strong_view(memory))
+        self.buffers.put("targets", self.one_hot(memory.labels))
+        self._run_warmup(self.batch_rows(len(memory)), network, self.version())
+
+    def _warmup_step(self, rows: Tensor, network: int, version: int) -> None:
+        trainee = self.trainees[network]
+        logits = trainee.logits(self.to_float(self.buffers["views"][rows]))
+        loss = soft_cross_entropy(logits, self.buffers["targets"][rows]).mean()
+        self.step(network, loss + negative_entropy(logits))
 
     def _semi_supervised_epoch(self, memory: Samples, network: int, p_clean: Tensor, weight: float) -> None:
-        labelled = (p_clean >= 0.5).nonzero().squeeze(1)
-        unlabelled = (p_clean < 0.5).nonzero().squeeze(1)
+        clean = (p_clean >= 0.5).cpu()
+        labelled, unlabelled = clean.nonzero().squeeze(1), (~clean).nonzero().squeeze(1)
         if min(len(labelled), len(unlabelled)) <= SMALLEST_SET:
             self.plain_epoch(memory, network=network)
             return
-        views = [self.strong_view(memory.images) for _ in range(2)]
-        batches = self.batches(len(labelled))
-        size = min(self.options.batch_size, len(unlabelled))
-        for rows in batches:
-            others = torch.randperm(len(unlabelled), generator=self.generator)[:size].to(rows.device)
-            x, u = labelled[rows], unlabelled[others]
-            inputs, targets = self._guess(network, views, x, u, p_clean[x], memory.labels[x])
-            self.step(network, self._mixmatch_loss(network, inputs, targets, 2 * len(x), weight))
+        for i in range(2):
+            self.buffers.put(f"views{i}", self.next_strong_view(memory))
+        self.buffers.put("labels", memory.labels)
+        self.buffers.put("p_clean", p_clean)
+        self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
+        x = labelled[self.batch_rows(len(labelled))]
+        n_x, n_u = x.shape[1], min(self.options.batch_size, len(unlabelled))
+        others = torch.rand(len(x), len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
+        mixup = augment.draw_mixup_plan(len(x), 2 * (n_x + n_u), self.options.mixup_alpha, self.generator)
+        plan = torch.cat([x, unlabelled[others], mixup], dim=1)
+        self._run_mixmatch(plan, network, n_x, n_u, self.version())
 
-    @torch.no_grad()
-    def _guess(
-        self, network: int, views: list[Tensor], x: Tensor, u: Tensor, p_clean: Tensor, labels: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Co-refined labels of x and co-guessed ones of u, with the images of both views, labelled first."""
-        own, other = self.networks[network].train(), self.networks[1 - network].eval()
-        x_views = [self.to_float(view[x]) for view in views]
-        u_views = [self.to_float(view[u]) for view in views]
-        seen_x = torch.stack([own(v).softmax(dim=1) for v in x_views]).mean(dim=0)
-        seen_u = torch.stack([net(v).softmax(dim=1) for net in (own, other) for v in u_views]).mean(dim=0)
-        target_x = sharpen(refurbish(1 - p_clean, seen_x.float(), labels), self.options.sharpen)
-        target_u = sharpen(seen_u.float(), self.options.sharpen)
-        return torch.cat(x_views + u_views), torch.cat([target_x, target_x, target_u, target_u])
-
-    def _mixmatch_loss(self, network: int, inputs: Tensor, targets: Tensor, n_labelled: int, weight: float) -> Tensor:
-        draw = augment.draw_mixup(len(inputs), self.options.mixup_alpha, self.generator, keep_majority=True)
-        logits = self.networks[network].train()(augment.mix(inputs, draw)).float()
-        targets = augment.mix(targets, draw)
+    def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int, version: int) -> None:
+        x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]
+        inputs, targets = self._guess(network, x, u)
+        trainee, n_labelled = self.trainees[network], 2 * n_x
+        logits = trainee.logits(augment.planned_mix(inputs, mixup))
+        targets = augment.planned_mix(targets, mixup)
         l_x = soft_cross_entropy(logits[:n_labelled], targets[:n_labelled]).mean()
         l_u = (logits[n_labelled:].softmax(dim=1) - targets[n_labelled:]).square().mean()
-        return l_x + weight * l_u + prior_penalty(logits.softmax(dim=1))
+        self.step(network, l_x + self.buffers["weight"] * l_u + prior_penalty(logits.softmax(dim=1)))
+
+    @torch.no_grad()
+    def _guess(self, network: int, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        """Co-refined labels of x and co-guessed ones of u, with the images of both views, labelled first."""
+        own, other = self.trainees[network], self.trainees[1 - network]
+        x_views = [self.to_float(self.buffers[f"views{i}"][x]) for i in range(2)]
+        u_views = [self.to_float(self.buffers[f"views{i}"][u]) for i in range(2)]
+        seen_x = torch.stack([own.logits(v).softmax(dim=1) for v in x_views]).mean(dim=0)
+        guesses = [own.logits(v) for v in u_views] + [other.logits(v, train_norm=False) for v in u_views]
+        seen_u = torch.stack([guess.softmax(dim=1) for guess in guesses]).mean(dim=0)
+        distrust = 1 - self.buffers["p_clean"][x]
+        target_x = sharpen(refurbish(distrust, seen_x, self.buffers["labels"][x]), self.options.sharpen)
+        target_u = sharpen(seen_u, self.options.sharpen)
+        return torch.cat(x_views + u_views), torch.cat([target_x, target_x, target_u, target_u])

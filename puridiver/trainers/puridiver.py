@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from puridiver import equations
+from puridiver import augment, equations
+from puridiver.runtime import Captured, PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer
-from puridiver.trainers.split import Split, refurbished_targets, split_memory
+from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Split, refurbished_targets, split_memory
 
 _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equations.logit_distances}
 
@@ -30,20 +31,25 @@ class PuriDivERTrainer(Trainer):
     title = "PuriDivER"
     summary = "clean / re-label / unlabelled split by two mixtures; soft re-labelling and consistency"
 
+    def __init__(self, context: TrainerContext) -> None:
+        super().__init__(context)
+        self._run_sets = PlanRunner(self.runtime, self._set_step)
+        self._divide = Captured(self.runtime, self._split_memory)
+
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         o = self.options
-        logits = self.outputs(memory.images).logits
-        split = self.split = split_memory(logits, memory.labels, memory.arrivals, o)
-        in_use = o.relabel or o.consistency
-        if epoch < o.warmup_epochs or not in_use or self._too_small(split):
+        split = self.split = self._divide(self.outputs(memory.images).logits, memory.labels, memory.arrivals)
+        if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(split):
             self.plain_epoch(memory)
             return
-        targets = refurbished_targets(split, memory.labels, o, self.generator)
         plan = _PLANNERS[o.set_batches](split, o.batch_size, self.generator)
-        strong = self.strong_view(memory.images)
-        weak = self.weak_view(memory.images) if plan.n_tail else strong
-        for rows in plan.rows.to(strong.device):
-            self.step(0, self._loss(split, targets, strong, weak, rows, plan.n_tail))
+        self.buffers.put("views", self.next_strong_view(memory))
+        self.buffers.put("weak", self.weak_view(memory.images) if plan.n_tail else memory.images)
+        self.buffers.put("targets", refurbished_targets(split, memory.labels, o, self.generator))
+        self.buffers.put("unlabelled", split.unlabelled)
+        steps, n = plan.rows.shape
+        cutmix = self.cutmix_plan(steps, n - plan.n_tail, o.cutmix)
+        self._run_sets(torch.cat([plan.rows, cutmix], dim=1), n, plan.n_tail, self.version())
 
     def _too_small(self, split: Split) -> bool:
         """Row 8, and the case that nothing is left to learn labels from."""
@@ -53,50 +59,70 @@ class PuriDivERTrainer(Trainer):
             return True
         return n_clean < 2
 
-    def _loss(self, split: Split, targets: Tensor, strong: Tensor, weak: Tensor, rows: Tensor, n_tail: int) -> Tensor:
+    def _split_memory(self, logits: Tensor, labels: Tensor, arrivals: Tensor) -> Split:
+        return split_memory(logits, labels, arrivals, self.options)
+
+    def _set_step(self, row: Tensor, n: int, n_tail: int, version: int) -> None:
+        b = self.buffers
+        loss = self._loss(b["unlabelled"], b["targets"], b["views"], b["weak"], row[:n], row[n:], n_tail)
+        self.step(0, loss)
+
+    def _loss(
+        self,
+        unlabelled: Tensor,
+        targets: Tensor,
+        strong: Tensor,
+        weak: Tensor,
+        rows: Tensor,
+        cutmix: Tensor,
+        n_tail: int,
+    ) -> Tensor:
         """Equation 11 on one batch: one forward pass over [labelled | tail strong | tail weak]."""
-        n, head, tail = len(rows), rows[: len(rows) - n_tail], rows[len(rows) - n_tail :]
-        x, t = self.maybe_cutmix(self.to_float(strong[head]), targets[head], self.options.cutmix)
-        x = torch.cat([x, self.to_float(strong[tail]), self.to_float(weak[tail])])
-        logits = self.networks[0].train()(x).float()
-        losses = equations.soft_cross_entropy(logits[:n], torch.cat([t, targets[tail]]))
-        distances = _DISTANCES[self.options.consistency_distance](logits[n - n_tail : n], logits[n:])
-        unlabelled = split.unlabelled[rows]
-        l_cls = equations.classification_loss(losses, ~unlabelled)
-        l_reg = equations.consistency_loss(distances, unlabelled[n - n_tail :])
+        n, n_head = len(rows), len(rows) - n_tail
+        head, tail = rows[:n_head], rows[n_head:]
+        images, head_targets = augment.planned_cutmix(strong[head], targets[head], cutmix)
+        logits = self.trainees[0].logits(self.to_float(torch.cat([images, strong[tail], weak[tail]])))
+        losses = equations.soft_cross_entropy(logits[:n], torch.cat([head_targets, targets[tail]]))
+        distances = _DISTANCES[self.options.consistency_distance](logits[n_head:n], logits[n:])
+        in_u = unlabelled[rows]
+        l_cls = equations.classification_loss(losses, ~in_u)
+        l_reg = equations.consistency_loss(distances, in_u[n_head:])
         if self.options.loss_weights == "batch_share":
-            share = unlabelled.float().mean()
+            share = in_u.float().mean()
             l_cls, l_reg = (1 - share) * l_cls, share * l_reg
         return equations.total_loss(l_cls, l_reg, self.options.eta)
 
 
-def _shuffled(mask: Tensor, generator: torch.Generator) -> Tensor:
-    """The rows of a set in random order, on the host."""
-    rows = mask.nonzero().squeeze(1).cpu()
+def _shuffled(codes: Tensor, code: int, generator: torch.Generator) -> Tensor:
+    """The rows of a set in random order."""
+    rows = (codes == code).nonzero().squeeze(1)
     return rows[torch.randperm(len(rows), generator=generator)]
 
 
 def proportional_plan(split: Split, batch_size: int, generator: torch.Generator) -> EpochPlan:
     """Batches of `batch_size` in which C, R and U have their share of the memory, each to within one sample."""
-    sets = [_shuffled(mask, generator) for mask in (split.clean, split.relabel, split.unlabelled)]
-    everything = torch.cat(sets)
+    codes = split.codes().cpu()
+    everything = torch.cat([_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED)])
     size = min(batch_size, len(everything))
     steps = len(everything) // size
     # A rest that fills no batch is left out at random, not always from the end.
     kept = torch.randperm(len(everything), generator=generator)[: steps * size].sort().values
     rows = everything[kept].view(size, steps).T.contiguous()  # sorted C, R, U within each batch
-    n_tail = int(split.unlabelled.cpu()[rows].sum(dim=1).max())
-    return EpochPlan(rows, n_tail)
+    return EpochPlan(rows, int((codes[rows] == UNLABELLED).sum(dim=1).max()))
 
 
 def clean_full_plan(split: Split, batch_size: int, generator: torch.Generator) -> EpochPlan:
-    """`batch_size` clean samples a step; R and U batches so large that an epoch passes each once (at least 2)."""
-    clean, relabel, unlabelled = (_shuffled(m, generator) for m in (split.clean, split.relabel, split.unlabelled))
+    """`batch_size` clean samples a step; R and U batches so large that an epoch passes each once (at least 2).
+
+    Their sizes are rounded up to even numbers, so that few shapes occur and few steps need to be captured.
+    """
+    codes = split.codes().cpu()
+    clean, relabel, unlabelled = (_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED))
     size = min(batch_size, len(clean))
     steps = len(clean) // size
     parts = [clean[: steps * size].view(steps, size)]
     for rows in (relabel, unlabelled):
-        per_step = min(len(rows), max(2, -(-len(rows) // steps)))
+        per_step = min(len(rows), 2 * max(1, -(-len(rows) // (2 * steps))))
         cycles = -(-steps * per_step // max(1, len(rows)))
         parts.append(rows.repeat(cycles)[: steps * per_step].view(steps, per_step))
     return EpochPlan(torch.cat(parts, dim=1), parts[2].shape[1])

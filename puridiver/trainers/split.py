@@ -13,6 +13,7 @@ from puridiver.mixture import Mixture, MixtureSettings, fit_mixture
 from puridiver.recipes import Options
 
 SET_NAMES = ("clean", "relabel", "unlabelled")
+CLEAN, RELABEL, UNLABELLED = range(3)  # indices into SET_NAMES
 
 
 @dataclass(frozen=True)

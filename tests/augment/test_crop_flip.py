@@ -30,9 +30,7 @@ def crop_flip_by_loop(image: Tensor, padding: int, top: int, left: int, flip: bo
     flip=st.booleans(),
     seed=st.integers(0, 10_000),
 )
-def test_crop_flip_equals_a_loop(
-    height: int, width: int, channels: int, padding: int, flip: bool, seed: int
-) -> None:
+def test_crop_flip_equals_a_loop(height: int, width: int, channels: int, padding: int, flip: bool, seed: int) -> None:
     images = random_images(5, (channels, height, width), seed)
     draw = draw_crop_flip(5, padding, flip, generator(seed))
     expected = [

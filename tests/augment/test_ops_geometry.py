@@ -28,9 +28,7 @@ def pillow_geometry(image: Image.Image, name: str, value: float, fill: int) -> I
         "translate_x": (1, 0, value * width, 0, 1, 0),
         "translate_y": (1, 0, 0, 0, 1, value * height),
     }[name]
-    return image.transform(
-        image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=colour
-    )
+    return image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.NEAREST, fillcolor=colour)
 
 
 def assert_equals_pillow(images: Tensor, name: str, value: float, fill: int) -> None:
@@ -67,9 +65,7 @@ def test_any_matrix_equals_pillow(matrix: list[float], offset: list[float]) -> N
     ours = ops_geometry.affine(images, torch.tensor(data, dtype=torch.float64).view(1, 2, 3), fill=3)
     reference = by_pillow(
         images,
-        lambda image: image.transform(
-            image.size, Image.Transform.AFFINE, data, Image.Resampling.NEAREST, fillcolor=3
-        ),
+        lambda image: image.transform(image.size, Image.Transform.AFFINE, data, Image.Resampling.NEAREST, fillcolor=3),
     )
     assert torch.equal(ours, reference)
 

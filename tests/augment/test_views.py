@@ -102,9 +102,7 @@ def test_cpu_and_gpu_give_the_same_images(shape: tuple[int, int, int]) -> None:
     images = random_images(300, shape)
     on_gpu = images.cuda()
     for view in (strong_view, weak_view):
-        assert torch.equal(
-            view(on_gpu, ViewSettings(), generator()).cpu(), view(images, ViewSettings(), generator())
-        )
+        assert torch.equal(view(on_gpu, ViewSettings(), generator()).cpu(), view(images, ViewSettings(), generator()))
     draw = draw_perturbations(300, *shape[1:], generator())
     assert torch.equal(perturbations(on_gpu, draw).cpu(), perturbations(images, draw))
     box = draw_cutmix(300, *shape[1:], 1.0, generator())

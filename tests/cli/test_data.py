@@ -89,9 +89,7 @@ def test_list_as_json(tmp_path: Path, mirror: str, capsys: pytest.CaptureFixture
     }
 
 
-def test_fetch_reports_in_plain_lines(
-    tmp_path: Path, mirror: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_fetch_reports_in_plain_lines(tmp_path: Path, mirror: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("fetch", "cifar10", "--root", str(tmp_path)) == 0
     captured = capsys.readouterr()
     assert captured.out == f"cifar10 is in {tmp_path / FOLDER}\n"
@@ -100,9 +98,7 @@ def test_fetch_reports_in_plain_lines(
     assert (tmp_path / FOLDER / "all.bin").stat().st_size == 200_000
 
 
-def test_fetch_draws_a_bar_on_a_terminal(
-    tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fetch_draws_a_bar_on_a_terminal(tmp_path: Path, mirror: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True

@@ -65,9 +65,7 @@ def test_the_folder_appears_whole_and_alone(archive: Path, into: Path) -> None:
         (special("elsewhere/evil", tarfile.REGTYPE), "lies elsewhere"),
     ],
 )
-def test_a_malicious_member_stops_everything(
-    tmp_path: Path, into: Path, member: tarfile.TarInfo, fault: str
-) -> None:
+def test_a_malicious_member_stops_everything(tmp_path: Path, into: Path, member: tarfile.TarInfo, fault: str) -> None:
     archive = make_archive(tmp_path / "bad.tar.gz", CONTENT, member)
     with pytest.raises(DataError, match=fault):
         unpack(archive, into, "top")
@@ -95,9 +93,7 @@ def test_a_missing_archive_is_told(tmp_path: Path, into: Path) -> None:
         unpack(tmp_path / "absent.tar.gz", into, "top")
 
 
-def test_an_interruption_leaves_no_half_folder(
-    archive: Path, into: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interruption_leaves_no_half_folder(archive: Path, into: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def write_half_and_stop(self: tarfile.TarFile, path: Path, *args: object, **options: object) -> None:
         (path / "top").mkdir()
         (path / "top" / "a.bin").write_bytes(b"a")

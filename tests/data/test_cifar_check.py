@@ -77,9 +77,7 @@ def test_labels_out_of_range_are_a_problem(official_cifar10: Path, official_cifa
 
 
 def test_unbalanced_classes_are_a_problem(official_cifar100: Path) -> None:
-    change_byte(
-        official_cifar100 / TRAIN100, 1, 20
-    )  # an apple becomes a chair: fine 0 -> 20, same superclass
+    change_byte(official_cifar100 / TRAIN100, 1, 20)  # an apple becomes a chair: fine 0 -> 20, same superclass
     assert verify("cifar100", official_cifar100) == [
         "train should hold 2 images of class apple, but holds 1",
         "train should hold 2 images of class chair, but holds 3",

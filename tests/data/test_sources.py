@@ -95,13 +95,9 @@ def published(small_cifar10: Path, server: Any, monkeypatch: pytest.MonkeyPatch)
     entry = replace(
         SOURCES["cifar10"],
         loader=lambda root: load_cifar10(root, strict=False),
-        checker=lambda root: (
-            [] if (root / "cifar-10-batches-bin" / "test_batch.bin").is_file() else ["missing"]
-        ),
+        checker=lambda root: [] if (root / "cifar-10-batches-bin" / "test_batch.bin").is_file() else ["missing"],
         is_here=lambda root: (root / "cifar-10-batches-bin").is_dir(),
-        archive=Archive(
-            server.url, hashlib.md5(server.body).hexdigest(), len(server.body), "cifar-10-batches-bin"
-        ),
+        archive=Archive(server.url, hashlib.md5(server.body).hexdigest(), len(server.body), "cifar-10-batches-bin"),
     )
     monkeypatch.setitem(SOURCES, "cifar10", entry)
     return small_cifar10 / "root"
@@ -122,9 +118,7 @@ def test_a_damaged_folder_is_mended_from_the_archive(published: Path, server: An
     assert len(server.ranges) == 1
 
 
-def test_another_url_serves_the_same_archive(
-    published: Path, server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_url_serves_the_same_archive(published: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     entry = SOURCES["cifar10"]
     assert entry.archive is not None
     unreachable = replace(entry.archive, url="http://127.0.0.1:9/file.tar.gz")

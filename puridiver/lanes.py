@@ -1,0 +1,47 @@
+"""Several independent runs on one GPU: a thread and a CUDA stream each.
+
+One run leaves most of a large GPU idle, since each kernel of a 16-sample step is small. Replaying captured steps
+releases Python's lock, so threads suffice; processes would take turns on the GPU instead of sharing it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+Result = TypeVar("Result")
+
+
+@contextlib.contextmanager
+def lane(device: torch.device) -> Iterator[None]:
+    """Work inside goes to a stream of its own; on a CPU nothing changes."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.device(device), torch.cuda.stream(stream):
+        yield
+        stream.synchronize()
+
+
+def run_in_lanes(
+    jobs: Sequence[Callable[[], Result]], lanes: int, device: torch.device
+) -> list[Result | BaseException]:
+    """The results of all jobs, in order, at most `lanes` at a time; a job that fails gives its exception."""
+    if lanes < 1:
+        raise ValueError(f"lanes should be at least 1, but got {lanes}")
+
+    def in_lane(job: Callable[[], Result]) -> Result | BaseException:
+        try:
+            with lane(device):
+                return job()
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(max_workers=lanes) as threads:
+        return list(threads.map(in_lane, jobs))

@@ -1,0 +1,128 @@
+"""A network with its optimiser at the run's precision: what the trainers' steps are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from puridiver.nets import Network, Outputs
+from puridiver.recipes import Options
+from puridiver.runtime import Runtime
+
+
+class Trainee:
+    """One network in training.
+
+    Under bfloat16 the convolutions use bfloat16 copies of their weights, renewed in one multi-tensor kernel before
+    each pass, while the weights proper, BatchNorm, the head and the optimiser stay in float32. (torch.autocast does
+    the same with a kernel for each weight in each direction: about a third more launches at batch 16.)
+    The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
+    """
+
+    def __init__(self, network: Network, runtime: Runtime, options: Options) -> None:
+        self.network, self.runtime, self.options = network, runtime, options
+        self.generation = 0  # changes when tensors that captured steps refer to were replaced
+        self._build()
+
+    def _build(self) -> None:
+        o, device = self.options, self.runtime.device
+        self.runtime.place(self.network)
+        self.rate = torch.zeros((), device=device)
+        self.optimiser = torch.optim.SGD(
+            self.network.parameters(), lr=self.rate, momentum=o.momentum, weight_decay=o.weight_decay,
+            nesterov=o.momentum > 0, fused=device.type == "cuda",
+        )  # fmt: skip
+        self.shadows: dict[str, Tensor] = {}
+        self._masters: list[Tensor] = []
+        if self.runtime.precision == "bfloat16":
+            for name, parameter in self.network.named_parameters():
+                if parameter.ndim == 4:
+                    self.shadows[name] = parameter.detach().bfloat16().requires_grad_()
+                    self._masters.append(parameter)
+        self.generation += 1
+
+    # Passes ----------------------------------------------------------------------------------------------------
+
+    def logits(self, x: Tensor, train_norm: bool = True) -> Tensor:
+        """Logits with gradients, float32; BatchNorm by the batch, or by its running statistics."""
+        self.network.train(train_norm)
+        return self._call("forward", x)
+
+    @torch.no_grad()
+    def outputs(self, x: Tensor) -> Outputs:
+        """Features and logits without gradients, BatchNorm by its running statistics."""
+        self.network.eval()
+        return self._call("outputs", x)
+
+    def _call(self, method: str, x: Tensor) -> Any:
+        if not self.shadows:
+            return getattr(self.network, method)(x)
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.shadows.values()), self._masters)
+        caller = _Caller(self.network, method)
+        return functional_call(caller, {f"network.{k}": v for k, v in self.shadows.items()}, (x.bfloat16(),))
+
+    def step(self, loss: Tensor) -> None:
+        """One optimiser step down the gradient of the loss."""
+        self.optimiser.zero_grad(set_to_none=True)
+        for shadow in self.shadows.values():
+            shadow.grad = None
+        loss.backward()
+        if self.shadows:
+            found = [shadow.grad for shadow in self.shadows.values() if shadow.grad is not None]
+            grads = [torch.empty_like(master) for master in self._masters]
+            torch._foreach_copy_(grads, found)
+            for master, grad in zip(self._masters, grads, strict=True):
+                master.grad = grad
+        self.optimiser.step()
+
+    # Optimiser -------------------------------------------------------------------------------------------------
+
+    def set_rate(self, rate: float) -> None:
+        self.rate.fill_(rate)
+
+    @torch.no_grad()
+    def reset_optimiser(self, rate: float) -> None:
+        """As if the optimiser were new."""
+        self.set_rate(rate)
+        for state in self.optimiser.state.values():
+            state["momentum_buffer"].zero_()
+
+    # Growth and state ------------------------------------------------------------------------------------------
+
+    def grow(self, n_classes: int, generator: torch.Generator) -> None:
+        self.network.head.grow(n_classes, generator)
+        rate = float(self.rate)
+        self._build()
+        self.set_rate(rate)
+
+    def state(self, number: int) -> dict[str, Tensor]:
+        """Weights, statistics and momentum, under names that carry the network's number."""
+        tensors = {f"network{number}.{name}": value for name, value in self.network.state_dict().items()}
+        for name, parameter in self.network.named_parameters():
+            if parameter in self.optimiser.state:
+                tensors[f"momentum{number}.{name}"] = self.optimiser.state[parameter]["momentum_buffer"]
+        return tensors
+
+    def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
+        weights, momentum = f"network{number}.", f"momentum{number}."
+        self.network.load_state_dict({k.removeprefix(weights): v for k, v in tensors.items() if k.startswith(weights)})
+        for name, parameter in self.network.named_parameters():
+            if (value := tensors.get(momentum + name)) is not None:
+                # preserve_format keeps the layout of the weight, which the optimiser's kernels expect
+                buffer = torch.empty_like(parameter).copy_(value)
+                self.optimiser.state[parameter]["momentum_buffer"] = buffer
+
+
+class _Caller(nn.Module):
+    """Lets functional_call reach any method of a network, not only `forward`."""
+
+    def __init__(self, network: Network, method: str) -> None:
+        super().__init__()
+        self.network, self.method = network, method
+
+    def forward(self, x: Tensor) -> Any:
+        return getattr(self.network, self.method)(x)

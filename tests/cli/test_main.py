@@ -1,0 +1,136 @@
+"""The command line as a whole: help, exit codes, examples that work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from puridiver import __version__
+from puridiver.cli import main
+from puridiver.cli.main import build_parser
+from puridiver.errors import DataError
+
+COMMANDS = (
+    "", "run", "methods", "data", "data list", "data fetch", "data verify",
+    "stream", "stream make", "stream show", "stream verify",
+)  # fmt: skip
+
+HELP_OF_ALL = """
+import contextlib, io, json, sys
+from puridiver.cli import main
+found = {}
+for command in json.loads(sys.argv[1]):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        try:
+            main([*command.split(), "--help"])
+        except SystemExit as error:
+            found[command] = [error.code, out.getvalue()]
+print(json.dumps({"help": found, "torch": "torch" in sys.modules}))
+"""
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict:
+    command = [sys.executable, "-c", HELP_OF_ALL, json.dumps(COMMANDS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=None)
+    return json.loads(done.stdout)
+
+
+def test_help_does_not_wait_for_torch(helps):
+    assert helps["torch"] is False
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(helps, command):
+    code, text = helps["help"][command]
+    assert code == 0
+    assert text.startswith(f"usage: puridiver {command}".strip())
+    assert "examples:" in text
+
+
+def examples(text: str) -> list[list[str]]:
+    """The example commands of a help text, without remarks and pipes."""
+    lines = [line.strip() for line in text.partition("examples:")[2].splitlines()]
+    commands = [re.split(r"\s{2,}|\|", line)[0] for line in lines if line.startswith("puridiver ")]
+    return [shlex.split(command)[1:] for command in commands]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_example_is_a_command_that_exists(helps, command):
+    found = examples(helps["help"][command][1])
+    assert found
+    for arguments in found:
+        assert " ".join(arguments).startswith(command)
+        if "--help" not in arguments:
+            build_parser().parse_args(arguments)
+
+
+def test_every_option_says_what_it_does():
+    pending = [build_parser()]
+    while pending:
+        parser = pending.pop()
+        for action in parser._actions:
+            if isinstance(action.choices, dict):
+                pending += action.choices.values()
+            else:
+                assert action.help, f"{parser.prog} {action.option_strings or action.dest}"
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"puridiver {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--fast"], ["run", "--epochs", "many"], ["stream"]])
+def test_wrong_usage_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: ")
+
+
+@pytest.mark.parametrize("error", [ValueError("a bad value"), DataError("no data"), FileNotFoundError("no file")])
+@pytest.mark.parametrize("debug", [False, True])
+def test_errors_become_one_line_and_exit_code_2(error, debug, monkeypatch, capsys):
+    def fail(args: object) -> int:
+        raise error
+
+    monkeypatch.setattr("puridiver.cli.methods.handle", fail)
+    assert main([*["--debug"] * debug, "methods"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.endswith(f"puridiver: error: {error}\n")
+    assert ("Traceback" in captured.err) == debug
+
+
+def test_an_interrupt_exits_with_130(monkeypatch, capsys):
+    def interrupt(args: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("puridiver.cli.methods.handle", interrupt)
+    assert main(["methods"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
+    def fail(args: object) -> int:
+        raise KeyError("oops")
+
+    monkeypatch.setattr("puridiver.cli.methods.handle", fail)
+    with pytest.raises(KeyError):
+        main(["methods"])
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{shlex.quote(sys.executable)} -m puridiver methods --json | head -c 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout == "{0\n"
+    assert done.stderr == ""

@@ -1,0 +1,20 @@
+"""What all tests share: one thread for each worker, repeatable examples, and no GPU test without a GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)  # several workers with several threads each would starve one another
+
+settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=40)
+settings.load_profile("repeatable")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available():
+        return
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))

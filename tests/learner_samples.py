@@ -1,0 +1,80 @@
+"""Tiny images, learners and trainers for the tests, and ways to compare all that a learner is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from puridiver import Learner, NoiseHint, recipe
+from puridiver.runtime import choose_runtime
+from puridiver.samples import Samples
+from puridiver.trainers import TRAINERS, TrainerContext
+
+SHAPE = (8, 8, 1)
+PLAIN_VIEWS: dict[str, Any] = {"crop_padding": 0, "flip": False, "strong": "none", "cutmix": 0.0, "online_cutmix": 0.0}
+TINY: dict[str, Any] = {
+    "epochs": 2,
+    "batch_size": 8,
+    "warmup_epochs": 0,
+    "baseline_warmup": 1,
+    "smallest_set": 0,
+    "selfie_history": 2,
+    "ntd_views": 2,
+    "crop_padding": 1,
+    "flip": False,
+    "online_lr": 0.02,
+}
+
+
+def patterns(n: int, n_classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """uint8 (n, 8, 8, 1) and labels (n,): each class has bright rows of its own, under some noise."""
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.arange(n) % n_classes)
+    images = rng.integers(80, size=(n, *SHAPE))
+    for image, label in zip(images, labels, strict=True):
+        image[2 * label : 2 * label + 2] += 150
+    return images.astype(np.uint8), labels
+
+
+def tiny_learner(classes: Any = 3, memory: int = 12, **settings: Any) -> Learner:
+    return Learner(classes, SHAPE, memory, device="cpu", **{**TINY, **settings})
+
+
+def tiny_trainer(name: str, n_classes: int = 3, seed: int = 0, hint: NoiseHint | None = None, **options: Any) -> Any:
+    """A `Trainer` on its own (Any: tests look into each method's own parts); its views leave images as they are."""
+    settings = recipe("paper", **{**TINY, **PLAIN_VIEWS, **options})
+    generator = torch.Generator().manual_seed(seed)
+    return TRAINERS[name](TrainerContext(settings, "small", n_classes, SHAPE, choose_runtime("cpu"), generator, hint))
+
+
+def as_samples(images: np.ndarray, labels: np.ndarray, first_arrival: int = 0) -> Samples:
+    n = len(labels)
+    return Samples(
+        torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(),
+        torch.from_numpy(labels).long(),
+        torch.arange(first_arrival, first_arrival + n),
+        torch.zeros(n),
+    )
+
+
+def tensors_of(learner: Learner) -> dict[str, Tensor]:
+    """Copies of every tensor that the learner's future depends on, its generators and counts among them."""
+    found = {f"memory.{name}": value for name, value in learner.memory.state().items()}
+    found["generator.trainer"] = learner._trainer_generator.get_state()
+    found["generator.sampler"] = learner._sampler_generator.get_state()
+    found["counts"] = torch.tensor([learner.seen, learner.consolidations, len(learner.classes)])
+    if learner.classes:
+        found |= {f"trainer.{name}": value for name, value in learner.trainer.state().items()}
+    return {name: value.detach().clone() for name, value in found.items()}
+
+
+def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
+    """Names of the tensors that are not equal to the last bit."""
+    return sorted(
+        name
+        for name in first.keys() | second.keys()
+        if name not in first or name not in second or not torch.equal(first[name], second[name])
+    )

@@ -1,0 +1,78 @@
+"""GBS: GDumb's rule, a sample at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from puridiver.memory import Memory
+from puridiver.memory.greedy_balanced import GreedyBalanced
+from puridiver.recipes import Options
+from puridiver.samples import Samples
+from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
+
+
+def pass_stream(everything: Samples, capacity: int, batch_size: int, seed: int = 0) -> Memory:
+    memory, generator = empty_memory(capacity), torch.Generator().manual_seed(seed)
+    n_classes = int(everything.labels.max()) + 1
+    network = FixedNetwork(n_classes)
+    for start in range(0, len(everything), batch_size):
+        batch = everything.take(torch.arange(start, min(start + batch_size, len(everything))))
+        pass_batch(GreedyBalanced(Options()), memory, batch, moment(network, n_classes, start, generator))
+    return memory
+
+
+def held(memory: Memory) -> Counter[int]:
+    return Counter(memory.samples.labels.tolist())
+
+
+@pytest.mark.parametrize(("capacity", "n_classes"), [(12, 3), (10, 3), (7, 4), (5, 5)])
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_plentiful_classes_are_balanced_within_one(capacity: int, n_classes: int, batch_size: int) -> None:
+    counts = held(pass_stream(stream(150, n_classes), capacity, batch_size))
+    assert sum(counts.values()) == capacity
+    assert max(counts.values()) - min(counts[c] for c in range(n_classes)) <= 1
+
+
+@pytest.mark.parametrize("batch_size", [1, 8])
+def test_balance_survives_classes_that_come_one_after_the_other(batch_size: int) -> None:
+    counts = held(pass_stream(with_labels([0] * 40 + [1] * 40 + [2] * 40), 10, batch_size))
+    assert sorted(counts.values()) == [3, 3, 4]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("capacity", [3, 10])
+def test_each_sample_is_treated_by_gdumbs_rule(seed: int, capacity: int) -> None:
+    everything, memory = stream(60, 5, seed), empty_memory(capacity)
+    generator, network = torch.Generator().manual_seed(seed), FixedNetwork(5)
+    seen_classes: set[int] = set()
+    for i in range(60):
+        before, label = memory.samples.arrivals.tolist(), int(everything.labels[i])
+        counts = held(memory)
+        batch = everything.take(torch.tensor([i]))
+        pass_batch(GreedyBalanced(Options()), memory, batch, moment(network, 5, i, generator))
+        after = memory.samples.arrivals.tolist()
+        wanted = label not in seen_classes or counts[label] < capacity / len(seen_classes)
+        assert (i in after) == wanted
+        lost = set(before) - set(after)
+        assert len(lost) == (1 if wanted and len(before) == capacity else 0)
+        assert all(counts[int(everything.labels[j])] == max(counts.values()) for j in lost)
+        seen_classes.add(label)
+
+
+def test_the_sample_that_makes_room_is_drawn_evenly_from_the_largest_class() -> None:
+    pool = with_labels([0, 0, 0, 0, 1, 1, 2])
+    generator = torch.Generator().manual_seed(0)
+    lost: Counter[int] = Counter()
+    for _ in range(800):
+        rows = GreedyBalanced(Options()).choose(pool, 6, 6, moment(FixedNetwork(3), 3, 6, generator))
+        lost.update(set(range(7)) - set(rows.tolist()))
+    assert set(lost) == {0, 1, 2, 3}
+    assert chisquare(list(lost.values())).pvalue > 1e-3
+
+
+def test_one_class_fills_the_whole_memory_until_others_come() -> None:
+    assert held(pass_stream(with_labels([0] * 20), 8, 4)) == {0: 8}

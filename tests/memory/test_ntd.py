@@ -1,0 +1,90 @@
+"""NTD: the largest class loses its highest loss, and that loss is measured once, on arrival."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver.memory.ntd import NTDSampler
+from puridiver.recipes import Options
+from puridiver.samples import Samples
+from tests import reference
+from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
+
+
+def noted(labels: list[int], notes: list[float]) -> Samples:
+    s = with_labels(labels)
+    return Samples(s.images, s.labels, s.arrivals, torch.tensor(notes))
+
+
+def choose(pool: Samples, capacity: int, n_classes: int, seed: int = 0) -> list[int]:
+    now = moment(FixedNetwork(n_classes), n_classes, 50, torch.Generator().manual_seed(seed))
+    return NTDSampler(Options()).choose(pool, capacity, capacity, now).tolist()
+
+
+def test_the_largest_class_loses_its_highest_loss() -> None:
+    pool = noted([0, 1, 0, 1, 0], [1.0, 9.0, 3.0, 8.0, 2.0])
+    assert choose(pool, 4, 2) == [0, 1, 3, 4]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_drop_follows_the_rule(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, notes = rng.integers(3, size=16).tolist(), rng.random(16).tolist()
+    pool = noted(labels, notes)
+    alive = set(range(16))
+    for capacity in range(15, 9, -1):
+        sub = pool.take(torch.tensor(sorted(alive)))
+        kept = {sorted(alive)[row] for row in choose(sub, capacity, 3, seed)}
+        (dropped,) = alive - kept
+        own = [i for i in alive if labels[i] == labels[dropped]]
+        assert len(own) == max(sum(labels[i] == c for i in alive) for c in range(3))
+        assert notes[dropped] == max(notes[i] for i in own)
+        alive = kept
+
+
+def test_one_large_drop_levels_the_classes() -> None:
+    labels = [0] * 10 + [1] * 6 + [2] * 2
+    rows = choose(noted(labels, [float(i) for i in range(18)]), 8, 3)
+    assert rows == [0, 1, 2, 10, 11, 12, 16, 17]
+
+
+def test_ties_between_largest_classes_are_broken_at_random() -> None:
+    pool = noted([0, 1] * 3, [0.1] * 6)
+    lost = {int(pool.labels[row]) for seed in range(20) for row in set(range(6)) - set(choose(pool, 5, 2, seed))}
+    assert lost == {0, 1}
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_the_note_is_the_mean_loss_over_augmented_views(views: int) -> None:
+    network, batch = FixedNetwork(3), stream(5, 3)
+    shown: list[Tensor] = []
+
+    def roll_once_more(images: Tensor) -> Tensor:
+        shown.append(images.roll(len(shown), dims=3))
+        return shown[-1]
+
+    now = dataclasses.replace(moment(network, 3), strong_view=roll_once_more)
+    notes = NTDSampler(Options(ntd_views=views)).note_arrivals(batch, now)
+    assert len(shown) == views
+    logits = [network.outputs(view)[1].double() for view in shown]
+    for i, label in enumerate(batch.labels.tolist()):
+        losses = [reference.cross_entropy(seen[i].tolist(), reference.one_hot(label, 3)) for seen in logits]
+        assert float(notes[i]) == pytest.approx(sum(losses) / views, rel=1e-5)
+
+
+def test_the_loss_of_arrival_is_kept_when_the_network_moves_on() -> None:
+    sampler, memory, everything = NTDSampler(Options(ntd_views=1)), empty_memory(6), stream(18, 3)
+    generator = torch.Generator().manual_seed(0)
+    on_arrival: dict[int, float] = {}
+    for step, start in enumerate(range(0, 18, 3)):
+        batch = everything.take(torch.arange(start, start + 3))
+        now = moment(FixedNetwork(3, seed=step), 3, start, generator)
+        on_arrival |= dict(zip(batch.arrivals.tolist(), sampler.note_arrivals(batch, now).tolist(), strict=True))
+        pass_batch(sampler, memory, batch, now)
+        kept = memory.samples
+        assert kept.notes.tolist() == [on_arrival[a] for a in kept.arrivals.tolist()]

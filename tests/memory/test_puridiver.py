@@ -1,0 +1,192 @@
+"""PuriDivER's sampler against the supplement's Algorithm 1 in plain loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver import equations
+from puridiver.memory.puridiver import Eviction, PuriDivERSampler
+from puridiver.recipes import Options
+from puridiver.samples import Samples
+from tests import reference
+from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Losses, features and labels of some samples, and the classifier's weights; float64."""
+
+    loss: np.ndarray
+    f: np.ndarray
+    y: list[int]
+    w: np.ndarray
+
+    def eviction(self, alpha: float, standardise: bool) -> Eviction:
+        y, w = torch.tensor(self.y), torch.from_numpy(self.w)
+        u = equations.relevant_directions(torch.from_numpy(self.f), y, w)
+        return Eviction(torch.from_numpy(self.loss), u, y, len(w), torch.tensor(alpha), standardise)
+
+    def scores(self, memory: list[int], alpha: float, standardise: bool) -> dict[int, float]:
+        return reference.scores(self.loss, self.f, self.y, self.w, memory, alpha, standardise)
+
+
+def random_pool(n: int, n_classes: int, seed: int, d: int = 6) -> Pool:
+    rng = np.random.default_rng(seed)
+    f = np.maximum(rng.normal(size=(n, d)), 0)
+    return Pool(rng.gamma(1.0, 2.0, n), f, rng.integers(n_classes, size=n).tolist(), rng.normal(size=(n_classes, d)))
+
+
+def living(eviction: Eviction) -> list[int]:
+    return eviction.alive.nonzero().flatten().tolist()
+
+
+def largest_class_rows(memory: list[int], y: list[int], ties: Tensor) -> list[int]:
+    """The rows of the class with the most samples; ties go to the larger tie-breaker."""
+    labels = {y[i] for i in memory}
+    most = max(sum(y[i] == c for i in memory) for c in labels)
+    chosen = max((c for c in labels if sum(y[i] == c for i in memory) == most), key=lambda c: float(ties[c]))
+    return [i for i in memory if y[i] == chosen]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("n_classes", [1, 3])
+@pytest.mark.parametrize("standardise", [False, True])
+@pytest.mark.parametrize("from_largest", [False, True])
+def test_scores_after_every_drop_are_those_from_scratch(
+    seed: int, n_classes: int, standardise: bool, from_largest: bool
+) -> None:
+    pool, alpha, capacity = random_pool(24, n_classes, seed), 0.4, 10
+    generator = torch.Generator().manual_seed(seed)
+    eviction = pool.eviction(alpha, standardise)
+    eviction.admit(capacity)
+    for row in range(capacity, 24):
+        eviction.admit(row + 1)
+        memory = living(eviction)
+        expected = pool.scores(memory, alpha, standardise)
+        assert eviction.scores()[memory].tolist() == pytest.approx([expected[i] for i in memory], abs=1e-6)
+        ties = torch.rand(n_classes, generator=generator)
+        candidates = largest_class_rows(memory, pool.y, ties) if from_largest else memory
+        eviction.drop_worst(ties if from_largest else None)
+        assert set(memory) - set(living(eviction)) == {max(candidates, key=lambda i: expected[i])}
+        assert eviction.members(capacity).tolist() == living(eviction)
+
+
+def seen_by(network: FixedNetwork, samples: Samples) -> Pool:
+    """What the network thinks of the samples, worked out again in float64."""
+    x = samples.images.flatten(1).double().numpy() / 255
+    f = np.maximum(x @ network.projection.double().numpy(), 0)
+    w = network.class_weights.double().numpy()
+    labels = samples.labels.tolist()
+    rows = zip((f @ w.T).tolist(), labels, strict=True)
+    loss = [reference.cross_entropy(logits, reference.one_hot(label, len(w))) for logits, label in rows]
+    return Pool(np.array(loss), f, labels, w)
+
+
+SIZES = pytest.mark.parametrize(
+    ("n", "n_old", "capacity", "n_classes"),
+    [(24, 16, 16, 3), (24, 0, 10, 4), (13, 12, 12, 2), (20, 5, 12, 3), (12, 1, 1, 3), (14, 8, 8, 1)],
+)
+
+
+@SIZES
+@pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.3, 0.9])
+@pytest.mark.parametrize("batch_loss", [0.4, 2.5])
+def test_choice_is_the_supplements_algorithm_1(
+    n: int, n_old: int, capacity: int, n_classes: int, alpha: float, batch_loss: float
+) -> None:
+    network, pool = FixedNetwork(n_classes, seed=n), stream(n, n_classes, seed=n)
+    sampler = PuriDivERSampler(Options(alpha=alpha))
+    rows = sampler.choose(pool, n_old, capacity, moment(network, n_classes, batch_loss=batch_loss))
+    seen, used = seen_by(network, pool), alpha if alpha >= 0 else reference.adaptive_alpha(batch_loss)
+    assert rows.tolist() == reference.algorithm_1(seen.loss, seen.f, seen.y, seen.w, n_old, capacity, used)
+
+
+@pytest.mark.parametrize(("n", "capacity", "n_classes"), [(24, 16, 2), (14, 8, 1), (36, 28, 3)])
+@pytest.mark.parametrize("seed", range(3))
+def test_choice_with_standardised_scores_is_algorithm_1_on_z_scores(
+    n: int, capacity: int, n_classes: int, seed: int
+) -> None:
+    n_old = capacity
+    network, pool = FixedNetwork(n_classes, seed), stream(n, n_classes, seed)
+    sampler = PuriDivERSampler(Options(alpha=0.3, standardise_scores=True))
+    rows = sampler.choose(pool, n_old, capacity, moment(network, n_classes))
+    seen = seen_by(network, pool)
+    expected = reference.algorithm_1(seen.loss, seen.f, seen.y, seen.w, n_old, capacity, 0.3, standardise=True)
+    assert rows.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("standardise", [False, True])
+def test_the_largest_class_loses_its_highest_score(seed: int, standardise: bool) -> None:
+    options = Options(evict_from="largest_class", standardise_scores=standardise, alpha=0.3)
+    pool, network = stream(19, 4, seed), FixedNetwork(4, seed)
+    rows = PuriDivERSampler(options).choose(pool, 18, 18, moment(network, 4))
+    (dropped,) = set(range(19)) - set(rows.tolist())
+    seen = seen_by(network, pool)
+    own = [i for i in range(19) if seen.y[i] == seen.y[dropped]]
+    assert len(own) == max(seen.y.count(c) for c in range(4))
+    s = seen.scores(list(range(19)), 0.3, standardise)
+    assert dropped == max(own, key=lambda i: s[i])
+
+
+def test_ties_between_largest_classes_are_broken_at_random() -> None:
+    sampler = PuriDivERSampler(Options(evict_from="largest_class"))
+    pool, network = with_labels([0, 1] * 5), FixedNetwork(2)
+    dropped = set()
+    for seed in range(20):
+        rows = sampler.choose(pool, 9, 9, moment(network, 2, generator=torch.Generator().manual_seed(seed)))
+        (row,) = set(range(10)) - set(rows.tolist())
+        dropped.add(int(pool.labels[row]))
+    assert dropped == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("alpha", "batch_loss", "used"), [(-1.0, 4.0, 0.125), (-1.0, 0.2, 0.5), (0.0, 4.0, 0.0), (0.9, 4.0, 0.9)]
+)
+def test_the_balance_in_use_can_be_read(alpha: float, batch_loss: float, used: float) -> None:
+    sampler = PuriDivERSampler(Options(alpha=alpha))
+    sampler.choose(stream(3, 2), 0, 5, moment(FixedNetwork(2), 2, batch_loss=batch_loss))
+    assert float(sampler.diagnostics()["alpha"]) == pytest.approx(used)
+
+
+def test_purity_alone_drops_the_highest_losses() -> None:
+    network, pool = FixedNetwork(3), stream(20, 3)
+    rows = PuriDivERSampler(Options(alpha=0.0)).choose(pool, 10, 10, moment(network, 3))
+    loss = seen_by(network, pool).loss
+    assert sorted(rows.tolist()) == sorted(np.argsort(loss)[:10].tolist())
+
+
+def test_diversity_alone_drops_one_of_two_copies() -> None:
+    pool = stream(6, 1)
+    images = pool.images.clone()
+    images[5] = images[2]
+    twins = Samples(images, torch.tensor([0, 1, 0, 1, 0, 0]), pool.arrivals, pool.notes)
+    network = FixedNetwork(2, seed=4)
+    rows = PuriDivERSampler(Options(alpha=1.0)).choose(twins, 5, 5, moment(network, 2))
+    seen = seen_by(network, twins)
+    s = seen.scores(list(range(6)), 1.0, False)
+    (dropped,) = set(range(6)) - set(rows.tolist())
+    assert s[dropped] == pytest.approx(max(s.values()), abs=1e-5)
+
+
+def test_one_network_pass_serves_a_whole_batch() -> None:
+    network, pool = FixedNetwork(3), stream(24, 3)
+    PuriDivERSampler(Options()).choose(pool, 10, 10, moment(network, 3))
+    assert network.images_seen == len(pool)
+
+
+def test_a_class_of_two_with_standardised_scores_is_judged_by_loss_alone() -> None:
+    wrong = 0
+    for seed in range(20):
+        f = torch.rand(2, 16, generator=torch.Generator().manual_seed(seed))
+        u, y = torch.nn.functional.normalize(f, dim=1), torch.zeros(2, dtype=torch.int64)
+        eviction = Eviction(torch.tensor([5.0, 0.1]), u, y, 1, torch.tensor(0.5), standardise=True)
+        eviction.admit(2)
+        scores = eviction.scores()
+        wrong += not torch.allclose(scores, torch.tensor([0.5, -0.5]), atol=1e-3)
+    assert wrong == 0

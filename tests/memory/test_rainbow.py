@@ -1,0 +1,91 @@
+"""RM: uncertainty over twelve perturbed copies, a regular stride in each class, K / C places for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver.memory import rainbow
+from puridiver.memory.rainbow import RainbowMemory, regular_stride, variance_ratio
+from puridiver.recipes import Options
+from tests import reference
+from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_variance_ratio_is_the_loop(seed: int) -> None:
+    votes = torch.from_numpy(np.random.default_rng(seed).integers(4, size=(12, 9)))
+    expected = [reference.variance_ratio(votes[:, i].tolist()) for i in range(9)]
+    assert variance_ratio(votes, 4).tolist() == pytest.approx(expected)
+
+
+def test_variance_ratio_at_the_ends() -> None:
+    votes = torch.tensor([[1, 0], [1, 1], [1, 2], [1, 3]])
+    assert variance_ratio(votes, 4).tolist() == [0.0, 0.75]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_regular_stride_is_the_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels = torch.from_numpy(rng.integers(4, size=30))
+    # Twelve votes leave few different values, so ties are the rule.
+    uncertainty = torch.from_numpy(rng.integers(12, size=30) / 12)
+    counts = labels.bincount(minlength=4)
+    quota = torch.minimum(counts, torch.from_numpy(rng.integers(0, 9, size=4)))
+    stay = regular_stride(uncertainty, labels, quota)
+    expected = reference.stride_picks(uncertainty.tolist(), labels.tolist(), quota.tolist())
+    assert stay.nonzero().flatten().tolist() == expected
+
+
+@pytest.mark.parametrize(("n", "quota"), [(12, 4), (10, 3), (7, 7), (9, 1), (23, 10)])
+def test_picks_are_evenly_spaced_from_sure_to_unsure(n: int, quota: int) -> None:
+    uncertainty = torch.rand(n, generator=torch.Generator().manual_seed(n))
+    stay = regular_stride(uncertainty, torch.zeros(n, dtype=torch.int64), torch.tensor([quota]))
+    ranks = stay[uncertainty.argsort()].nonzero().flatten()
+    assert len(ranks) == quota
+    assert all(n // quota <= int(gap) <= -(-n // quota) for gap in ranks.diff())
+
+
+def choose(labels: list[int], capacity: int, n_classes: int, seed: int = 0) -> list[int]:
+    now = moment(FixedNetwork(n_classes), n_classes, 50, torch.Generator().manual_seed(seed))
+    return RainbowMemory(Options()).choose(with_labels(labels), capacity, capacity, now).tolist()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_class_keeps_an_equal_part(seed: int) -> None:
+    labels = [0] * 9 + [1] * 7 + [2] * 6
+    rows = choose(labels, 12, 3, seed)
+    assert Counter(labels[row] for row in rows) == {0: 4, 1: 4, 2: 4}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_small_classes_are_kept_whole_and_their_places_are_not_wasted(seed: int) -> None:
+    labels = [0] * 12 + [1] * 2 + [2] * 8
+    rows = choose(labels, 15, 3, seed)
+    counts = Counter(labels[row] for row in rows)
+    assert len(rows) == 15
+    assert counts[1] == 2
+    assert counts[0] >= 5
+    assert counts[2] >= 5
+
+
+def test_the_kept_samples_stride_through_the_uncertainties(monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = [0] * 8 + [1] * 8
+    ratios = torch.rand(16, generator=torch.Generator().manual_seed(5))
+
+    def fixed_ratio(votes: Tensor, n_classes: int) -> Tensor:
+        assert votes.shape == (12, 16)
+        return ratios
+
+    monkeypatch.setattr(rainbow, "variance_ratio", fixed_ratio)
+    assert choose(labels, 8, 2) == reference.stride_picks(ratios.tolist(), labels, [4, 4])
+
+
+def test_the_network_votes_on_twelve_copies_of_each_sample() -> None:
+    network = FixedNetwork(3)
+    RainbowMemory(Options()).choose(stream(20, 3), 15, 15, moment(network, 3))
+    assert network.images_seen == 12 * 20

@@ -1,0 +1,71 @@
+"""Features of the jointly trained network: good, repeatable, trained once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.augment import ViewSettings
+from puridiver.data import DataSource, from_arrays
+from puridiver.metrics.joint import is_cached, joint_features
+from puridiver.runtime import choose_runtime
+from tests.learner_samples import patterns
+
+VIEWS = ViewSettings(crop_padding=1, flip=False, strong="none")
+
+
+def small_source(seed: int = 0) -> DataSource:
+    return from_arrays(*patterns(61, seed=seed), *patterns(20, seed=seed + 1))
+
+
+def features(source: DataSource, cache, views: ViewSettings = VIEWS) -> tuple[torch.Tensor, int]:
+    """The features, and how many epochs were trained for them."""
+    epochs: list[int] = []
+    found = joint_features(source, "small", choose_runtime("cpu"), cache, views, lambda e, n: epochs.append(e))
+    return found, len(epochs)
+
+
+def test_a_second_call_reads_the_cache(tmp_path):
+    first, trained = features(small_source(), tmp_path)
+    assert trained > 0
+    second, trained_again = features(small_source(), tmp_path)
+    assert trained_again == 0
+    assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("source", "views"),
+    [(small_source(seed=5), VIEWS), (small_source(), ViewSettings(crop_padding=0, flip=False, strong="none"))],
+    ids=["other data", "other views"],
+)
+def test_other_settings_do_not_meet_the_same_cache(source, views, tmp_path):
+    first, _ = features(small_source(), tmp_path)
+    second, trained = features(source, tmp_path, views)
+    assert trained > 0
+    assert not torch.equal(first, second)
+
+
+def test_features_are_repeatable_and_tell_the_classes_apart(tmp_path):
+    source = small_source()
+    found, _ = features(source, tmp_path / "a")
+    again, _ = features(source, tmp_path / "b")
+    assert torch.equal(found, again)
+    labels = source.train.labels
+    assert len(found) == len(labels)
+    within: list[float] = []
+    between: list[float] = []
+    distances = torch.cdist(found, found).numpy()
+    for i, j in np.ndindex(distances.shape):
+        if i != j:
+            (within if labels[i] == labels[j] else between).append(float(distances[i, j]))
+    assert np.mean(within) < 0.6 * np.mean(between)
+
+
+def test_is_cached_tells_whether_a_run_would_have_to_train(tmp_path):
+    source = small_source()
+    assert not is_cached(source, "small", tmp_path)
+    features(source, tmp_path)
+    assert is_cached(source, "small", tmp_path)
+    assert not is_cached(source, "resnet18", tmp_path)
+    assert not is_cached(small_source(seed=5), "small", tmp_path)

@@ -1,0 +1,126 @@
+"""The recorder against what can be counted from outside the learner."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver import Learner
+from puridiver.data import from_arrays
+from puridiver.metrics import Recorder, Stopwatch
+from puridiver.streams import Stream, TrueLabels, make_stream
+from tests.learner_samples import TINY, differing, patterns, tensors_of
+from tests.metrics.test_memory import naive_diversity
+
+SOURCE = from_arrays(*patterns(90, seed=1), *patterns(30, seed=2))
+MANIFEST = make_stream(SOURCE, n_tasks=3, minor_share=0.1, noise="sym-40", seed=0)
+FEATURES = torch.from_numpy(np.random.default_rng(0).normal(size=(len(MANIFEST), 4)))
+
+
+class Watched:
+    """A learner and a recorder led through a stream of which only the first batches of each task are used."""
+
+    def __init__(self, trainer: str = "puridiver", sampler: str = "puridiver", evaluate_epochs: bool = False) -> None:
+        self.events: list[dict] = []
+        self.learner = Learner(3, (8, 8, 1), 12, device="cpu", trainer=trainer, sampler=sampler, **TINY)
+        test, truth = SOURCE.test, TrueLabels(SOURCE, MANIFEST)
+        clock = Stopwatch(torch.device("cpu"))
+        groups = MANIFEST.major_classes
+        self.recorder = Recorder(test.images, test.labels, groups, truth, FEATURES, self.events.append, clock)
+        self.positions: list[int] = []
+        self.ended: list[dict] = []
+        for task in range(3):
+            self._task(task, evaluate_epochs)
+
+    def _task(self, task: int, evaluate_epochs: bool) -> None:
+        for batch in list(Stream(SOURCE, MANIFEST).batches(8, task))[:2]:
+            self.learner.observe(batch.images, batch.labels)
+            self.recorder.saw(batch, self.learner)
+            self.positions += batch.positions.tolist()
+        self.recorder.anytime(self.learner, task)
+        for epoch in self.learner.consolidation():
+            self.recorder.epoch(self.learner, task, epoch, evaluate_epochs)
+        self.ended.append(self.recorder.task_ended(self.learner, task))
+
+    def of_kind(self, kind: str) -> list[dict]:
+        return [event for event in self.events if event["event"] == kind]
+
+
+@pytest.fixture(scope="module")
+def watched() -> Watched:
+    return Watched(evaluate_epochs=True)
+
+
+def test_the_last_accuracy_is_that_of_the_learner_at_the_end(watched):
+    right = watched.learner.predict(SOURCE.test.images) == SOURCE.test.labels.numpy()
+    summary = watched.recorder.summary()
+    assert summary["last_accuracy"] == pytest.approx(right.mean())
+    assert summary["task_accuracy"] == [event["accuracy"] for event in watched.ended]
+    assert summary["average_accuracy"] == pytest.approx(np.mean(summary["task_accuracy"]))
+
+
+def test_class_accuracy_and_confusion_agree_with_predictions(watched):
+    predicted, true = watched.learner.predict(SOURCE.test.images), SOURCE.test.labels.numpy()
+    last = watched.of_kind("task")[-1]
+    for c in range(3):
+        assert last["class_accuracy"][c] == pytest.approx((predicted[true == c] == c).mean())
+        assert last["confusion"][c] == [int(((true == c) & (predicted == k)).sum()) for k in range(3)]
+
+
+def test_purity_and_diversity_follow_the_samples_of_a_shortened_stream(watched):
+    """Arrivals count what the learner saw; positions skip what it did not see."""
+    memory = watched.learner.memory.samples
+    positions = np.array(watched.positions)[memory.arrivals.numpy()]
+    assert positions.max() > watched.learner.seen
+    true = SOURCE.train.labels[torch.from_numpy(MANIFEST.order[positions])]
+    np.testing.assert_array_equal(memory.labels.numpy(), MANIFEST.labels[positions])
+    summary = watched.recorder.summary()
+    assert summary["memory_purity"] == pytest.approx(float((memory.labels == true).double().mean()))
+    expected = naive_diversity(FEATURES[torch.from_numpy(positions)].numpy(), true.tolist(), 3)
+    assert summary["memory_diversity"] == pytest.approx(expected)
+
+
+def test_forgetting_by_hand_from_the_tasks_events(watched):
+    groups = [event["group_accuracy"] for event in watched.ended]
+    drops = [max(groups[0][0], groups[1][0]) - groups[2][0], groups[1][1] - groups[2][1]]
+    assert watched.recorder.summary()["forgetting"] == pytest.approx(np.mean(drops))
+
+
+def test_the_anytime_curve_has_each_point_and_each_task_end(watched):
+    points = [(event["seen"], event["accuracy"]) for event in watched.events if event["event"] in ("anytime", "task")]
+    assert watched.recorder.curve == points
+    assert [seen for seen, _ in points] == [16, 16, 32, 32, 48, 48]
+
+
+def test_alpha_is_reported_over_time(watched):
+    assert all(0 <= event["alpha"] <= 0.5 for event in watched.of_kind("anytime"))
+
+
+def test_best_epoch_is_the_best_of_the_last_task_and_apart_from_the_last_accuracy(watched):
+    summary = watched.recorder.summary()
+    of_last_task = [event["accuracy"] for event in watched.of_kind("epoch") if event["task"] == 2]
+    assert len(of_last_task) == 2
+    assert summary["best_epoch_accuracy"] == max(of_last_task)
+    assert summary["last_accuracy"] == of_last_task[-1]
+
+
+def test_the_sets_sizes_cover_the_memory_at_every_epoch(watched):
+    for event in watched.of_kind("epoch"):
+        assert event["clean_size"] + event["relabel_size"] + event["unlabelled_size"] == 12
+
+
+def test_without_epoch_evaluation_there_is_no_best_epoch():
+    plain = Watched(trainer="plain", sampler="rsv")
+    assert "best_epoch_accuracy" not in plain.recorder.summary()
+    assert plain.of_kind("epoch") == []
+    assert all(event["alpha"] is None for event in plain.of_kind("anytime"))
+
+
+def test_watching_changes_no_bit_of_the_learner(watched):
+    alone = Learner(3, (8, 8, 1), 12, device="cpu", **TINY)
+    for task in range(3):
+        for batch in list(Stream(SOURCE, MANIFEST).batches(8, task))[:2]:
+            alone.observe(batch.images, batch.labels)
+        alone.consolidate()
+    assert differing(tensors_of(alone), tensors_of(watched.learner)) == []

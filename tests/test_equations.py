@@ -1,0 +1,268 @@
+"""Every equation of the paper against its plain reading in `tests.reference`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from puridiver import equations
+from tests import reference
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A random pool of samples as a network might see them."""
+
+    f: Tensor  # (n, d), not negative, with some zero vectors, as after a ReLU
+    w: Tensor  # (C, d)
+    y: Tensor  # (n,)
+    logits: Tensor  # (n, C)
+    in_memory: Tensor  # (n,)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.w)
+
+    @property
+    def memory(self) -> list[int]:
+        return self.in_memory.nonzero().flatten().tolist()
+
+    @property
+    def u(self) -> Tensor:
+        return equations.relevant_directions(self.f, self.y, self.w)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    n, d, c = draw(st.integers(1, 14)), draw(st.integers(1, 8)), draw(st.integers(1, 5))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    f = np.maximum(rng.normal(size=(n, d)), 0) * (rng.random((n, 1)) < 0.9)
+    y, logits, memory = rng.integers(c, size=n), rng.normal(scale=3, size=(n, c)), rng.random(n) < 0.7
+    w = rng.normal(size=(c, d))
+    return Problem(*(torch.from_numpy(a) for a in (f, w, y, logits, memory)))
+
+
+def assert_equals(actual: Tensor, expected: object) -> None:
+    torch.testing.assert_close(actual, torch.as_tensor(np.asarray(expected)), rtol=1e-9, atol=1e-9)
+
+
+# Definition 1 --------------------------------------------------------------------------------------------------
+
+
+@given(problems())
+def test_relevant_mask_is_definition_1(p: Problem) -> None:
+    mask = equations.relevant_mask(p.w)
+    for j in range(p.n_classes):
+        assert mask[j].nonzero().flatten().tolist() == reference.relevant_elements(p.w.numpy(), j)
+
+
+def test_weights_equal_to_the_mean_are_not_relevant() -> None:
+    w = torch.tensor([[1.0, 2.0, 0.0], [1.0, 0.0, 2.0]])
+    assert equations.relevant_mask(w).tolist() == [[False, True, False], [False, False, True]]
+
+
+def test_a_single_class_has_no_relevant_features() -> None:
+    w = torch.tensor([[0.3, -1.0, 2.0]])
+    u = equations.relevant_directions(torch.ones(2, 3), torch.zeros(2, dtype=torch.int64), w)
+    assert not u.any()
+
+
+@given(problems())
+def test_relevant_directions_keep_the_cosines_of_the_cut_vectors(p: Problem) -> None:
+    f, y, w, u = p.f.numpy(), p.y.tolist(), p.w.numpy(), p.u
+    for i in range(len(y)):
+        for k in (k for k in range(len(y)) if y[k] == y[i]):
+            assert float(u[i] @ u[k]) == pytest.approx(reference.relevant_cosine(f, y, w, i, k), abs=1e-9)
+
+
+# Equation 2 ----------------------------------------------------------------------------------------------------
+
+
+@given(problems())
+def test_mean_class_cosine_is_the_double_loop(p: Problem) -> None:
+    expected = [reference.mean_cosine(p.f.numpy(), p.y.tolist(), p.w.numpy(), i, p.memory) for i in range(len(p.y))]
+    assert_equals(equations.mean_class_cosine(p.u, p.y, p.in_memory, p.n_classes), expected)
+
+
+@given(problems())
+def test_mean_class_cosine_changes_with_the_company_and_not_with_other_classes(p: Problem) -> None:
+    alone = torch.zeros_like(p.in_memory)
+    alone[0] = True
+    own = equations.mean_class_cosine(p.u, p.y, alone, p.n_classes)[0]
+    others_too = equations.mean_class_cosine(p.u, p.y, alone | (p.y != p.y[0]), p.n_classes)[0]
+    assert float(own) == pytest.approx(1.0 if p.u[0].any() else 0.0)
+    assert float(others_too) == pytest.approx(float(own))
+
+
+def test_mean_class_cosine_of_an_empty_memory_is_zero() -> None:
+    u = torch.eye(3)
+    nobody = torch.zeros(3, dtype=torch.bool)
+    assert equations.mean_class_cosine(u, torch.tensor([0, 1, 0]), nobody, 2).tolist() == [0, 0, 0]
+
+
+def test_mean_class_cosine_of_no_sample_is_empty() -> None:
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert equations.mean_class_cosine(torch.zeros(0, 4), nothing, nothing.bool(), 3).shape == (0,)
+
+
+@given(problems())
+def test_standardise_within_class_is_the_double_loop_on_the_memory(p: Problem) -> None:
+    values = p.logits[:, 0]
+    expected = reference.z_scores({i: float(values[i]) for i in p.memory}, p.y.tolist())
+    actual = equations.standardise_within_class(values, p.y, p.in_memory, p.n_classes)
+    assert actual[p.in_memory].tolist() == pytest.approx([expected[i] for i in p.memory], abs=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 2.3, 1e3])
+def test_constant_values_standardise_to_a_constant(value: float) -> None:
+    y = torch.zeros(7, dtype=torch.int64)
+    z = equations.standardise_within_class(torch.full((7,), value), y, y == 0, 1)
+    assert torch.isfinite(z).all()
+    assert len(z.unique()) == 1
+
+
+@given(problems(), st.floats(0, 1))
+def test_score_is_equation_2(p: Problem, alpha: float) -> None:
+    loss = p.logits.logsumexp(dim=1) - p.logits[torch.arange(len(p.y)), p.y]
+    similarity = equations.mean_class_cosine(p.u, p.y, p.in_memory, p.n_classes)
+    s = equations.score(loss, similarity, alpha)
+    expected = reference.scores(loss.numpy(), p.f.numpy(), p.y.tolist(), p.w.numpy(), p.memory, alpha, False)
+    assert s[p.in_memory].tolist() == pytest.approx([expected[i] for i in p.memory], abs=1e-9)
+
+
+def test_score_rises_with_loss_and_with_similarity() -> None:
+    s = equations.score(torch.tensor([1.0, 2.0, 1.0]), torch.tensor([0.1, 0.1, 0.9]), 0.3)
+    assert s[1] > s[0]
+    assert s[2] > s[0]
+
+
+# Equation 3 ----------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(1e-6, 1e6))
+def test_adaptive_alpha_is_equation_3(loss: float) -> None:
+    alpha = float(equations.adaptive_alpha(torch.tensor(loss, dtype=torch.float64)))
+    assert alpha == pytest.approx(reference.adaptive_alpha(loss))
+    assert 0 <= alpha <= 0.5
+
+
+@pytest.mark.parametrize(("loss", "alpha"), [(0.0, 0.5), (1.0, 0.5), (2.0, 0.25), (math.inf, 0.0)])
+def test_adaptive_alpha_at_the_ends(loss: float, alpha: float) -> None:
+    assert float(equations.adaptive_alpha(torch.tensor(loss))) == pytest.approx(alpha)
+
+
+# Equations 5, 6, 7 and 8 ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), max_size=12))
+def test_split_by_posterior_is_equations_5_and_7(rows: list[tuple[float, bool]]) -> None:
+    p = torch.tensor([r[0] for r in rows], dtype=torch.float64)
+    among = torch.tensor([r[1] for r in rows], dtype=torch.bool)
+    chosen, others = equations.split_by_posterior(p, among)
+    expected = reference.split_at_half(p.tolist(), among.nonzero().flatten().tolist())
+    assert (chosen.nonzero().flatten().tolist(), others.nonzero().flatten().tolist()) == expected
+
+
+def test_split_by_posterior_counts_one_half_as_clean_and_nan_as_not() -> None:
+    chosen, others = equations.split_by_posterior(torch.tensor([0.5, math.nan]), torch.tensor([True, True]))
+    assert chosen.tolist() == [True, False]
+    assert others.tolist() == [False, True]
+
+
+@given(problems())
+def test_uncertainty_is_equation_6(p: Problem) -> None:
+    expected = [reference.uncertainty(reference.softmax(row)) for row in p.logits.tolist()]
+    assert_equals(equations.uncertainty(p.logits.softmax(dim=1)), expected)
+
+
+def test_uncertainty_of_sure_and_of_clueless_predictions() -> None:
+    p_m = torch.tensor([[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    assert equations.uncertainty(p_m).tolist() == [0.0, 0.75]
+
+
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_refurbish_is_equation_8(p: Problem, seed: int) -> None:
+    p_u, p_m = np.random.default_rng(seed).random(len(p.y)), p.logits.softmax(dim=1)
+    expected = [reference.refurbished(p_u[i], p_m[i].tolist(), int(p.y[i])) for i in range(len(p.y))]
+    assert_equals(equations.refurbish(torch.from_numpy(p_u), p_m, p.y), expected)
+
+
+def test_refurbish_at_both_ends_is_prediction_and_given_label() -> None:
+    p_m = torch.tensor([[0.2, 0.8], [0.2, 0.8]])
+    refurbished = equations.refurbish(torch.tensor([1.0, 0.0]), p_m, torch.tensor([0, 0]))
+    assert refurbished.tolist() == [p_m[0].tolist(), [1.0, 0.0]]
+
+
+# Equations 9, 10 and 11 ----------------------------------------------------------------------------------------
+
+
+@given(problems())
+def test_soft_cross_entropy_is_the_loop(p: Problem) -> None:
+    targets = p.logits.flip(0).softmax(dim=1)
+    pairs = zip(p.logits.tolist(), targets.tolist(), strict=True)
+    assert_equals(equations.soft_cross_entropy(p.logits, targets), [reference.cross_entropy(*pair) for pair in pairs])
+
+
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_losses_are_equations_9_10_and_11(p: Problem, seed: int) -> None:
+    code = torch.from_numpy(np.random.default_rng(seed).integers(3, size=len(p.y)))  # 0, 1, 2: C, R, U
+    sets = [(code == k).nonzero().flatten().tolist() for k in range(3)]
+    losses, weak = p.logits[:, 0].square(), p.logits.flip(0)
+    l_cls = equations.classification_loss(losses, code < 2)
+    l_reg = equations.consistency_loss(equations.consistency_distances(p.logits, weak), code == 2)
+    expected_cls = reference.classification_loss(losses.numpy(), sets[0], sets[1])
+    expected_reg = reference.consistency_loss(p.logits.tolist(), weak.tolist(), sets[2])
+    assert float(l_cls) == pytest.approx(expected_cls)
+    assert float(l_reg) == pytest.approx(expected_reg, abs=1e-9)
+    assert float(equations.total_loss(l_cls, l_reg, 0.7)) == pytest.approx(expected_cls + 0.7 * expected_reg)
+
+
+def test_empty_sets_add_no_loss() -> None:
+    losses, nobody = torch.tensor([3.0, 4.0]), torch.tensor([False, False])
+    assert float(equations.classification_loss(losses, nobody)) == 0
+    assert float(equations.consistency_loss(losses, nobody)) == 0
+
+
+def test_consistency_loss_of_equal_views_has_a_finite_gradient() -> None:
+    logits = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    loss = equations.consistency_loss(equations.consistency_distances(logits, logits.detach()), torch.tensor([True]))
+    loss.backward()
+    assert float(loss.detach()) == 0
+    assert logits.grad is not None
+    assert torch.isfinite(logits.grad).all()
+
+
+@given(problems())
+def test_logit_distances_are_mean_squared_differences(p: Problem) -> None:
+    a, b = p.logits.tolist(), p.logits.flip(0).tolist()
+    expected = [sum((x - y) ** 2 for x, y in zip(*rows, strict=True)) / len(rows[0]) for rows in zip(a, b, strict=True)]
+    assert_equals(equations.logit_distances(p.logits, p.logits.flip(0)), expected)
+
+
+# Equation 12 ---------------------------------------------------------------------------------------------------
+
+
+@given(problems())
+def test_purity_and_diversity_are_equation_12(p: Problem) -> None:
+    y_given, y_true = p.logits.argmax(dim=1), p.y
+    assert equations.purity(y_given, y_true) == pytest.approx(reference.purity(y_given.tolist(), y_true.tolist()))
+    expected = reference.diversity(p.f.numpy(), y_true.tolist(), p.n_classes)
+    assert equations.diversity(p.f, y_true, p.n_classes) == pytest.approx(expected)
+
+
+def test_an_empty_memory_has_no_purity_and_no_diversity() -> None:
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert math.isnan(equations.purity(nothing, nothing))
+    assert equations.diversity(torch.zeros(0, 4), nothing, 3) == 0
+
+
+def test_classes_without_a_pair_count_as_zero_diversity() -> None:
+    f = torch.tensor([[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]])
+    assert equations.diversity(f, torch.tensor([0, 0, 1]), 4) == pytest.approx(5 / 4)

@@ -1,0 +1,90 @@
+"""Golden curves: short runs on digits give the figures kept in tests/golden (made by `python -m tests.make_golden`).
+
+How the tolerances were chosen. Noise of 1e-6 on all initial weights, ten times a float's rounding, moved the first
+eight online losses and all memory losses by less than 5e-5, all twenty online losses by less than 3e-3, the memory
+by at most 2 samples of 80, the final accuracy by at most 3 points and the final purity by at most 1. A changed
+algorithm moves some memory loss by more than 1e-3 or the memory by more than 8 samples: the last test shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tests.make_golden import RECIPES, memory_figures, path_of, run_figures, stream_figures
+
+EARLY, EARLY_LOSS, LATE_LOSS, MEMORY_SHARE = 8, 1e-3, 0.05, 0.93
+ACCURACY, PURITY = 0.10, 0.03
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def golden(name: str, part: str) -> dict[str, Any]:
+    return json.loads(path_of(name).read_text())[part]
+
+
+def overlaps(first: list[list[int]], second: list[list[int]]) -> list[float]:
+    return [len(set(a) & set(b)) / len(b) for a, b in zip(first, second, strict=True)]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_online_phase(name):
+    found, kept = stream_figures(name), golden(name, "stream")
+    assert found["online_losses"][:EARLY] == pytest.approx(kept["online_losses"][:EARLY], abs=EARLY_LOSS)
+    assert found["online_losses"] == pytest.approx(kept["online_losses"], abs=LATE_LOSS)
+    assert min(overlaps(found["memories"], kept["memories"])) >= MEMORY_SHARE
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_memory_training_and_what_follows(name):
+    found, kept = memory_figures(name), golden(name, "memory")
+    assert found["step_losses"] == pytest.approx(kept["step_losses"], abs=EARLY_LOSS)
+    for sizes, expected in zip(found["split_sizes"], kept["split_sizes"], strict=True):
+        assert sizes == pytest.approx(expected, abs=1)
+    assert found["next_losses"] == pytest.approx(kept["next_losses"], abs=EARLY_LOSS)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_end_of_a_run(name):
+    found, kept = run_figures(name), golden(name, "run")
+    assert found["accuracy"] == pytest.approx(kept["accuracy"], abs=ACCURACY)
+    assert found["purity"] == pytest.approx(kept["purity"], abs=PURITY)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("official", {"relabel_set": "low_uncertainty"}),
+        ("official", {"relabel_weight": "uncertainty"}),
+        ("official", {"loss_weights": "equation"}),
+        ("official", {"consistency_distance": "softmax_l2"}),
+        ("official", {"replay": "never"}),
+        ("official", {"alpha_loss": "stream"}),
+        ("official", {"set_batches": "proportional"}),
+        ("paper", {"eta": 0.5}),
+        ("paper", {"consistency_distance": "logit_mse"}),
+        ("puridiver", {"relabel": False}),
+        ("puridiver", {"online_batchnorm": "frozen_when_full"}),
+    ],
+)
+def test_a_changed_algorithm_does_not_pass(name, change):
+    found, kept = memory_figures(name, **change), golden(name, "memory")
+    assert any(found[key] != pytest.approx(kept[key], abs=EARLY_LOSS) for key in ("step_losses", "next_losses"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("official", {"evict_from": "memory"}), ("paper", {"standardise_scores": True})]
+)
+def test_a_changed_choice_of_what_to_keep_does_not_pass(name, change):
+    memories = stream_figures(name, **change)["memories"]
+    assert min(overlaps(memories, golden(name, "stream")["memories"])) < MEMORY_SHARE

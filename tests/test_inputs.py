@@ -1,0 +1,182 @@
+"""What a user may hand to the learner, and what every refusal says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.inputs import as_classes, as_images, as_labels, new_classes
+
+SHAPE = (4, 5, 3)
+PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        PIXELS,
+        torch.from_numpy(PIXELS),
+        list(PIXELS),
+        PIXELS / 255,
+        (PIXELS / 255).astype(np.float32),
+        torch.from_numpy(PIXELS) / 255,
+        (torch.from_numpy(PIXELS) / 255).half(),
+        PIXELS.astype(np.longdouble) / 255,
+        (torch.from_numpy(PIXELS) / 255).tolist(),
+        np.asfortranarray(PIXELS),
+        PIXELS[::-1][::-1],
+    ],
+    ids=[
+        "uint8",
+        "tensor",
+        "list",
+        "float64",
+        "float32",
+        "float-tensor",
+        "half",
+        "longdouble",
+        "nested",
+        "fortran",
+        "strided",
+    ],
+)
+def test_images_of_every_kind_become_the_same_bytes(images):
+    found = as_images(images, SHAPE)
+    assert found.dtype == torch.uint8
+    assert torch.equal(found, torch.from_numpy(PIXELS).permute(0, 3, 1, 2))
+
+
+def test_read_only_arrays_are_as_good_as_others():
+    """Arrays from a memory map or from another library are often read-only; torch warns of them, once."""
+    frozen = PIXELS.copy()
+    frozen.setflags(write=False)
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        assert torch.equal(as_images(frozen, SHAPE), as_images(PIXELS, SHAPE))
+    finally:
+        torch.set_warn_always(before)
+
+
+def test_grey_images_may_leave_out_the_channel_axis():
+    grey = PIXELS[..., :1]
+    assert torch.equal(as_images(grey[..., 0], (4, 5, 1)), as_images(grey, (4, 5, 1)))
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (PIXELS[0], r"should have the shape \(N, 4, 5, 3\), but got \(4, 5, 3\)"),
+        (PIXELS.transpose(0, 3, 1, 2), r"\(N, 4, 5, 3\), but got \(2, 3, 4, 5\)"),
+        (PIXELS[..., :1], r"\(N, 4, 5, 3\), but got \(2, 4, 5, 1\)"),
+        (PIXELS[:0], "the batch is empty"),
+        (PIXELS.astype(np.int64), "should be uint8, or floats in .0, 1., but got .*int64"),
+        (torch.from_numpy(PIXELS).int(), "should be uint8, or floats in .0, 1., but got .*int32"),
+        (PIXELS > 3, "should be uint8, or floats in .0, 1., but got .*bool"),
+        (PIXELS.astype(str), "should be uint8, or floats"),
+        (None, "should be uint8, or floats"),
+        (PIXELS.astype(np.float32), r"should lie in \[0, 1\], but got values from"),
+        (PIXELS / -255, r"should lie in \[0, 1\], but got values from -"),
+        (np.full((2, *SHAPE), np.nan), "should be finite"),
+        (torch.full((2, *SHAPE), torch.inf), "should be finite"),
+    ],
+)
+def test_images_that_cannot_be_used_are_refused(images, message):
+    with pytest.raises(ValueError, match=message):
+        as_images(images, SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ([0, 2], [0, 2]),
+        ((0, 2), [0, 2]),
+        (np.array([0, 2], dtype=np.uint8), [0, 2]),
+        (torch.tensor([0, 2]), [0, 2]),
+        (torch.tensor([0, 2], dtype=torch.int32), [0, 2]),
+        (["a", "bc"], ["a", "bc"]),
+        (np.array(["a", "bc"]), ["a", "bc"]),
+        (np.array(["a", "bc"], dtype=object), ["a", "bc"]),
+        (np.array([0, 2], dtype=object), [0, 2]),
+    ],
+)
+def test_labels_become_plain_python_values(labels, expected):
+    found = as_labels(labels, 2)
+    assert found == expected
+    assert {type(label) for label in found} in ({int}, {str})
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([0], r"should have the shape \(2,\), one for each image, but got \(1,\)"),
+        ([[0], [1]], r"\(2,\), one for each image, but got \(2, 1\)"),
+        (0, r"\(2,\), one for each image, but got \(\)"),
+        (None, r"\(2,\), one for each image"),
+        ([0.0, 1.0], "should be integers or strings, but got float64"),
+        (torch.tensor([0.0, 1.0]), "should be integers or strings, but got float32"),
+        (torch.tensor([0.0, 1.0], dtype=torch.bfloat16), "should be integers or strings"),
+        ([True, False], "should be integers or strings, but got bool"),
+        (np.array([0, None], dtype=object), "should be integers or strings"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        as_labels(labels, 2)
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (None, []),
+        (3, [0, 1, 2]),
+        (np.int64(3), [0, 1, 2]),
+        ([5, 2], [5, 2]),
+        (("b", "a"), ["b", "a"]),
+        (np.array([5, 2]), [5, 2]),
+        (np.array(["b", "a"]), ["b", "a"]),
+        (iter([1, 0]), [1, 0]),
+        (range(2), [0, 1]),
+    ],
+)
+def test_classes_of_every_kind(classes, expected):
+    found = as_classes(classes)
+    assert found == expected
+    assert {type(label) for label in found} <= {int, str}
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (0, "positive number or a list of labels, but got 0"),
+        (-2, "positive number or a list of labels, but got -2"),
+        ([], "at least one class"),
+        ([1, 1], "twice"),
+        (["a", "b", "a"], "twice"),
+        ([1, "a"], "all integers or all strings, but got int, str"),
+        ([1.0, 2.0], "all integers or all strings, but got float"),
+        ([True, False], "all integers or all strings, but got bool"),
+        ([None], "all integers or all strings"),
+        ("cat", "list of labels"),
+    ],
+)
+def test_classes_that_cannot_be_used_are_refused(classes, message):
+    with pytest.raises(ValueError, match=message):
+        as_classes(classes)
+
+
+def test_new_classes_come_in_order_of_appearance():
+    assert new_classes([7, 3, 7, 1, 3], [1], grow=True) == [7, 3]
+    assert new_classes([1, 1], [1], grow=False) == []
+
+
+def test_an_unknown_label_is_refused_without_growth():
+    with pytest.raises(ValueError, match=r"among the classes 'a', 'b', but got 'c'; .*grow=True"):
+        new_classes(["a", "c"], ["a", "b"], grow=False)
+
+
+@pytest.mark.parametrize(("labels", "classes"), [(["x"], [0, 1]), ([3], ["a"]), ([b"x"], []), ([b"x"], ["a"])])
+def test_growth_never_mixes_integers_and_strings(labels, classes):
+    with pytest.raises(ValueError, match="all integers or all strings"):
+        new_classes(labels, classes, grow=True)

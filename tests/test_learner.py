@@ -1,0 +1,356 @@
+"""The public learner as its user meets it."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import puridiver.learner
+from puridiver import AuditRow, Learner, NoiseHint, recipe
+from puridiver.errors import DataError
+from puridiver.memory import SAMPLERS
+from puridiver.trainers import TRAINERS
+from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
+
+IMAGES, LABELS = patterns(40)
+NAMES = np.array(["ant", "bee", "cat"])
+
+
+def fed(learner: Learner, n: int = 16, labels: Any = LABELS) -> Learner:
+    for start in range(0, n, 8):
+        learner.observe(IMAGES[start : start + 8], labels[start : start + 8])
+    return learner
+
+
+# Refusals leave everything as it was -------------------------------------------------------------------------------
+
+BAD_BATCHES = {
+    "one image without a batch": (IMAGES[0], LABELS[:1], r"shape \(N, 8, 8, 1\), but got"),
+    "other size": (np.zeros((2, 9, 8, 1), np.uint8), [0, 1], r"\(N, 8, 8, 1\), but got \(2, 9, 8, 1\)"),
+    "other channels": (np.zeros((2, 8, 8, 3), np.uint8), [0, 1], r"\(N, 8, 8, 1\), but got \(2, 8, 8, 3\)"),
+    "too few labels": (IMAGES[:3], [0, 1], r"\(3,\), one for each image, but got \(2,\)"),
+    "labels in two axes": (IMAGES[:2], [[0], [1]], r"\(2,\), one for each image, but got \(2, 1\)"),
+    "label outside": (IMAGES[:2], [0, 3], "among the classes 0, 1, 2, but got 3"),
+    "negative label": (IMAGES[:2], [0, -1], "among the classes 0, 1, 2, but got -1"),
+    "text label": (IMAGES[:2], ["0", "1"], "among the classes 0, 1, 2, but got '0'"),
+    "float label": (IMAGES[:2], [0.0, 1.0], "integers or strings, but got float64"),
+    "empty": (IMAGES[:0], [], "empty"),
+    "nan": (np.full((2, *SHAPE), np.nan), [0, 1], "finite"),
+    "infinite": (torch.full((2, *SHAPE), torch.inf), [0, 1], "finite"),
+    "floats beyond 1": (IMAGES[:2].astype(np.float32), [0, 1], r"\[0, 1\], but got values from"),
+    "integers": (IMAGES[:2].astype(np.int64), [0, 1], "uint8, or floats in .0, 1., but got .*int64"),
+}
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize(("images", "labels", "message"), BAD_BATCHES.values(), ids=BAD_BATCHES)
+def test_a_refused_batch_changes_no_bit(trainer, images, labels, message):
+    learner = fed(tiny_learner(trainer=trainer), 8)
+    before, classes = tensors_of(learner), list(learner.classes)
+    with pytest.raises(ValueError, match=message):
+        learner.observe(images, labels)
+    assert differing(before, tensors_of(learner)) == []
+    assert learner.classes == classes
+
+
+@pytest.mark.parametrize("labels", [["cat", 1], [0, "cat"], [b"x", b"y"], [1, 2]])
+def test_a_growing_learner_refuses_labels_of_another_kind_and_changes_no_bit(labels):
+    learner = fed(tiny_learner(None), 8, NAMES[LABELS])
+    before, classes = tensors_of(learner), list(learner.classes)
+    with pytest.raises(ValueError, match="should be"):
+        learner.observe(IMAGES[:2], np.array(labels, dtype=object))
+    assert differing(before, tensors_of(learner)) == []
+    assert learner.classes == classes
+
+
+def test_refused_predictions_change_no_bit():
+    learner = fed(tiny_learner())
+    before = tensors_of(learner)
+    for images in (IMAGES[:0], IMAGES[0], np.full((1, *SHAPE), np.nan)):
+        with pytest.raises(ValueError, match=r"empty|shape|finite"):
+            learner.predict(images)
+    assert differing(before, tensors_of(learner)) == []
+
+
+def test_looking_changes_no_bit():
+    learner = fed(tiny_learner())
+    before = tensors_of(learner)
+    learner.predict(IMAGES)
+    learner.predict_proba(IMAGES)
+    learner.audit()
+    assert differing(before, tensors_of(learner)) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"memory": 0}, "at least 1 sample, but got 0"),
+        ({"memory": 2.5}, "memory should"),
+        ({"image_shape": (8, 8)}, "image_shape should be"),
+        ({"image_shape": (8, 8, 2)}, r"1 or 3 channels, but got \(8, 8, 2\)"),
+        ({"image_shape": (2, 8, 1)}, "at least 4 px"),
+        ({"sampler": "best"}, "sampler should be one of gbs, ntd, puridiver, rm, rsv, but got 'best'"),
+        ({"trainer": "best"}, "trainer should be one of .*selfie, but got 'best'"),
+        ({"recipe": "best"}, "recipe should be one of official, paper, puridiver, but got 'best'"),
+        ({"network": "vit"}, "network should be one of .*resnet18.*, but got 'vit'"),
+        ({"device": "abacus"}, "device should be .*, but got 'abacus'"),
+        ({"speed": 3}, "there is no option 'speed'"),
+        ({"epochs": 0}, "epochs should be at least 1, but got 0"),
+        ({"recipe": recipe("paper"), "speed": 3}, "there is no option 'speed'"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Learner(3, **{"image_shape": SHAPE, "memory": 5, "device": "cpu", **settings})
+
+
+# Classes -----------------------------------------------------------------------------------------------------------
+
+
+def test_string_classes_come_back_as_strings():
+    learner = fed(tiny_learner(list(NAMES)), 16, NAMES[LABELS])
+    learner.consolidate()
+    assert set(learner.predict(IMAGES).tolist()) <= set(NAMES.tolist())
+    assert all(row.given_label == NAMES[LABELS[row.arrival]] for row in learner.audit())
+
+
+def test_integer_classes_need_not_be_contiguous():
+    learner = fed(tiny_learner([30, 10, 20]), 16, np.array([10, 20, 30])[LABELS])
+    assert learner.classes == [30, 10, 20]
+    assert set(learner.predict(IMAGES).tolist()) <= {10, 20, 30}
+
+
+def test_names_and_numbers_learn_the_same():
+    by_name, by_number = fed(tiny_learner(list(NAMES)), 16, NAMES[LABELS]), fed(tiny_learner(3))
+    assert differing(tensors_of(by_name), tensors_of(by_number)) == []
+
+
+def test_without_classes_they_come_as_their_labels_appear():
+    learner = fed(tiny_learner(None), 40, NAMES[LABELS])
+    assert learner.classes == list(dict.fromkeys(NAMES[LABELS].tolist()))
+
+
+def test_named_classes_can_grow_when_told_to():
+    learner = fed(tiny_learner(2, grow=True), 40)
+    assert learner.classes == [0, 1, 2]
+    assert learner.predict_proba(IMAGES).shape == (40, 3)
+
+
+def test_growth_makes_room_in_the_memory_for_new_classes():
+    learner = tiny_learner(None, sampler="gbs", memory=9)
+    for label in range(3):
+        learner.observe(IMAGES[label == LABELS][:9], [label] * 9)
+    assert learner.memory.samples.labels.bincount().tolist() == [3, 3, 3]
+
+
+def test_before_any_class_there_is_nothing_to_predict():
+    learner = tiny_learner(None)
+    for look in (learner.predict, learner.predict_proba):
+        with pytest.raises(ValueError, match="knows no class yet"):
+            look(IMAGES)
+    assert learner.audit() == []
+
+
+# Odd sizes ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_empty_memory_cannot_be_consolidated():
+    learner = tiny_learner()
+    before = tensors_of(learner)
+    with pytest.raises(ValueError, match="memory is empty"):
+        learner.consolidate()
+    assert differing(before, tensors_of(learner)) == []
+
+
+def test_epochs_below_one_are_refused():
+    with pytest.raises(ValueError, match="epochs should be at least 1, but got 0"):
+        fed(tiny_learner()).consolidate(0)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_a_memory_of_one_works(sampler, trainer):
+    learner = fed(tiny_learner(memory=1, sampler=sampler, trainer=trainer, head="linear_batchnorm"))
+    learner.consolidate()
+    assert len(learner.memory) == len(learner.audit()) == 1
+    assert np.isfinite(learner.predict_proba(IMAGES)).all()
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("size", [1, 40])
+def test_batches_of_one_and_batches_larger_than_the_memory_work(trainer, size):
+    learner = tiny_learner(memory=6, trainer=trainer, head="linear_batchnorm")
+    for start in range(0, 40, size) if size > 1 else range(8):
+        learner.observe(IMAGES[start : start + size], LABELS[start : start + size])
+    learner.consolidate()
+    assert len(learner.memory) == 6
+    assert np.isfinite(learner.predict_proba(IMAGES)).all()
+
+
+def test_a_single_class_is_always_predicted():
+    learner = tiny_learner(["only"])
+    learner.observe(IMAGES[:8], ["only"] * 8)
+    learner.consolidate()
+    assert set(learner.predict(IMAGES)) == {"only"}
+
+
+# Input kinds, sameness, aliasing -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("images", "labels"),
+    [
+        (torch.from_numpy(IMAGES[:8]), torch.from_numpy(LABELS[:8])),
+        (IMAGES[:8] / 255, LABELS[:8].tolist()),
+        (list(IMAGES[:8]), tuple(LABELS[:8].tolist())),
+        (IMAGES[:8, :, :, 0], LABELS[:8].astype(np.uint8)),
+    ],
+    ids=["tensors", "floats", "lists", "grey without channel"],
+)
+def test_the_kind_of_input_makes_no_difference(images, labels):
+    reference, other = fed(tiny_learner(), 8), tiny_learner()
+    other.observe(images, labels)
+    assert differing(tensors_of(reference), tensors_of(other)) == []
+
+
+@pytest.mark.parametrize("kind", [np.copy, lambda a: torch.from_numpy(a.copy())], ids=["array", "tensor"])
+def test_the_memory_keeps_its_images_when_the_user_reuses_the_buffer(kind):
+    learner, buffer = tiny_learner(), kind(IMAGES[:8])
+    learner.observe(buffer, LABELS[:8])
+    kept = learner.memory.samples.images.clone()
+    buffer[:] = 0
+    assert torch.equal(learner.memory.samples.images, kept)
+
+
+def test_predictions_do_not_depend_on_the_batch():
+    learner = fed(tiny_learner())
+    learner.consolidate()
+    one_by_one = np.concatenate([learner.predict_proba(IMAGES[i : i + 1]) for i in range(10)])
+    np.testing.assert_allclose(learner.predict_proba(IMAGES)[:10], one_by_one, atol=1e-5)
+
+
+def test_consolidation_reports_its_epochs():
+    learner, epochs = fed(tiny_learner()), list[int]()
+    learner.consolidate(3, on_epoch=epochs.append)
+    assert epochs == [0, 1, 2]
+    assert learner.consolidations == 1
+
+
+def test_a_consolidation_left_early_goes_back_to_learning_online():
+    """Whoever stops training on the memory must not go on at its rate on the stream."""
+    learner = fed(tiny_learner(online_lr=0.003, lr=0.05))
+    for _ in learner.consolidation(5):
+        break
+    learner.observe(IMAGES[:8], LABELS[:8])
+    assert float(learner.trainer.trainees[0].rate) == pytest.approx(0.003)
+
+
+def test_an_audit_finds_the_labels_put_wrong():
+    images, labels = patterns(60, seed=5)
+    given = labels.copy()
+    given[:9] = (given[:9] + 1) % 3
+    settings: dict[str, Any] = {
+        "epochs": 15,
+        "warmup_epochs": 8,
+        "crop_padding": 1,
+        "flip": False,
+        "strong": "none",
+        "cutmix": 0.0,
+    }
+    learner = Learner(3, SHAPE, 60, device="cpu", sampler="rsv", **settings)
+    learner.observe(images, given)
+    learner.consolidate()
+    rows = learner.audit()
+    assert isinstance(rows[0], AuditRow)
+    doubtful = [row for row in rows if row.set != "clean"]
+    assert sorted(row.arrival for row in doubtful) == list(range(9))
+    assert all(row.suggested_label == labels[row.arrival] for row in rows)
+    assert all(row.suggested_label == row.given_label for row in rows if row.set == "clean")
+
+
+def test_the_example_of_the_documentation_runs():
+    assert doctest.testmod(puridiver.learner).failed == 0
+
+
+# Save and load -----------------------------------------------------------------------------------------------------
+
+
+def test_a_save_replaces_an_older_one(tmp_path):
+    learner = fed(tiny_learner())
+    learner.save(tmp_path)
+    learner.consolidate()
+    learner.save(tmp_path)
+    assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_load_restores_every_setting(tmp_path):
+    hint = NoiseHint("asym", 0.3)
+    learner = tiny_learner(list(NAMES), trainer="coteaching", sampler="rm", hint=hint, seed=7, grow=True, eta=0.5)
+    loaded = Learner.load(fed(learner, 16, NAMES[LABELS]).save(tmp_path), device="cpu")
+    for name in ("classes", "image_shape", "options", "hint", "seed", "grow", "network", "seen", "consolidations"):
+        assert getattr(loaded, name) == getattr(learner, name), name
+    assert (loaded.sampler.name, loaded.trainer.name, loaded.memory.capacity) == ("rm", "coteaching", 12)
+
+
+@pytest.mark.parametrize("classes", [None, 3])
+def test_a_learner_that_has_seen_nothing_can_be_saved(classes, tmp_path):
+    loaded = Learner.load(tiny_learner(classes).save(tmp_path), device="cpu")
+    fresh = tiny_learner(classes)
+    assert differing(tensors_of(fed(loaded)), tensors_of(fed(fresh))) == []
+
+
+def test_a_growing_learner_goes_on_growing_after_a_load(tmp_path):
+    early = np.flatnonzero(LABELS != 2)[:8]
+    learner = tiny_learner(None)
+    learner.observe(IMAGES[early], LABELS[early])
+    loaded = Learner.load(learner.save(tmp_path), device="cpu")
+    assert differing(tensors_of(fed(learner)), tensors_of(fed(loaded))) == []
+    assert learner.classes == loaded.classes
+    assert 2 in loaded.classes
+
+
+def index(folder):
+    return folder / "state.json"
+
+
+def tensor_file(folder):
+    return next(folder.glob("*.safetensors"))
+
+
+def rewrite_index(folder, changes: dict[str, Any]) -> None:
+    """Put other values into the index; None takes a value out."""
+    content = {**json.loads(index(folder).read_text()), **changes}
+    index(folder).write_text(json.dumps({name: value for name, value in content.items() if value is not None}))
+
+
+DAMAGES = {
+    "no folder": lambda folder: [path.unlink() for path in folder.iterdir()],
+    "no tensors": lambda folder: tensor_file(folder).unlink(),
+    "cut tensors": lambda folder: tensor_file(folder).write_bytes(tensor_file(folder).read_bytes()[:-7]),
+    "flipped byte": lambda folder: tensor_file(folder).write_bytes(b"\0" + tensor_file(folder).read_bytes()[1:]),
+    "cut index": lambda folder: index(folder).write_text(index(folder).read_text()[:50]),
+    "index of a list": lambda folder: index(folder).write_text("[]"),
+    "other format": lambda folder: rewrite_index(folder, {"format": 99}),
+    "no settings": lambda folder: rewrite_index(folder, {"settings": None}),
+    "other settings": lambda folder: rewrite_index(folder, {"settings": {"classes": 3}}),
+    "binary index": lambda folder: index(folder).write_bytes(b"\xff\xfe\x00"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_save_is_a_data_error(damage, tmp_path):
+    fed(tiny_learner()).save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(DataError, match=str(tmp_path)):
+        Learner.load(tmp_path, device="cpu")
+
+
+def test_no_pickle_is_written(tmp_path):
+    fed(tiny_learner()).save(tmp_path)
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".safetensors"]

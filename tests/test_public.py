@@ -1,0 +1,38 @@
+"""The names a user may rely on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+import puridiver
+
+
+def test_public_names_are_sorted_and_exist():
+    assert puridiver.__all__ == sorted(puridiver.__all__)
+    assert dir(puridiver) == puridiver.__all__
+    for name in puridiver.__all__:
+        assert getattr(puridiver, name) is not None
+
+
+def test_public_names_are_the_promised_ones():
+    assert {"AuditRow", "Learner", "NoiseHint", "Options", "recipe", "__version__"} == set(puridiver.__all__)
+    assert puridiver.Learner.__module__ == "puridiver.learner"
+    assert puridiver.recipe("paper") == puridiver.Options()
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'Teacher'"):
+        _ = puridiver.Teacher
+
+
+def test_the_version_is_a_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", puridiver.__version__)
+
+
+def test_importing_the_package_does_not_import_torch():
+    code = "import sys, puridiver; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

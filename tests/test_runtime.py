@@ -1,0 +1,171 @@
+"""The fast path computes what the plain one does: captured against eager, lanes against alone, plans against draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver import Learner, augment
+from puridiver.lanes import run_in_lanes
+from puridiver.memory import SAMPLERS
+from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime, choose_runtime
+from puridiver.trainers import TRAINERS, NoiseHint
+from tests.learner_samples import SHAPE, TINY, patterns
+
+CPU = torch.device("cpu")
+
+
+def test_a_plan_runs_row_by_row_in_order() -> None:
+    seen: list[tuple[list[int], str]] = []
+    runner = PlanRunner(Runtime(CPU), lambda row, word: seen.append((row.tolist(), word)))
+    runner(torch.tensor([[1, 2], [3, 4]]), "a")
+    assert seen == [([1, 2], "a"), ([3, 4], "a")]
+
+
+def test_buffers_keep_their_address_while_the_shape_stays() -> None:
+    buffers = Buffers()
+    address = buffers.put("x", torch.zeros(3)).data_ptr()
+    version = buffers.version
+    assert buffers.put("x", torch.ones(3)).data_ptr() == address
+    assert buffers["x"].tolist() == [1, 1, 1]
+    assert buffers.version == version
+    buffers.put("x", torch.ones(4))
+    assert buffers.version != version
+
+
+def test_a_captured_function_on_a_cpu_is_the_function() -> None:
+    assert Captured(Runtime(CPU), torch.add)(torch.ones(2), torch.ones(2)).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_planned_cutmix_is_the_cutmix_of_its_box(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    images = torch.randint(256, (6, 3, 9, 7), generator=generator).to(torch.uint8)
+    targets = torch.rand(6, 4, generator=generator)
+    plan = augment.draw_cutmix_plan(20, 6, 9, 7, 0.7, 1.0, generator)
+    for row in plan:
+        y0, y1, x0, x1 = row[6:].tolist()
+        lam = 1 - (y1 - y0) * (x1 - x0) / 63
+        draw = augment.CutMixDraw(row[:6], y0, y1, x0, x1, lam)
+        mixed, mixed_targets = augment.planned_cutmix(images, targets, row)
+        assert torch.equal(mixed, augment.cutmix(images, draw))
+        torch.testing.assert_close(mixed_targets, lam * targets + (1 - lam) * targets[row[:6]])
+
+
+def test_plans_mix_as_often_as_they_should() -> None:
+    plan = augment.draw_cutmix_plan(4000, 2, 32, 32, 0.5, 1.0, torch.Generator().manual_seed(0))
+    y0, y1, x0, x1 = plan[:, 2:].T
+    empty = ((y1 - y0) * (x1 - x0) == 0).float().mean()
+    # Half of the batches stay as they are, and a box of under two pixels is empty too: under 1 % of the others.
+    assert 0.47 < float(empty) < 0.54
+    assert int(torch.stack([y0, x0]).min()) >= 0
+    assert int(torch.stack([y1, x1]).max()) <= 32
+    off = augment.draw_cutmix_plan(50, 2, 32, 32, 0.0, 1.0, torch.Generator().manual_seed(0))
+    assert torch.equal(off[:, 2], off[:, 3])
+
+
+def test_a_planned_mix_is_the_mix_of_its_share() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(5, 3, generator=generator)
+    for row in augment.draw_mixup_plan(10, 5, 4.0, generator):
+        lam = float(row[-1:].view(torch.float64))
+        assert 0.5 <= lam <= 1
+        torch.testing.assert_close(augment.planned_mix(x, row), augment.mix(x, augment.MixupDraw(row[:-1], lam)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"device": "tpu9"}, "device should be auto, cpu, cuda"),
+        ({"device": "mps"}, "device should be auto, cpu, cuda"),
+        ({"precision": "half"}, "precision should be one of"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        choose_runtime(**arguments)
+
+
+def test_a_cpu_computes_in_float32_whatever_was_asked(caplog: pytest.LogCaptureFixture) -> None:
+    assert choose_runtime("cpu", "bfloat16") == Runtime(CPU)
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_missing_gpu_is_named() -> None:
+    assert choose_runtime("auto").device == CPU
+    with pytest.raises(ValueError, match="sees no CUDA GPU; use cpu"):
+        choose_runtime("cuda")
+
+
+def test_lanes_give_results_in_order_and_keep_failures_apart() -> None:
+    def fail() -> int:
+        raise RuntimeError("broken")
+
+    found = run_in_lanes([lambda: 1, fail, lambda: 3], 2, CPU)
+    assert found[0] == 1
+    assert found[2] == 3
+    assert isinstance(found[1], RuntimeError)
+
+
+# On a GPU ----------------------------------------------------------------------------------------------------------
+
+
+def learned(**settings: Any) -> dict[str, Tensor]:
+    """Everything a tiny learner is made of after two tasks, on the CPU."""
+    images, labels = patterns(72)
+    hint = NoiseHint("asym", 0.25)
+    options = {**TINY, "epochs": 6, "baseline_warmup": 2, "recipe": "puridiver", **settings}
+    learner = Learner(3, SHAPE, 24, hint=hint, **options)
+    for start in range(0, 72, 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+        if start in (32, 64):
+            learner.consolidate()
+    found = {**learner.memory.state(), **learner.trainer.state()}
+    return {name: value.detach().cpu() for name, value in found.items()}
+
+
+def assert_alike(first: dict[str, Tensor], second: dict[str, Tensor], tolerance: float) -> None:
+    assert first["arrivals"].tolist() == second["arrivals"].tolist()
+    for name in first:
+        torch.testing.assert_close(first[name].float(), second[name].float(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
+    torch.backends.cudnn.deterministic = True
+    eager = learned(trainer=trainer, device="cuda", precision="float32", graphs=False)
+    captured = learned(trainer=trainer, device="cuda", precision="float32", graphs=True)
+    assert_alike(eager, captured, 1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_samplers_choose_the_same_captured_or_not(sampler: str) -> None:
+    torch.backends.cudnn.deterministic = True
+    settings = {"sampler": sampler, "trainer": "plain", "device": "cuda", "precision": "float32"}
+    assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
+
+
+@pytest.mark.gpu
+def test_lanes_learn_what_a_run_alone_learns() -> None:
+    torch.backends.cudnn.deterministic = True
+    settings: dict[str, Any] = {"device": "cuda", "precision": "float32"}
+    alone = [learned(**settings, seed=seed) for seed in range(4)]
+    together = run_in_lanes(
+        [lambda seed=seed: learned(**settings, seed=seed) for seed in range(4)], 4, torch.device("cuda")
+    )
+    for one, other in zip(alone, together, strict=True):
+        assert not isinstance(other, BaseException), other
+        assert_alike(one, other, 1e-3)
+
+
+@pytest.mark.gpu
+def test_no_step_could_not_be_captured(caplog: pytest.LogCaptureFixture) -> None:
+    for trainer in TRAINERS:
+        learned(trainer=trainer, device="cuda")
+    assert [m for m in caplog.messages if "captured" in m] == []

@@ -1,0 +1,198 @@
+"""Storage: what is saved comes back, damage is named, and a crash leaves the old state."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver import storage
+from puridiver.errors import DataError
+
+SETTINGS: dict[str, Any] = {"classes": ["cat", "dög"], "seen": 12, "hint": None, "options": {"eta": 0.1, "flip": True}}
+
+
+def tensors(seed: int = 0) -> dict[str, Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    return {
+        "weights": torch.randn(3, 4, generator=g),
+        "double": torch.randn(2, generator=g, dtype=torch.float64),
+        "images": torch.randint(256, (2, 1, 3, 3), dtype=torch.uint8, generator=g),
+        "labels": torch.randint(9, (5,), generator=g),
+        "mask": torch.rand(5, generator=g) > 0.5,
+        "scalar": torch.rand((), generator=g),
+        "nothing": torch.empty(0, 3),
+        "odd": torch.tensor([float("nan"), float("inf"), -0.0]),
+        "generator": g.get_state(),
+    }
+
+
+def assert_same(actual: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert set(actual) == set(expected)
+    for name, value in expected.items():
+        assert actual[name].dtype == value.dtype
+        torch.testing.assert_close(actual[name], value, rtol=0, atol=0, equal_nan=True)
+
+
+def tensor_file(folder: Path) -> Path:
+    (file,) = folder.glob("*.safetensors")
+    return file
+
+
+def test_settings_and_tensors_come_back(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "learner"
+    assert storage.save(folder, SETTINGS, tensors()) == folder
+    settings, loaded = storage.load(folder)
+    assert settings == SETTINGS
+    assert_same(loaded, tensors())
+
+
+def test_views_and_gradients_are_no_obstacle(tmp_path: Path) -> None:
+    base = torch.arange(12.0).view(3, 4)
+    given = {"transposed": base.T, "parameter": torch.nn.Parameter(torch.ones(2)), "slice": torch.arange(9)[::2]}
+    storage.save(tmp_path, {}, given)
+    assert_same(storage.load(tmp_path)[1], {name: value.detach() for name, value in given.items()})
+
+
+def test_two_names_for_one_tensor_are_no_obstacle(tmp_path: Path) -> None:
+    arrivals = torch.arange(5)
+    storage.save(tmp_path, {}, {"memory.arrivals": arrivals, "trainer.history_of": arrivals})
+    assert_same(storage.load(tmp_path)[1], {"memory.arrivals": arrivals, "trainer.history_of": arrivals})
+
+
+def test_a_new_save_replaces_the_old_one_and_its_files(tmp_path: Path) -> None:
+    storage.save(tmp_path, SETTINGS, tensors(0))
+    storage.save(tmp_path, {"seen": 99}, tensors(1))
+    settings, loaded = storage.load(tmp_path)
+    assert settings == {"seen": 99}
+    assert_same(loaded, tensors(1))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_saving_the_same_twice_changes_nothing(tmp_path: Path) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    storage.save(tmp_path, SETTINGS, tensors())
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("steps_done", [0, 1])
+def test_a_crash_before_either_commit_leaves_the_old_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps_done: int
+) -> None:
+    storage.save(tmp_path, SETTINGS, tensors(0))
+    replace, calls = os.replace, []
+
+    def failing_replace(source: Any, target: Any) -> None:
+        calls.append(target)
+        if len(calls) > steps_done:
+            raise OSError("power cut")
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing_replace)
+        with pytest.raises(OSError, match="power cut"):
+            storage.save(tmp_path, {"seen": 99}, tensors(1))
+    settings, loaded = storage.load(tmp_path)
+    assert settings == SETTINGS
+    assert_same(loaded, tensors(0))
+    storage.save(tmp_path, {"seen": 99}, tensors(1))
+    assert_same(storage.load(tmp_path)[1], tensors(1))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_crash_while_old_files_are_cleared_leaves_the_new_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.save(tmp_path, SETTINGS, tensors(0))
+    unlink = Path.unlink
+
+    def failing_unlink(self: Path, missing_ok: bool = False) -> None:
+        if self.suffix == ".safetensors":
+            raise OSError("power cut")
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", failing_unlink)
+        with pytest.raises(OSError, match="power cut"):
+            storage.save(tmp_path, {"seen": 99}, tensors(1))
+    settings, loaded = storage.load(tmp_path)
+    assert settings == {"seen": 99}
+    assert_same(loaded, tensors(1))
+
+
+def test_a_failed_write_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing_replace(source: Any, target: Any) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", failing_replace)
+        with pytest.raises(OSError, match="disk full"):
+            storage.write_atomically(tmp_path / "file", b"new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_a_save_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere holds no saved learner"):
+        storage.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": 1}', b"null", b"7"])
+def test_a_damaged_index_is_named(tmp_path: Path, content: bytes) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    (tmp_path / storage.INDEX).write_bytes(content)
+    with pytest.raises(DataError, match=r"state\.json is damaged"):
+        storage.load(tmp_path)
+
+
+def rewrite_index(folder: Path, **changes: Any) -> None:
+    index = json.loads((folder / storage.INDEX).read_text()) | changes
+    (folder / storage.INDEX).write_text(json.dumps({k: v for k, v in index.items() if v != "REMOVED"}))
+
+
+@pytest.mark.parametrize("change", [{"settings": "REMOVED"}, {"tensors": 5}], ids=str)
+def test_an_index_with_a_wrong_entry_is_named(tmp_path: Path, change: dict[str, Any]) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    rewrite_index(tmp_path, **change)
+    with pytest.raises(DataError, match=r"damaged"):
+        storage.load(tmp_path)
+
+
+def test_another_format_is_refused_with_both_versions(tmp_path: Path) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    rewrite_index(tmp_path, format=2)
+    with pytest.raises(DataError, match=r"format 2, but this version reads format 1"):
+        storage.load(tmp_path)
+
+
+def test_missing_tensors_are_named(tmp_path: Path) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    name = tensor_file(tmp_path).name
+    tensor_file(tmp_path).unlink()
+    with pytest.raises(DataError, match=rf"incomplete: {name} is missing"):
+        storage.load(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped_bit", "empty"])
+def test_damaged_tensors_are_named(tmp_path: Path, damage: str) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    file = tensor_file(tmp_path)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes({"cut": bytes(content[:-7]), "flipped_bit": bytes(content), "empty": b""}[damage])
+    with pytest.raises(DataError, match=r"safetensors is damaged: its checksum"):
+        storage.load(tmp_path)
+
+
+def test_an_index_cannot_point_outside_its_folder(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    storage.save(inside, SETTINGS, tensors(0))
+    storage.save(outside, SETTINGS, tensors(1))
+    rewrite_index(inside, tensors=f"../outside/{tensor_file(outside).name}")
+    with pytest.raises(DataError, match="missing"):
+        storage.load(inside)

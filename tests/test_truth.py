@@ -1,0 +1,82 @@
+"""True labels reach the metrics and nothing else: changing them changes no bit of any learner."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from puridiver.config import RunConfig
+from puridiver.data import DataSource, ImageSet, from_arrays
+from puridiver.experiment import Experiment
+from puridiver.memory import SAMPLERS
+from puridiver.streams import Stream, StreamManifest, TrueLabels, make_stream
+from puridiver.trainers import TRAINERS
+from tests.learner_samples import PLAIN_VIEWS, TINY, differing, patterns, tensors_of
+
+SOURCE = from_arrays(*patterns(90, seed=1), *patterns(30, seed=2), name="patterns")
+MANIFEST = make_stream(SOURCE, n_tasks=3, noise="sym-40", seed=0, holdout=9)
+
+
+def with_other_truth(source: DataSource) -> DataSource:
+    """The same images, every true label (train and test) another one."""
+    train, test = (ImageSet(part.images, (part.labels + 1) % 3) for part in (source.train, source.test))
+    return dataclasses.replace(source, train=train, test=test)
+
+
+def run(source: DataSource, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes: Any):
+    """A whole run on MANIFEST's stream, whatever the source's true labels are."""
+    manifest = dataclasses.replace(MANIFEST, source_fingerprint=source.fingerprint)
+    folder.mkdir()
+    manifest.save(folder / "stream.json")
+    monkeypatch.setattr("puridiver.data.load", lambda name, root=None: source)
+    config = RunConfig(
+        data="patterns", data_root=str(folder), stream=str(folder / "stream.json"), memory=12, network="small",
+        device="cpu", diversity=False, anytime_points=2, evaluate_epochs=True, options=TINY,
+    )  # fmt: skip
+    experiment = Experiment(dataclasses.replace(config, **changes))
+    return experiment.run(folder / "run"), tensors_of(experiment.learner)
+
+
+PAIRS = sorted({("puridiver", trainer) for trainer in TRAINERS} | {(sampler, "puridiver") for sampler in SAMPLERS})
+
+
+@pytest.mark.parametrize(("sampler", "trainer"), PAIRS)
+def test_other_true_labels_change_the_metrics_and_no_bit_of_the_learner(sampler, trainer, tmp_path, monkeypatch):
+    changes = {"sampler": sampler, "trainer": trainer}
+    summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
+    other_summary, other_state = run(with_other_truth(SOURCE), tmp_path / "b", monkeypatch, **changes)
+    assert differing(state, other_state) == []
+    assert summary["memory_purity"] != other_summary["memory_purity"]
+
+
+@pytest.mark.parametrize("changes", [{"diversity": True}, {"evaluate_on": "validation"}, {"tell_noise": True}], ids=str)
+def test_nor_by_way_of_a_setting(changes, tmp_path, monkeypatch):
+    changes = {**changes, "trainer": "plain", "options": {**TINY, **PLAIN_VIEWS, "epochs": 12}}
+    summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
+    other_summary, other_state = run(with_other_truth(SOURCE), tmp_path / "b", monkeypatch, **changes)
+    assert differing(state, other_state) == []
+    assert summary["memory_purity"] != other_summary["memory_purity"]
+    assert summary["last_accuracy"] != other_summary["last_accuracy"]
+
+
+def test_what_is_measured_changes_no_bit_of_the_learner(tmp_path, monkeypatch):
+    """Evaluating more often must not train, nor draw random numbers."""
+    _, often = run(SOURCE, tmp_path / "a", monkeypatch, anytime_points=5, diversity=True)
+    _, seldom = run(SOURCE, tmp_path / "b", monkeypatch, anytime_points=0, evaluate_epochs=False)
+    assert differing(often, seldom) == []
+
+
+def test_a_stream_holds_no_true_labels():
+    other = with_other_truth(SOURCE)
+    pairs = zip(Stream(SOURCE, MANIFEST).batches(8), Stream(other, MANIFEST, check=False).batches(8), strict=True)
+    for one, two in pairs:
+        assert torch.equal(one.labels, two.labels)
+        assert torch.equal(one.images, two.images)
+    positions = torch.arange(len(MANIFEST))
+    truths = [TrueLabels(source, MANIFEST, check=False).of(positions) for source in (SOURCE, other)]
+    assert (truths[0] != truths[1]).all()
+    assert "truth" not in " ".join(field.name for field in dataclasses.fields(StreamManifest))

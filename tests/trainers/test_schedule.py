@@ -1,0 +1,52 @@
+"""Learning rates of memory training against torch's schedulers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
+
+from puridiver.trainers.schedule import SCHEDULES, cosine, warm_restarts
+
+
+def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, lr: float) -> list[float]:
+    optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
+    scheduler, rates = make(optimiser), []
+    for _ in range(epochs):
+        rates.append(optimiser.param_groups[0]["lr"])
+        optimiser.step()
+        scheduler.step()
+    return rates
+
+
+@pytest.mark.parametrize(("epochs", "lr"), [(256, 0.05), (128, 0.05), (10, 1.0), (1, 0.3)])
+def test_cosine_is_cosine_annealing_to_zero(epochs: int, lr: float) -> None:
+    expected = rates_of(lambda o: CosineAnnealingLR(o, T_max=epochs), epochs, lr)
+    assert [cosine(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(("epochs", "lr"), [(255, 0.05), (127, 0.05), (20, 1.0)])
+def test_warm_restarts_double_their_period_and_end_each_near_one_percent(epochs: int, lr: float) -> None:
+    expected = rates_of(lambda o: CosineAnnealingWarmRestarts(o, T_0=1, T_mult=2, eta_min=0.01 * lr), epochs, lr)
+    assert [warm_restarts(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
+
+
+def test_warm_restarts_start_again_at_the_full_rate() -> None:
+    restarts = [e for e in range(255) if math.isclose(warm_restarts(e, 255, 0.05), 0.05)]
+    assert restarts == [0, 1, 3, 7, 15, 31, 63, 127]
+
+
+@pytest.mark.parametrize("epochs", [255, 127])
+def test_the_released_epochs_end_at_a_restarts_low(epochs: int) -> None:
+    assert warm_restarts(epochs - 1, epochs, 0.05) == pytest.approx(0.01 * 0.05, rel=0.07)
+    assert warm_restarts(epochs, epochs, 0.05) == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_every_schedule_starts_at_the_rate_and_stays_below_it(name: str) -> None:
+    rates = [SCHEDULES[name](e, 40, 0.2) for e in range(40)]
+    assert rates[0] == pytest.approx(0.2)
+    assert all(0 < rate <= 0.2 for rate in rates)

@@ -1,0 +1,197 @@
+"""The split of the memory into C, R and U against equations 4 to 8 put together by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver.recipes import OFFICIAL, PAPER, Options, recipe
+from puridiver.trainers.split import SET_NAMES, Split, refurbished_targets, split_memory
+from tests import reference
+
+N_CLASSES = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    logits: Tensor  # (N, C)
+    labels: Tensor  # (N,)
+
+    def split(self, options: Options = PAPER) -> Split:
+        return split_memory(self.logits, self.labels, torch.arange(100, 100 + len(self.labels)), options)
+
+
+def typical_case(seed: int) -> Case:
+    """A network that has learnt: most labels fit, some contradict a sure prediction, some an unsure one."""
+    rng = np.random.default_rng(seed)
+    labels, kind = rng.integers(N_CLASSES, size=60), rng.choice(3, size=60, p=[0.6, 0.2, 0.2])
+    predicted = np.where(kind == 0, labels, (labels + rng.integers(1, N_CLASSES, size=60)) % N_CLASSES)
+    height = np.where(kind == 2, rng.normal(1.2, 0.3, 60), rng.normal(5, 1.2, 60))
+    logits = rng.normal(scale=0.4, size=(60, N_CLASSES))
+    logits[np.arange(60), predicted] += height
+    return Case(torch.from_numpy(logits).float(), torch.from_numpy(labels))
+
+
+@dataclass(frozen=True)
+class Expected:
+    clean: list[int]
+    certain: list[int]
+    uncertain: list[int]
+    p_g: np.ndarray
+    p_u: np.ndarray  # 0 outside the noisy set
+    p_m: list[list[float]]
+
+
+def by_hand(case: Case, o: Options) -> Expected:
+    """Equations 4 to 7, one after the other, with scikit-learn's mixtures."""
+    settings = (o.mixture_iterations, o.mixture_tolerance, o.mixture_floor)
+    logits, labels = case.logits.double().tolist(), case.labels.tolist()
+    rows = zip(logits, labels, strict=True)
+    loss = np.array([reference.cross_entropy(row, reference.one_hot(label, N_CLASSES)) for row, label in rows])
+    p_g = reference.sklearn_posterior(loss, o.mixture_scale, *settings)
+    clean, noisy = reference.split_at_half(p_g, range(len(loss)))
+    p_m = [reference.softmax(row) for row in logits]
+    u = np.array([reference.uncertainty(p_m[i]) for i in noisy])
+    p_u = np.zeros(len(loss))
+    p_u[noisy] = reference.sklearn_posterior(u, False, *settings)  # uncertainties are never scaled
+    return Expected(clean, *reference.split_at_half(p_u, noisy), p_g, p_u, p_m)
+
+
+def rows(mask: Tensor) -> list[int]:
+    return mask.nonzero().flatten().tolist()
+
+
+seeds = pytest.mark.parametrize("seed", range(5))
+mixtures = pytest.mark.parametrize(
+    "options",
+    [PAPER, recipe("paper", mixture_scale=True, mixture_iterations=10, mixture_tolerance=1e-2, mixture_floor=5e-4)],
+    ids=["sklearn_defaults", "released_program"],
+)
+
+
+@seeds
+@mixtures
+def test_sets_and_posteriors_are_equations_4_to_7(seed: int, options: Options) -> None:
+    case = typical_case(seed)
+    split, expected = case.split(options), by_hand(case, options)
+    assert rows(split.clean) == expected.clean
+    assert rows(split.relabel) == expected.certain
+    assert rows(split.unlabelled) == expected.uncertain
+    np.testing.assert_allclose(split.p_clean.numpy(), expected.p_g, atol=1e-3)
+    np.testing.assert_allclose(split.p_certain.numpy(), expected.p_u, atol=1e-3)
+    np.testing.assert_allclose(split.p_model.numpy(), expected.p_m, atol=1e-5)
+
+
+@seeds
+def test_the_released_program_relabels_the_uncertain_part(seed: int) -> None:
+    case = typical_case(seed)
+    split, expected = case.split(OFFICIAL), by_hand(case, OFFICIAL)
+    assert rows(split.relabel) == expected.uncertain
+    assert rows(split.unlabelled) == expected.certain
+
+
+@seeds
+@pytest.mark.parametrize("relabel_set", ["low_uncertainty", "high_uncertainty"])
+@pytest.mark.parametrize(("relabel", "consistency"), [(True, True), (True, False), (False, True)])
+def test_every_sample_is_in_exactly_one_set(seed: int, relabel_set: str, relabel: bool, consistency: bool) -> None:
+    options = recipe("paper", relabel_set=relabel_set, relabel=relabel, consistency=consistency)
+    split = typical_case(seed).split(options)
+    assert (split.clean.int() + split.relabel.int() + split.unlabelled.int() == 1).all()
+    by_name = {"clean": split.clean, "relabel": split.relabel, "unlabelled": split.unlabelled}
+    for code, name in enumerate(SET_NAMES):
+        assert rows(split.codes() == code) == rows(by_name[name])
+    assert split.sizes() == tuple(int(by_name[name].sum()) for name in SET_NAMES)
+    assert split.arrivals.tolist() == list(range(100, 160))
+
+
+@seeds
+def test_ablations_give_the_whole_noisy_set_to_the_other_loss(seed: int) -> None:
+    case = typical_case(seed)
+    noisy = rows(~case.split().clean)
+    without_consistency = case.split(recipe("paper", consistency=False))
+    without_relabel = case.split(recipe("paper", relabel=False))
+    assert rows(without_consistency.relabel) == noisy
+    assert rows(without_relabel.unlabelled) == noisy
+
+
+def test_the_split_tells_wrong_labels_from_right_ones() -> None:
+    case = typical_case(0)
+    split = case.split()
+    right = case.logits.argmax(dim=1) == case.labels
+    assert float((split.clean == right).float().mean()) > 0.9
+    sure = case.logits.softmax(dim=1).amax(dim=1)
+    assert sure[split.relabel].min() > sure[split.unlabelled].max()
+
+
+# Equation 8 on the sets ----------------------------------------------------------------------------------------
+
+
+@seeds
+def test_targets_are_equation_8_on_r_and_given_labels_elsewhere(seed: int) -> None:
+    case = typical_case(seed)
+    split, expected = case.split(), by_hand(case, PAPER)
+    targets = refurbished_targets(split, case.labels, PAPER, torch.Generator())
+    for i, label in enumerate(case.labels.tolist()):
+        soft = reference.refurbished(expected.p_u[i], expected.p_m[i], label)
+        wanted = soft if i in expected.certain else reference.one_hot(label, N_CLASSES)
+        np.testing.assert_allclose(targets[i].numpy(), wanted, atol=1e-3)
+
+
+def test_the_released_weight_puts_an_arbitrary_loss_component_on_the_given_label() -> None:
+    case, options = typical_case(1), recipe("paper", relabel_weight="unsorted_loss")
+    split, expected = case.split(options), by_hand(case, options)
+    found = set()
+    for seed in range(20):
+        targets = refurbished_targets(split, case.labels, options, torch.Generator().manual_seed(seed))
+        for column_0 in (expected.p_g, 1 - expected.p_g):
+            wanted = [
+                reference.refurbished(1 - column_0[i], expected.p_m[i], int(case.labels[i])) for i in expected.certain
+            ]
+            if np.allclose(targets[split.relabel].numpy(), wanted, atol=1e-3):
+                found.add(column_0[expected.clean[0]] >= 0.5)
+    assert found == {True, False}
+
+
+@seeds
+@pytest.mark.parametrize("options", [PAPER, OFFICIAL], ids=["paper", "official"])
+def test_targets_are_probabilities(seed: int, options: Options) -> None:
+    case = typical_case(seed)
+    targets = refurbished_targets(case.split(options), case.labels, options, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(targets.sum(dim=1), torch.ones(60))
+    assert (targets >= 0).all()
+
+
+# Odd memories --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("options", [PAPER, OFFICIAL], ids=["paper", "official"])
+def test_equal_losses_leave_everything_clean(n: int, options: Options) -> None:
+    split = Case(torch.zeros(n, N_CLASSES), torch.arange(n) % N_CLASSES).split(options)
+    assert split.clean.all()
+    assert split.sizes() == (n, 0, 0)
+    targets = refurbished_targets(split, torch.arange(n) % N_CLASSES, options, torch.Generator())
+    assert targets.argmax(dim=1).tolist() == [i % N_CLASSES for i in range(n)]
+
+
+def test_a_single_noisy_sample_has_nothing_to_be_compared_with_and_is_relabelled() -> None:
+    logits = torch.tensor([[4.0, 0, 0, 0]] * 6)
+    split = Case(logits + 1e-3 * torch.arange(6)[:, None] * torch.eye(4)[0], torch.tensor([0, 0, 0, 0, 0, 1])).split()
+    assert rows(split.relabel) == [5]
+    assert split.sizes() == (5, 1, 0)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
+def test_outputs_that_are_not_finite_are_never_clean(odd: float) -> None:
+    case = typical_case(0)
+    logits = case.logits.clone()
+    logits[7] = odd
+    split = Case(logits, case.labels).split()
+    assert not split.clean[7]
+    others = torch.arange(60) != 7
+    alone = Case(case.logits[others], case.labels[others]).split()
+    assert torch.equal(split.clean[others], alone.clean)

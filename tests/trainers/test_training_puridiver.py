@@ -1,0 +1,309 @@
+"""PuriDivER's trainer against equations 5 to 11 computed by hand, its batches and its ablations."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver.mixture import Mixture
+from puridiver.trainers import Split, Trainer
+from puridiver.trainers.puridiver import clean_full_plan, proportional_plan
+from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
+
+IMAGES, LABELS = patterns(24)
+MEMORY = as_samples(IMAGES, LABELS)
+CLEAN, RELABEL, UNLABELLED = 0, 1, 2
+
+
+def hand_made_split(codes: list[int], seed: int = 0) -> Split:
+    """A split with the given set of each sample and random opinions of a network."""
+    generator = torch.Generator().manual_seed(seed)
+    n, given = len(codes), torch.tensor(codes)
+    p_model = torch.rand(n, 3, generator=generator).softmax(dim=1)
+    p_clean, p_certain, loss = (torch.rand(n, generator=generator) for _ in range(3))
+    two = torch.zeros(2)
+    mixture = Mixture(p_clean, two, two, two, torch.zeros(()), torch.ones(()))
+    clean, relabel, unlabelled = given == CLEAN, given == RELABEL, given == UNLABELLED
+    return Split(torch.arange(n), clean, relabel, unlabelled, p_clean, p_certain, p_model, loss, mixture, mixture)
+
+
+def split_of_sizes(n_clean: int, n_relabel: int, n_unlabelled: int) -> Split:
+    codes = torch.tensor([CLEAN] * n_clean + [RELABEL] * n_relabel + [UNLABELLED] * n_unlabelled)
+    return hand_made_split(codes[torch.randperm(len(codes), generator=torch.Generator().manual_seed(3))].tolist())
+
+
+def no_mix(n: int) -> Tensor:
+    """A row of a CutMix plan whose box is empty."""
+    return torch.cat([torch.arange(n), torch.zeros(4, dtype=torch.int64)])
+
+
+def consolidate(trainer: Trainer, epochs: int) -> None:
+    for _ in trainer.consolidate(MEMORY, epochs):
+        pass
+
+
+# The loss of one batch ---------------------------------------------------------------------------------------------
+
+
+def loss_by_loops(strong: np.ndarray, weak: np.ndarray, codes: list[int], targets: np.ndarray, options) -> float:
+    """Equations 9 to 11 (or rows 6 and 7 of the reference) from logits, sample by sample.
+
+    `weak` has a row for each unlabelled sample, in order.
+    """
+
+    def softmax(logits: np.ndarray) -> np.ndarray:
+        e = np.exp(logits - logits.max())
+        return e / e.sum()
+
+    losses: dict[int, list[float]] = {CLEAN: [], RELABEL: [], UNLABELLED: []}
+    others = iter(weak)
+    for logits, code, target in zip(strong, codes, targets, strict=True):
+        if code != UNLABELLED:
+            losses[code].append(float(-(target * np.log(softmax(logits))).sum()))
+        elif options.consistency_distance == "softmax_l2":
+            losses[code].append(float(np.sqrt(((softmax(logits) - softmax(next(others))) ** 2).sum())))
+        else:
+            losses[code].append(float(((logits - next(others)) ** 2).mean()))
+    supervised = losses[CLEAN] + losses[RELABEL]
+    if options.loss_weights == "equation":
+        return float(np.mean(supervised)) + options.eta * float(np.mean(losses[UNLABELLED] or [0]))
+    shares = {code: len(found) / len(codes) for code, found in losses.items()}
+    return sum(shares[code] * float(np.mean(found)) for code, found in losses.items() if found)
+
+
+@pytest.mark.parametrize("distance", ["softmax_l2", "logit_mse"])
+@pytest.mark.parametrize(("weights", "eta"), [("equation", 1.0), ("equation", 0.3), ("batch_share", 1.0)])
+@pytest.mark.parametrize("n_tail", [3, 5])
+def test_the_loss_of_a_batch_is_equation_11(distance, weights, eta, n_tail):
+    trainer = tiny_trainer("puridiver", consistency_distance=distance, loss_weights=weights, eta=eta)
+    codes = [0, 0, 0, 1, 1, 2, 2, 2]
+    split = hand_made_split(codes)
+    targets = torch.rand(8, 3, generator=torch.Generator().manual_seed(1)).softmax(dim=1)
+    strong, weak = MEMORY.images[:8], MEMORY.images[:8].flip(3)
+    rows = torch.tensor([1, 0, 2, 4, 3, 6, 5, 7])  # sorted by set, as every plan sorts them
+
+    net = copy.deepcopy(trainer.networks[0]).train()
+    tail = rows[8 - n_tail :]
+    logits = net(trainer.to_float(torch.cat([strong[rows], weak[tail]]))).detach().double().numpy()
+    expected = loss_by_loops(logits[:8], logits[-3:], [codes[r] for r in rows], targets[rows].numpy(), trainer.options)
+    found = trainer._loss(split.unlabelled, targets, strong, weak, rows, no_mix(8 - n_tail), n_tail)
+    assert float(found.detach()) == pytest.approx(expected, rel=1e-4)
+    found.backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in trainer.networks[0].parameters())
+
+
+def test_given_labels_of_unlabelled_samples_teach_nothing():
+    trainer = tiny_trainer("puridiver")
+    split, rows = hand_made_split([0, 0, 1, 2, 2]), torch.arange(5)
+    targets = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).softmax(dim=1)
+    other = targets.clone()
+    other[3:] = other[3:].flip(1)
+    strong, weak = MEMORY.images[:5], MEMORY.images[:5].flip(3)
+    losses = [
+        trainer._loss(split.unlabelled, each, strong, weak, rows, no_mix(3), 2).detach() for each in (targets, other)
+    ]
+    assert torch.equal(*losses)
+
+
+# Which rows a batch takes ------------------------------------------------------------------------------------------
+
+SIZES = [(20, 10, 10), (33, 3, 4), (16, 0, 8), (10, 14, 0), (2, 30, 30), (7, 1, 1), (50, 2, 1)]
+
+
+def counts_by_step(split: Split, rows: Tensor) -> list[list[int]]:
+    return [split.codes()[step].bincount(minlength=3).tolist() for step in rows]
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("planner", [proportional_plan, clean_full_plan])
+def test_plans_have_static_shapes_and_unlabelled_rows_at_the_end(planner, sizes):
+    split = split_of_sizes(*sizes)
+    plan = planner(split, 8, torch.Generator().manual_seed(0))
+    head = plan.rows[:, : plan.rows.shape[1] - plan.n_tail]
+    assert plan.rows.ndim == 2
+    assert not split.unlabelled[head].any()
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_proportional_plan_gives_each_set_its_share_of_every_batch(sizes):
+    split = split_of_sizes(*sizes)
+    n, size = sum(sizes), min(8, sum(sizes))
+    plan = proportional_plan(split, 8, torch.Generator().manual_seed(0))
+    assert plan.rows.shape == (n // size, size)
+    assert len(set(plan.rows.flatten().tolist())) == plan.rows.numel()
+    counts = np.array(counts_by_step(split, plan.rows))
+    assert (np.ptp(counts, axis=0) <= 1).all()
+    left_out = n % size
+    for code, in_set in enumerate(sizes):
+        assert in_set - left_out <= counts[:, code].sum() <= in_set
+
+
+def test_a_proportional_plan_leaves_out_other_rows_each_epoch():
+    split, generator = split_of_sizes(5, 4, 2), torch.Generator().manual_seed(0)
+    kept = torch.cat([proportional_plan(split, 8, generator).rows.flatten() for _ in range(30)])
+    assert set(kept.tolist()) == set(range(11))
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_a_clean_full_plan_fills_batches_with_clean_rows_and_passes_r_and_u_once(sizes):
+    split = split_of_sizes(*sizes)
+    plan = clean_full_plan(split, 8, torch.Generator().manual_seed(0))
+    n_clean, size = sizes[0], min(8, sizes[0])
+    steps = n_clean // size
+    counts = counts_by_step(split, plan.rows)
+    expected = [size] + [min(n, max(2, 2 * -(-n // (2 * steps)))) for n in sizes[1:]]  # even, for few shapes
+    assert counts == [expected] * steps
+    assert plan.n_tail == expected[2]
+    rows = plan.rows.flatten()
+    for mask in (split.relabel, split.unlabelled):
+        assert set(mask.nonzero().flatten().tolist()) <= set(rows.tolist())
+    clean_rows = rows[split.clean[rows]].tolist()
+    assert len(set(clean_rows)) == len(clean_rows)
+
+
+# Epochs ------------------------------------------------------------------------------------------------------------
+
+
+def state_after(name: str, epochs: int = 3, **options) -> dict[str, Tensor]:
+    trainer = tiny_trainer(name, strong="autoaugment", crop_padding=1, cutmix=0.5, **options)
+    consolidate(trainer, epochs)
+    return {key: value.clone() for key, value in trainer.state().items()}
+
+
+def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():
+    found = state_after("puridiver", relabel=False, consistency=False)
+    assert differing(found, state_after("plain")) == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"warmup_epochs": 3}, {"smallest_set": 24}], ids=["warm-up epochs", "a set that is too small"]
+)
+def test_plain_epochs_are_plain_to_the_last_bit(options):
+    assert differing(state_after("puridiver", **options), state_after("plain")) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"relabel": False}, {"consistency": False}])
+def test_the_parts_of_the_method_change_what_is_learnt(options):
+    assert differing(state_after("puridiver", **options), state_after("plain"))
+    if options:
+        assert differing(state_after("puridiver", **options), state_after("puridiver"))
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """A trainer whose memory is divided as told, and the list of what its epochs did."""
+
+    def make(codes: list[int], **options) -> tuple[Trainer, list]:
+        trainer = tiny_trainer("puridiver", **options)
+        events: list[Any] = []
+        split = hand_made_split(codes)
+        monkeypatch.setattr("puridiver.trainers.puridiver.split_memory", lambda *arguments: split)
+        monkeypatch.setattr(trainer, "plain_epoch", lambda memory: events.append("plain"))
+        monkeypatch.setattr(trainer, "step", lambda network, loss: None)
+
+        def loss(unlabelled, targets, strong, weak, rows, cutmix, n_tail) -> Tensor:
+            events.append((targets.clone(), rows))
+            return torch.zeros(())
+
+        monkeypatch.setattr(trainer, "_loss", loss)
+        return trainer, events
+
+    return make
+
+
+CODES = [0] * 12 + [1] * 5 + [2] * 7
+
+
+def test_the_first_epochs_are_a_plain_warm_up(watched):
+    trainer, events = watched(CODES, warmup_epochs=2)
+    consolidate(trainer, 4)
+    assert events[:2] == ["plain", "plain"]
+    assert len(events) == 2 + 2 * 3  # 24 samples in batches of 8
+    assert "plain" not in events[2:]
+
+
+def test_targets_are_equation_8_on_r_and_given_labels_elsewhere(watched):
+    trainer, events = watched(CODES)
+    consolidate(trainer, 1)
+    targets, split = events[0][0], hand_made_split(CODES)
+    for i, code in enumerate(CODES):
+        one_hot = np.eye(3)[LABELS[i]]
+        p_u = float(split.p_certain[i]) if code == RELABEL else 0.0
+        expected = p_u * split.p_model[i].numpy() + (1 - p_u) * one_hot
+        np.testing.assert_allclose(targets[i].numpy(), expected, atol=1e-6)
+
+
+def test_the_released_weight_trusts_a_random_side_of_the_loss_mixture(watched):
+    """Row 5: the given label is weighted by p_clean or by 1 - p_clean, whichever the fit named first."""
+    trainer, events = watched(CODES, relabel_weight="unsorted_loss")
+    consolidate(trainer, 20)
+    split = hand_made_split(CODES)
+    i = CODES.index(RELABEL)
+    weights = (float(split.p_clean[i]), 1 - float(split.p_clean[i]))
+    both = [w * split.p_model[i].numpy() + (1 - w) * np.eye(3)[LABELS[i]] for w in weights]
+    found = {tuple(np.isclose(targets[i].numpy(), each, atol=1e-6).all() for each in both) for targets, _ in events}
+    assert found == {(True, False), (False, True)}
+
+
+@pytest.mark.parametrize(
+    ("codes", "options", "plain"),
+    [
+        ([0] * 20 + [1] * 2 + [2] * 2, {"smallest_set": 2}, True),
+        ([0] * 18 + [1] * 3 + [2] * 3, {"smallest_set": 2}, False),
+        ([0] * 19 + [1] * 3 + [2] * 2, {"smallest_set": 2}, True),
+        ([0] * 22 + [1] * 1 + [2] * 1, {"smallest_set": 0}, False),
+        ([0] * 20 + [1] * 4, {"smallest_set": 2, "consistency": False}, False),
+        ([0] * 20 + [2] * 4, {"smallest_set": 2, "relabel": False}, False),
+        ([0] * 1 + [1] * 12 + [2] * 11, {"smallest_set": 0}, True),
+    ],
+)
+@pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
+def test_sets_that_are_too_small_make_the_epoch_plain(watched, codes, options, plain, set_batches):
+    trainer, events = watched(codes, set_batches=set_batches, **options)
+    consolidate(trainer, 1)
+    assert ("plain" in events) == plain
+
+
+def test_the_memory_is_divided_anew_before_every_epoch():
+    trainer = tiny_trainer("puridiver")
+    splits = [trainer.split for _ in trainer.consolidate(MEMORY, 3)]
+    assert len({id(split) for split in splits}) == 3
+    assert not torch.equal(splits[0].p_model, splits[1].p_model)
+    for split in splits:
+        assert (split.clean.int() + split.relabel.int() + split.unlabelled.int() == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "empty"), [({"relabel": False}, "relabel"), ({"consistency": False}, "unlabelled")]
+)
+def test_an_ablation_leaves_its_set_empty(options, empty):
+    trainer = tiny_trainer("puridiver", **options)
+    consolidate(trainer, 2)
+    assert not getattr(trainer.split, empty).any()
+    assert int((~trainer.split.clean).sum()) > 0
+
+
+@pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
+def test_an_epoch_makes_both_views_of_the_whole_memory_once(set_batches, monkeypatch):
+    trainer = tiny_trainer("puridiver", set_batches=set_batches)
+    monkeypatch.setattr("puridiver.trainers.puridiver.split_memory", lambda *arguments: hand_made_split(CODES))
+    calls: list[tuple[str, int]] = []
+
+    def watched_view(name: str, images: Tensor) -> Tensor:
+        calls.append((name, len(images)))
+        return images
+
+    for name in ("strong_view", "weak_view"):
+        monkeypatch.setattr(trainer, name, partial(watched_view, name))
+    consolidate(trainer, 1)
+    assert calls == [("strong_view", 24), ("weak_view", 24)]
+
+
+def test_the_split_knows_its_sizes():
+    assert hand_made_split(CODES).sizes() == (12, 5, 7)
