@@ -76,7 +76,7 @@ def _two_means(x: Tensor, weight: Tensor) -> Tensor:
     # Least within-group variance = greatest between-group variance; the last cut leaves one group empty.
     between = sum_low.square() / n_low.clamp(min=1) + sum_high.square() / n_high.clamp(min=1)
     cut = torch.where(n_high > 0, between, -math.inf).argmax()
-    return (x <= v[cut]).to(x.dtype)
+    return (x <= v.index_select(0, cut[None])).to(x.dtype)  # (indexing by a 0-dim tensor would read it on the host)
 
 
 def _maximise(x: Tensor, weight: Tensor, responsibility: Tensor, floor: float) -> tuple[Tensor, Tensor, Tensor]:

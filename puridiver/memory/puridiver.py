@@ -110,10 +110,12 @@ class Eviction:
         candidates = self.alive
         if tie_breakers is not None:
             candidates = candidates & (self.y == largest_class(self.counts, tie_breakers))
-        worst = self.scores().masked_fill(~candidates, -torch.inf).argmax()
-        self.alive.scatter_(0, worst[None], False)
-        self.counts.index_add_(0, self.y[worst][None], self.counts.new_full((1,), -1))
-        self._change_sums(self.u[worst], self.y[worst], -1)
+        # (1,): indexing by a tensor without dimensions would read its value on the host
+        worst = self.scores().masked_fill(~candidates, -torch.inf).argmax(dim=0, keepdim=True)
+        label = self.y.index_select(0, worst)
+        self.alive.scatter_(0, worst, False)
+        self.counts.index_add_(0, label, self.counts.new_full((1,), -1))
+        self._change_sums(self.u.index_select(0, worst).squeeze(0), label, -1)
 
     def members(self, n: int) -> Tensor:
         """The rows of the `n` survivors, in order."""
