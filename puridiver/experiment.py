@@ -16,7 +16,7 @@ from puridiver.augment import ViewSettings
 from puridiver.config import RunConfig, resolve_options
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
-from puridiver.provenance import command_line, commit, versions
+from puridiver.provenance import command_for, commit, versions
 from puridiver.runtime import choose_runtime, describe_device
 from puridiver.streams import Batch, Stream, StreamManifest, TrueLabels, resolve_stream
 from puridiver.trainers import NoiseHint
@@ -99,7 +99,7 @@ class Experiment:
                 "device": str(learner.runtime.device),
                 "options": self.options.to_dict(),
             },
-            "command": command_line(),
+            "command": command_for(self.config),
             "versions": versions(),
             "commit": commit(),
         }
@@ -159,7 +159,7 @@ class Experiment:
         images, labels = self.evaluation_set
         truth = TrueLabels(self.source, self.manifest)
         emit = out.append if out else lambda event: None
-        clock = Stopwatch(self.learner.runtime.device)
+        clock = Stopwatch(self.learner.runtime)
         return Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
 
     def _evaluation_set(self) -> tuple[Tensor, Tensor]:
@@ -215,7 +215,7 @@ class Experiment:
             "graphs": self.learner.runtime.graphs,
             "versions": versions(),
             "commit": commit(),
-            "command": command_line(),
+            "command": command_for(self.config),
         }
 
 

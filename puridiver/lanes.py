@@ -1,7 +1,8 @@
 """Several independent runs on one GPU: a thread and a CUDA stream each.
 
-One run leaves most of a large GPU idle, since each kernel of a 16-sample step is small. Replaying captured steps
-releases Python's lock, so threads suffice; processes would take turns on the GPU instead of sharing it.
+One run leaves most of a large GPU idle, since each kernel of a 16-sample step is small. A lane launches a whole epoch
+of captured steps in a moment and then waits for the GPU, so threads that take turns on the host suffice; processes
+would take turns on the GPU instead of sharing it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import torch
+
+from puridiver.runtime import host_turn
 
 Result = TypeVar("Result")
 
@@ -24,7 +27,7 @@ def lane(device: torch.device) -> Iterator[None]:
         return
     stream = torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.device(device), torch.cuda.stream(stream):
+    with host_turn(), torch.cuda.device(device), torch.cuda.stream(stream):
         yield
         stream.synchronize()
 

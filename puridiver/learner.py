@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,10 @@ from puridiver.recipes import Options, recipe, replaced
 from puridiver.runtime import choose_runtime
 from puridiver.samples import Samples, joined
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
+
+# Replayed samples are drawn and augmented for this many stream batches at once: augmenting 16 images costs a GPU
+# about as much as augmenting 256. A sample may so be replayed up to 15 batches after it was dropped.
+REPLAY_AHEAD = 16
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,7 @@ class Learner:
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
         self.seen = 0
         self.consolidations = 0
+        self._replay_stock: list[Samples] = []
         self._trainer: Trainer | None = None
         if self.classes:
             self._trainer = self._build_trainer()
@@ -142,6 +148,7 @@ class Learner:
         epochs = self.options.epochs if epochs is None else epochs
         if epochs < 1:
             raise ValueError(f"epochs should be at least 1, but got {epochs}")
+        self._replay_stock = []
         yield from self.trainer.consolidate(self.memory.samples, epochs)
         self.consolidations += 1
 
@@ -186,6 +193,8 @@ class Learner:
         tensors["generator.sampler"] = self._sampler_generator.get_state()
         if self._trainer is not None:
             tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
+        for number, samples in enumerate(self._replay_stock):
+            tensors |= {f"replay.{number}.{name}": value for name, value in samples.tensors().items()}
         return storage.save(Path(folder), self._settings(), tensors)
 
     @classmethod
@@ -229,13 +238,17 @@ class Learner:
         }
 
     def _load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        groups: dict[str, dict[str, Tensor]] = {"memory": {}, "trainer": {}, "generator": {}}
+        groups: dict[str, dict[str, Tensor]] = {"memory": {}, "trainer": {}, "generator": {}, "replay": {}}
         for name, value in tensors.items():
             group, _, rest = name.partition(".")
             groups[group][rest] = value
         self.memory.load_state(groups["memory"])
         if self._trainer is not None:
             self._trainer.load_state(groups["trainer"])
+        self._replay_stock = [
+            Samples(**{n: self.runtime.move(groups["replay"][f"{k}.{n}"]) for n in Samples.NAMES})
+            for k in range(len(groups["replay"]) // len(Samples.NAMES))
+        ]
         self._trainer_generator.set_state(groups["generator"]["trainer"])
         self._sampler_generator.set_state(groups["generator"]["sampler"])
 
@@ -275,8 +288,17 @@ class Learner:
         }[self.options.replay]
         if not wanted or not len(self.memory):
             return None
-        rows = torch.randperm(len(self.memory), generator=self._sampler_generator)[: self.options.batch_size]
-        return self.memory.samples.take(rows.to(self.runtime.device, non_blocking=True))
+        if not self._replay_stock:
+            self._replay_stock = self._draw_replay(REPLAY_AHEAD if self.memory.full else 1)
+        return self._replay_stock.pop()
+
+    def _draw_replay(self, n_batches: int) -> list[Samples]:
+        """Batches of distinct memory samples with their strong views, all augmented in one pass."""
+        size = min(self.options.batch_size, len(self.memory))
+        drawn = [torch.randperm(len(self.memory), generator=self._sampler_generator)[:size] for _ in range(n_batches)]
+        picked = self.memory.samples.take(self.runtime.move(torch.cat(drawn)))
+        views = dataclasses.replace(picked, images=self.trainer.strong_view(picked.images))
+        return [views.take(rows) for rows in torch.arange(n_batches * size).split(size)]
 
     def _update_memory(self, batch: Samples, loss: Tensor) -> None:
         trainer = self.trainer

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import torch
 
 from puridiver._version import __version__
+from puridiver.config import RunConfig
+
+PLACES = {"data_root": "DATA", "splits": "SPLITS"}  # where things lie on one machine does not belong in a record
 
 
-def command_line() -> str:
-    """The command that is running, for the record, without the path of the interpreter."""
-    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+def command_for(config: RunConfig) -> str:
+    """The `puridiver run` command of a config, without the paths of this machine."""
+    words = ["puridiver", "run"]
+    for option in dataclasses.fields(config):
+        value = getattr(config, option.name)
+        if option.name == "options" or value == option.default:
+            continue
+        flag = "--" + option.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        else:
+            words += [flag, PLACES.get(option.name, str(value))]
+    for name, value in config.options.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join(words)
 
 
 def commit() -> str | None:

@@ -7,10 +7,11 @@ to launch kernel by kernel, so on a GPU a step is captured once for each shape a
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import platform
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +24,10 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 # Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
 # cuDNN's choice of algorithms) and are ordinary steps in every other respect.
 EAGER_CALLS = 2
-_capturing = threading.Lock()  # one capture at a time, whatever the number of lanes
+# Lanes (puridiver.lanes) are threads that take turns on the host: whoever holds the turn launches work or captures,
+# and hands it on only while it waits for the GPU. So no lane launches anything while another captures.
+_turn = threading.Lock()
+_lane = threading.local()
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,25 @@ class Runtime:
     def move(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, non_blocking=True)
 
+    def wait(self) -> None:
+        """Wait until the device has done all that was asked of it; other lanes have the host meanwhile."""
+        if self.device.type != "cuda":
+            return
+        stream = torch.cuda.current_stream(self.device)
+        if not getattr(_lane, "inside", False):
+            stream.synchronize()
+            return
+        _turn.release()
+        try:
+            stream.synchronize()
+        finally:
+            _turn.acquire()
+
+    def read(self, tensor: Tensor) -> Tensor:
+        """The tensor on the host."""
+        self.wait()
+        return tensor.cpu()
+
     def shared_pool(self) -> Any:
         if not self.pool:
             self.pool.append(torch.cuda.graph_pool_handle())
@@ -49,6 +72,17 @@ class Runtime:
 
     def without_graphs(self) -> Runtime:
         return replace(self, graphs=False)
+
+
+@contextlib.contextmanager
+def host_turn() -> Iterator[None]:
+    """Hold the turn on the host, as a lane must whenever it does anything but wait."""
+    with _turn:
+        _lane.inside = True
+        try:
+            yield
+        finally:
+            _lane.inside = False
 
 
 def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool = True) -> Runtime:
@@ -175,26 +209,30 @@ class _Loop:
 class Captured:
     """A function of tensors, captured once for each combination of shapes. Its results live until the next call.
 
-    Each graph has memory of its own: in a shared pool, replaying an older graph could overwrite the results.
+    Each graph has memory of its own: in a shared pool, replaying an older graph could overwrite the results. With
+    `copies=True` the results (a tuple of tensors) are copied at once, so that large intermediates may share a pool.
     """
 
-    def __init__(self, runtime: Runtime, function: Callable[..., Any]) -> None:
-        self.runtime, self.function = runtime, function
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], copies: bool = False) -> None:
+        self.runtime, self.function, self.copies = runtime, function, copies
         self._entries: dict[Hashable, _Entry] = {}
 
-    def __call__(self, *tensors: Tensor) -> Any:
+    def __call__(self, *tensors: Tensor, version: int = 0) -> Any:
+        """`version` stands for the address of whatever else the function reads, such as weights."""
         if not self.runtime.graphs:
             return self.function(*tensors)
-        key = tuple((t.shape, t.dtype, t.stride()) for t in tensors)
+        key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(self.runtime, self.function)
-        return entry(*tensors)
+            pool = self.runtime.shared_pool() if self.copies else None
+            entry = self._entries[key] = _Entry(self.function, pool)
+        result = entry(*tensors)
+        return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
 
 
 class _Entry:
-    def __init__(self, runtime: Runtime, function: Callable[..., Any]) -> None:
-        self.runtime, self.function = runtime, function
+    def __init__(self, function: Callable[..., Any], pool: Any) -> None:
+        self.function, self.pool = function, pool
         self.inputs: list[Tensor] = []
         self.result: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -205,7 +243,7 @@ class _Entry:
         self.calls += 1
         if self.graph is None and not self.refused and self.calls > EAGER_CALLS:
             self.inputs = [t.clone() for t in tensors]
-            self.graph = capture(self._compute, pool=None)
+            self.graph = capture(self._compute, self.pool)
             self.refused = self.graph is None
         if self.graph is None:
             return self.function(*tensors)
@@ -222,7 +260,7 @@ def capture(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph | N
     """The function's kernels as a graph; None, with one line of warning, where it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
     try:
-        with _capturing, torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
             function()
     except RuntimeError as error:  # torch.OutOfMemoryError is one
         logger.warning("a step could not be captured and runs uncaptured: %s", str(error).splitlines()[0])

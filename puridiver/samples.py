@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,8 @@ from torch import Tensor
 class Samples:
     """Some samples: images, given labels, arrival numbers, and whatever a sampler noted about each on arrival."""
 
+    NAMES: ClassVar = ("images", "labels", "arrivals", "notes")
+
     images: Tensor  # uint8 (N, C, H, W)
     labels: Tensor  # int64 (N,): the given labels
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
@@ -19,6 +22,9 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name) for name in self.NAMES}
 
     def take(self, rows: Tensor) -> Samples:
         return Samples(self.images[rows], self.labels[rows], self.arrivals[rows], self.notes[rows])

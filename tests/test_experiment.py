@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from puridiver import provenance, runs
+from puridiver.cli.main import build_parser
+from puridiver.cli.run import to_config
 from puridiver.config import RunConfig, resolve_options
 from puridiver.data import DataSource, from_arrays
 from puridiver.errors import DataError
@@ -295,10 +297,22 @@ def test_a_damaged_line_of_the_ledger_is_named(tmp_path):
         runs.read_ledger(ledger)
 
 
-def test_provenance_names_the_command_and_the_versions(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["/some/where/puridiver", "run", "--out", "my runs/a"])
-    assert provenance.command_line() == "puridiver run --out 'my runs/a'"
-    assert provenance.versions()["torch"] == torch.__version__
+def test_the_recorded_command_runs_the_same_config():
+    config = RunConfig(
+        noise="asym-20", seed=3, memory=50, tell_noise=True, diversity=False, graphs=False, options={"eta": 0.5}
+    )
+    command = provenance.command_for(config)
+    args = build_parser().parse_args(shlex.split(command)[1:])
+    assert to_config(args) == config
+
+
+def test_the_recorded_command_names_no_folder_of_this_machine():
+    command = provenance.command_for(RunConfig(data="cifar10", data_root="/somewhere/private", splits="/else"))
+    assert command == "puridiver run --data cifar10 --data-root DATA --splits SPLITS"
+
+
+def test_provenance_names_the_versions():
+    assert set(provenance.versions()) == {"puridiver", "python", "torch", "numpy"}
 
 
 def test_outside_a_checkout_the_commit_comes_from_the_environment(monkeypatch, tmp_path):

@@ -34,8 +34,7 @@ class Memory:
         self.samples = samples
 
     def state(self) -> dict[str, Tensor]:
-        s = self.samples
-        return {"images": s.images, "labels": s.labels, "arrivals": s.arrivals, "notes": s.notes}
+        return self.samples.tensors()
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         device = self.samples.labels.device

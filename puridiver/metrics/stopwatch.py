@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-import torch
+from puridiver.runtime import Runtime
 
 
 class Stopwatch:
@@ -12,15 +12,16 @@ class Stopwatch:
 
     Examples
     --------
-    >>> clock = Stopwatch(torch.device("cpu"))
+    >>> from puridiver.runtime import choose_runtime
+    >>> clock = Stopwatch(choose_runtime("cpu"))
     >>> clock.switch("observe")
     >>> clock.stop()
     >>> list(clock.seconds)
     ['observe']
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
         self.seconds: dict[str, float] = {}
         self._phase: str | None = None
         self._since = 0.0
@@ -29,8 +30,7 @@ class Stopwatch:
         """End the phase that runs and begin another (None: begin none). Costs nothing within one phase."""
         if phase == self._phase:
             return
-        if self.device.type == "cuda":
-            torch.cuda.current_stream(self.device).synchronize()
+        self.runtime.wait()
         now = time.perf_counter()
         if self._phase is not None:
             self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -15,7 +16,7 @@ from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
 from puridiver.recipes import Options
-from puridiver.runtime import Buffers, PlanRunner, Runtime
+from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime
 from puridiver.samples import Samples
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Split
@@ -86,6 +87,7 @@ class Trainer(ABC):
         self.buffers = Buffers()
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
         self._run_online = PlanRunner(self.runtime, self._online_step)
+        self._look = [Captured(self.runtime, partial(self._outputs, k), copies=True) for k in range(self.n_networks)]
         self._strong_stock: list[Tensor] = []
         self._epochs_left = 0
         self.split: Split | None = None  # how the last epoch divided the memory, for audits and metrics
@@ -95,7 +97,7 @@ class Trainer(ABC):
     def observe(
         self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
     ) -> Tensor:
-        """One online step (`online_steps` of them) on a stream batch, joined by replayed memory samples.
+        """One online step (`online_steps` of them) on a stream batch, joined by replayed memory samples as they are.
 
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
@@ -139,11 +141,15 @@ class Trainer(ABC):
 
     def outputs(self, images: Tensor, network: int = 0) -> Outputs:
         """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics."""
+        trainee = self.trainees[network]
         chunks = images.split(INFERENCE_CHUNK[self.runtime.device.type])
-        parts = [self.trainees[network].outputs(self.to_float(chunk)) for chunk in chunks]
+        parts = [self._look[network](chunk, version=trainee.generation) for chunk in chunks]
         if len(parts) == 1:
             return parts[0]
         return Outputs(torch.cat([p.features for p in parts]), torch.cat([p.logits for p in parts]))
+
+    def _outputs(self, network: int, images: Tensor) -> Outputs:
+        return self.trainees[network].outputs(self.to_float(images))
 
     def probabilities(self, images: Tensor) -> Tensor:
         """What the trainer predicts, (N, C): the first network, unless a method says otherwise."""
@@ -227,7 +233,7 @@ class Trainer(ABC):
     ) -> Tensor:
         targets = self.one_hot(labels)
         if replay is not None:
-            images = torch.cat([images, self.strong_view(replay.images)])
+            images = torch.cat([images, replay.images])
             targets = torch.cat([targets, self.one_hot(replay.labels)])
         n = len(images)
         key = f"online{n}."  # one set of buffers for each batch size, since the last batch of a task is smaller

@@ -39,6 +39,7 @@ class PuriDivERTrainer(Trainer):
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         o = self.options
         split = self.split = self._divide(self.outputs(memory.images).logits, memory.labels, memory.arrivals)
+        self.runtime.wait()  # the sets' sizes decide the shapes of the epoch
         if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(split):
             self.plain_epoch(memory)
             return

@@ -37,7 +37,7 @@ class Split:
 
     def sizes(self) -> tuple[int, int, int]:
         """|C|, |R|, |U| on the host."""
-        counts = self.codes().bincount(minlength=3).tolist()
+        counts = self.codes().cpu().bincount(minlength=3).tolist()
         return counts[0], counts[1], counts[2]
 
 

@@ -115,6 +115,7 @@ class Trainee:
                 # preserve_format keeps the layout of the weight, which the optimiser's kernels expect
                 buffer = torch.empty_like(parameter).copy_(value)
                 self.optimiser.state[parameter]["momentum_buffer"] = buffer
+        self.generation += 1
 
 
 class _Caller(nn.Module):

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
 
 from puridiver.metrics import Stopwatch
+from puridiver.runtime import choose_runtime
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def clock(monkeypatch):
     """A stopwatch in a world where each look at the time takes as long as told."""
     now = {"time": 100.0}
     monkeypatch.setattr("time.perf_counter", lambda: now["time"])
-    watch = Stopwatch(torch.device("cpu"))
+    watch = Stopwatch(choose_runtime("cpu"))
     return watch, lambda seconds: now.__setitem__("time", now["time"] + seconds)
 
 

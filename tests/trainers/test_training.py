@@ -145,20 +145,22 @@ def test_the_stream_loss_for_alpha_does_not_hear_of_the_replay():
 
 
 def test_only_replayed_samples_are_augmented_online(monkeypatch):
-    trainer = tiny_trainer("plain")
+    learner = tiny_learner(memory=8, batch_size=8, trainer="plain", replay="always")
     augmented: list[Tensor] = []
 
     def view(images: Tensor) -> Tensor:
         augmented.append(images)
-        return images
+        return images.flip(3)
 
-    monkeypatch.setattr(trainer, "strong_view", view)
-    batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
-    trainer.observe(batch.images, batch.labels)
+    monkeypatch.setattr(learner.trainer, "strong_view", view)
+    learner.observe(IMAGES[:8], LABELS[:8])
     assert augmented == []
-    trainer.observe(batch.images, batch.labels, replay)
-    assert len(augmented) == 1
-    assert torch.equal(augmented[0], replay.images)
+    joined, original = [], learner.trainer.observe
+    monkeypatch.setattr(learner.trainer, "observe", lambda *batch: joined.append(batch) or original(*batch))
+    learner.observe(IMAGES[8:16], LABELS[8:16])
+    (images, _, replay, _), first_eight = joined[0], as_samples(IMAGES[:8], LABELS[:8]).images
+    assert torch.equal(images, as_samples(IMAGES[8:16], LABELS[8:16]).images)
+    assert torch.equal(replay.images, first_eight[replay.arrivals].flip(3))
 
 
 def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
@@ -208,7 +210,7 @@ def test_replay_joins_when_it_should(replay, expected, monkeypatch):
     def watched(images, labels, replay, freeze):
         joined.append(0 if replay is None else len(replay))
         if replay is not None:
-            assert set(replay.arrivals.tolist()) <= set(learner.memory.samples.arrivals.tolist())
+            assert set(replay.arrivals.tolist()) <= set(range(learner.seen))
             assert len(set(replay.arrivals.tolist())) == len(replay)
         return original(images, labels, replay, freeze)
 
