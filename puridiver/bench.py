@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from puridiver.data.base import DataSource
 from puridiver.experiment import Experiment
 from puridiver.lanes import run_in_lanes
 from puridiver.learner import Learner
-from puridiver.runtime import describe_device
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,13 @@ SIZES = {
     "cifar10": Size("cifar10", (32, 32, 3), 10, 500, "resnet18"),
     "cifar100": Size("cifar100", (32, 32, 3), 100, 2000, "resnet32"),
 }
+GROWING_MEMORIES = {"digits": (100, 400, 2_000), "cifar10": (500, 2_000, 10_000), "cifar100": (500, 2_000, 10_000)}
+GROWING_CLASSES = (10, 100, 1_000)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the table: the median of the repeats and their spread, in `unit`."""
+    """One line of the table: the median of the repeats with the tenth and ninetieth of a hundred, in `unit`."""
 
     what: str
     median: float
@@ -48,13 +50,12 @@ class Figure:
     high: float
     repeats: int
     unit: str = "ms"
-    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def measure(what: str, work: Callable[[], Any], device: torch.device, warmup: int = 5, repeats: int = 30) -> Figure:
+def measure(what: str, work: Callable[[], Any], device: torch.device, warmup: int = 8, repeats: int = 30) -> Figure:
     """Milliseconds of one call, waiting for the device each time."""
 
     def once() -> float:
@@ -73,7 +74,7 @@ def measure(what: str, work: Callable[[], Any], device: torch.device, warmup: in
 def noise_images(size: Size, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Random images and labels: for timing, where only their shape matters."""
     rng = np.random.default_rng(seed)
-    return rng.integers(0, 256, (n, *size.image_shape), dtype=np.uint8), rng.integers(0, size.n_classes, n)
+    return rng.integers(0, 256, (n, *size.image_shape), dtype=np.uint8), np.arange(n) % size.n_classes
 
 
 def filled_learner(size: Size, **settings: Any) -> Learner:
@@ -85,53 +86,85 @@ def filled_learner(size: Size, **settings: Any) -> Learner:
     return learner
 
 
-def online_step(size: Size, what: str, **settings: Any) -> Figure:
-    """One 16-sample stream batch once the memory is full: train, score memory and batch, evict 16."""
+def online_step(size: Size, what: str, repeats: int = 64, **settings: Any) -> Figure:
+    """One 16-sample stream batch once the memory is full: train with replay, score memory and batch, evict 16.
+
+    The repeats cover whole rounds of the replay stock, and the mean is taken over them, since one batch in 16 pays
+    for the augmentation of all.
+    """
     learner = filled_learner(size, replay="always", **settings)
     images, labels = noise_images(size, 16, seed=1)
-    return measure(what, lambda: learner.observe(images, labels), learner.runtime.device)
+    rounds = [16 * [None] for _ in range(repeats // 16)]
+
+    def one_round() -> None:
+        for _ in rounds[0]:
+            learner.observe(images, labels)
+
+    found = measure(what, one_round, learner.runtime.device, warmup=2, repeats=max(3, len(rounds)))
+    return replace(found, median=found.median / 16, low=found.low / 16, high=found.high / 16)
 
 
 def memory_epoch(size: Size, what: str, **settings: Any) -> Figure:
     """One epoch of memory training, the split included."""
-    learner = filled_learner(size, warmup_epochs=0, **settings)
-    epochs = learner.consolidation(200)
-    return measure(what, lambda: next(epochs), learner.runtime.device, warmup=15, repeats=30)
+    learner = filled_learner(size, **{"warmup_epochs": 0, **settings})
+    epochs = learner.consolidation(60)
+    return measure(what, lambda: next(epochs), learner.runtime.device, warmup=20, repeats=30)
 
 
-def growth(size: Size, memories: Iterable[int], classes: Iterable[int], **settings: Any) -> list[Figure]:
+def steps(size: Size, **settings: Any) -> list[Figure]:
+    """The parts of a run."""
+    return [
+        online_step(size, "online step, PuriDivER sampler (16 samples)", **settings),
+        online_step(size, "online step, RM sampler (16 samples)", sampler="rm", **settings),
+        memory_epoch(size, "memory epoch, PuriDivER trainer", **settings),
+    ]
+
+
+def growth(size: Size, **settings: Any) -> list[Figure]:
     """The online step at growing memory and at growing number of classes."""
-    found = [online_step(replace(size, memory=k), f"online step, K = {k:,}", **settings) for k in memories]
-    return found + [online_step(replace(size, n_classes=c), f"online step, {c:,} classes", **settings) for c in classes]
+    memories = [
+        online_step(replace(size, memory=k), f"online step, K = {k:,}", **settings) for k in GROWING_MEMORIES[size.name]
+    ]
+    classes = [
+        online_step(replace(size, n_classes=c), f"online step, {c:,} classes", **settings) for c in GROWING_CLASSES
+    ]
+    return memories + classes
 
 
-def whole_runs(config: RunConfig, seeds: Iterable[int], lanes: int) -> tuple[Figure, list[dict[str, Any]]]:
-    """Seconds a run of `lanes` runs at a time on one device, with the summaries of the runs."""
-    seeds = list(seeds)
+def whole_runs(
+    configs: Sequence[RunConfig],
+    lanes: int,
+    source: DataSource | None = None,
+    on_finish: Callable[[dict[str, Any]], None] = lambda summary: None,
+) -> Figure:
+    """Seconds a run of `lanes` runs at a time, start to end, loading data and capturing steps included."""
+
+    def job(config: RunConfig) -> dict[str, Any]:
+        summary = Experiment(config, source=source).run()
+        on_finish(summary)
+        return summary
+
     start = time.perf_counter()
-    experiments = [Experiment(replace(config, seed=seed)) for seed in seeds]
-    device = experiments[0].learner.runtime.device
-    results = run_in_lanes([experiment.run for experiment in experiments], lanes, device)
+    device = torch.device("cuda" if torch.cuda.is_available() and configs[0].device != "cpu" else "cpu")
+    results = run_in_lanes([partial(job, config) for config in configs], lanes, device)
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    seconds = (time.perf_counter() - start) / len(seeds)
-    what = "one run, start to end" if lanes == 1 else f"a run, {lanes} at a time"
-    summaries = [result for result in results if isinstance(result, dict)]
-    return Figure(what, seconds, seconds, seconds, len(seeds), "s"), summaries
+    seconds = (time.perf_counter() - start) / len(configs)
+    what = "one run, start to end" if lanes == 1 else f"a run of {len(configs)}, {lanes} at a time"
+    return Figure(what, seconds, seconds, seconds, len(configs), "s")
 
 
-def synthetic_source(size: Size, n_train: int, n_test: int) -> DataSource:
+def synthetic_source(size: Size, n_train: int = 50_000, n_test: int = 10_000) -> DataSource:
     """Data of a size's shape, for timing a whole run where the real data is not at hand."""
     train, test = noise_images(size, n_train), noise_images(size, n_test, seed=1)
-    return data.from_arrays(
-        *train, *test, class_names=[str(c) for c in range(size.n_classes)], name=f"{size.name}-shaped"
-    )
+    names = [str(c) for c in range(size.n_classes)]
+    return data.from_arrays(*train, *test, class_names=names, name=f"{size.name}-shaped noise")
 
 
-def peak_memory_gb(device: torch.device) -> float | None:
-    return torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
-
-
-def machine(device: torch.device) -> str:
-    return describe_device(device)
+def peak_memory(device: torch.device) -> Iterable[Figure]:
+    """GPU memory in use at the most since the start, if there is a GPU."""
+    if device.type != "cuda":
+        return []
+    gigabytes = torch.cuda.max_memory_reserved(device) / 1e9
+    return [Figure("GPU memory held at the most", gigabytes, gigabytes, gigabytes, 1, "GB")]

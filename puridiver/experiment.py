@@ -14,6 +14,7 @@ from torch import Tensor
 from puridiver import data, runs
 from puridiver.augment import ViewSettings
 from puridiver.config import RunConfig, resolve_options
+from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import command_for, commit, versions
@@ -39,14 +40,17 @@ class Silent:
 
 
 class Experiment:
-    """One run, ready to go: the data is loaded, the stream resolved, the learner built. `run` does the rest."""
+    """One run, ready to go: the data is loaded, the stream resolved, the learner built. `run` does the rest.
 
-    def __init__(self, config: RunConfig, progress: Progress | None = None) -> None:
+    `source` is data that is loaded already, instead of what the config names.
+    """
+
+    def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         root = Path(config.data_root) if config.data_root else None
-        self.source = data.load(config.data, root)
+        self.source = source or data.load(config.data, root)
         self.manifest = self._resolve_stream(root)
         self.options = resolve_options(config, self.source)
         defaults = self.source.defaults

@@ -1,0 +1,125 @@
+"""`puridiver bench`: how fast this machine learns."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from puridiver.bench import Figure
+
+PARTS = ("steps", "growth", "run", "lanes")
+
+EXAMPLES = """\
+examples:
+  puridiver bench                                         the parts of a run, at the size that suits the machine
+  puridiver bench --size cifar10 --parts steps growth     ... and how they grow with memory and classes
+  puridiver bench --size cifar10 --parts run lanes --lanes 8 --out benchmarks/records
+      whole runs of the full protocol, alone and eight at a time (on a GPU), with a record
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "bench",
+        help="measure how fast this machine learns",
+        description="Measure the online step, the memory epoch and whole runs: medians after a warm-up.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--size", choices=("auto", "digits", "cifar10", "cifar100"), default="auto",
+        help="shape of the problem (default: cifar10 on a GPU, digits on a CPU)",
+    )  # fmt: skip
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["steps"], help="what to measure (default: steps)")
+    parser.add_argument("--lanes", type=int, default=8, metavar="N", help="runs at a time, for lanes (default: 8)")
+    parser.add_argument("--epochs", type=int, metavar="N", help="memory epochs of whole runs (default: the recipe's)")
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    parser.add_argument("--precision", choices=("auto", "float32", "bfloat16"), default="auto", help="(default: auto)")
+    parser.add_argument("--graphs", action=argparse.BooleanOptionalAction, default=True, help="capture steps")
+    parser.add_argument("--out", metavar="FOLDER", help="write a record to FOLDER/<date>-<device>/")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(handler=handle)
+
+
+def handle(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    from puridiver.provenance import commit, versions
+    from puridiver.runs import to_json
+    from puridiver.runtime import choose_runtime, describe_device
+
+    runtime = choose_runtime(args.device, args.precision, args.graphs)
+    size = ("cifar10" if runtime.device.type == "cuda" else "digits") if args.size == "auto" else args.size
+    figures = []
+    for part in args.parts:
+        with Console(stderr=True).status(f"measuring {part} at the size of {size}"):
+            figures += _measure(part, size, args)
+    record = {
+        "size": size,
+        "device": describe_device(runtime.device),
+        "precision": runtime.precision,
+        "graphs": runtime.graphs,
+        "command": "puridiver " + " ".join(sys.argv[1:]),
+        "versions": versions(),
+        "commit": commit(),
+        "figures": [figure.to_dict() for figure in figures],
+    }
+    if args.json:
+        sys.stdout.write(to_json(record, indent=1) + "\n")
+    else:
+        _print(record, figures)
+    if args.out:
+        print(f"record: {_write(record, args.out)}", file=sys.stderr)
+    return 0
+
+
+def _measure(part: str, size_name: str, args: argparse.Namespace) -> list[Figure]:
+    from puridiver import bench
+    from puridiver.config import RunConfig
+    from puridiver.runtime import choose_runtime
+
+    size = bench.SIZES[size_name]
+    settings = {"device": args.device, "precision": args.precision, "graphs": args.graphs}
+    if part == "steps":
+        return bench.steps(size, **settings)
+    if part == "growth":
+        return bench.growth(size, **settings)
+    n = 1 if part == "run" else args.lanes
+    source = bench.synthetic_source(size) if size_name != "digits" else None
+    config = RunConfig(memory=size.memory, network=size.network, epochs=args.epochs, diversity=False, **settings)
+    configs = [RunConfig(**{**vars(config), "seed": seed}) for seed in range(n)]
+    found = [bench.whole_runs(configs, n, source)]
+    return found + list(bench.peak_memory(choose_runtime(args.device).device)) if part == "run" else found
+
+
+def _print(record: dict[str, Any], figures: list[Figure]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    title = f"{record['device']}, {record['precision']}, {'captured' if record['graphs'] else 'uncaptured'} steps"
+    table = Table(title=title, title_justify="left", header_style="bold", title_style="bold")
+    table.add_column(f"at the size of {record['size']}")
+    for heading in ("median", "spread", "repeats"):
+        table.add_column(heading, justify="right")
+    for f in figures:
+        table.add_row(f.what, f"{f.median:.2f} {f.unit}", f"{f.low:.2f} to {f.high:.2f}", str(f.repeats))
+    Console().print(table, highlight=False)
+
+
+def _write(record: dict[str, Any], out: str) -> Any:
+    import re
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from puridiver.runs import to_json
+    from puridiver.storage import write_atomically
+
+    device = re.sub(r"[^a-z0-9]+", "-", record["device"].lower()).strip("-")
+    now = datetime.now(UTC)
+    folder = Path(out) / f"{now:%Y-%m-%d}-{device}"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{record['size']}-{now:%H%M%S}.json"
+    write_atomically(path, (to_json(record, indent=1) + "\n").encode())
+    return path
