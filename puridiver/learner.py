@@ -298,7 +298,7 @@ class Learner:
         drawn = [torch.randperm(len(self.memory), generator=self._sampler_generator)[:size] for _ in range(n_batches)]
         picked = self.memory.samples.take(self.runtime.move(torch.cat(drawn)))
         views = dataclasses.replace(picked, images=self.trainer.strong_view(picked.images))
-        return [views.take(rows) for rows in torch.arange(n_batches * size).split(size)]
+        return views.split(size)
 
     def _update_memory(self, batch: Samples, loss: Tensor) -> None:
         trainer = self.trainer

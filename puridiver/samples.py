@@ -26,6 +26,11 @@ class Samples:
     def tensors(self) -> dict[str, Tensor]:
         return {name: getattr(self, name) for name in self.NAMES}
 
+    def split(self, size: int) -> list[Samples]:
+        """Consecutive parts of `size` samples, as views."""
+        parts = [tensor.split(size) for tensor in self.tensors().values()]
+        return [Samples(*part) for part in zip(*parts, strict=True)]
+
     def take(self, rows: Tensor) -> Samples:
         return Samples(self.images[rows], self.labels[rows], self.arrivals[rows], self.notes[rows])
 

@@ -12,6 +12,10 @@ from puridiver.nets import Network, Outputs
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
 
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+# float16 has few small numbers: gradients pass through it enlarged.
+LOSS_SCALE = {"float32": 1.0, "bfloat16": 1.0, "float16": 256.0}
+
 
 class Trainee:
     """One network in training.
@@ -37,10 +41,11 @@ class Trainee:
         )  # fmt: skip
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
-        if self.runtime.precision == "bfloat16":
+        self.dtype = DTYPES[self.runtime.precision]
+        if self.dtype != torch.float32:
             for name, parameter in self.network.named_parameters():
                 if parameter.ndim == 4:
-                    self.shadows[name] = parameter.detach().bfloat16().requires_grad_()
+                    self.shadows[name] = parameter.detach().to(self.dtype).requires_grad_()
                     self._masters.append(parameter)
         self.generation += 1
 
@@ -63,20 +68,23 @@ class Trainee:
         with torch.no_grad():
             torch._foreach_copy_(list(self.shadows.values()), self._masters)
         caller = _Caller(self.network, method)
-        return functional_call(caller, {f"network.{k}": v for k, v in self.shadows.items()}, (x.bfloat16(),))
+        return functional_call(caller, {f"network.{k}": v for k, v in self.shadows.items()}, (x.to(self.dtype),))
 
     def step(self, loss: Tensor) -> None:
         """One optimiser step down the gradient of the loss."""
         self.optimiser.zero_grad(set_to_none=True)
         for shadow in self.shadows.values():
             shadow.grad = None
-        loss.backward()
+        scale = LOSS_SCALE[self.runtime.precision]
+        (loss * scale if scale != 1 else loss).backward()
         if self.shadows:
             found = [shadow.grad for shadow in self.shadows.values() if shadow.grad is not None]
             grads = [torch.empty_like(master) for master in self._masters]
             torch._foreach_copy_(grads, found)
             for master, grad in zip(self._masters, grads, strict=True):
                 master.grad = grad
+        if scale != 1:
+            torch._foreach_mul_([p.grad for p in self.network.parameters() if p.grad is not None], 1 / scale)
         self.optimiser.step()
 
     # Optimiser -------------------------------------------------------------------------------------------------
