@@ -13,7 +13,7 @@ Label = int | str
 
 
 def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
-    """uint8 (N, C, H, W) from a NumPy array or tensor (N, H, W, C): uint8, or floats in [0, 1]."""
+    """uint8 (N, H, W, C) from a NumPy array or tensor of that shape: uint8, or floats in [0, 1]."""
     tensor = images if isinstance(images, Tensor) else _as_tensor(images)
     height, width, channels = image_shape
     if channels == 1 and tensor.ndim == 3:
@@ -26,7 +26,7 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
         raise ValueError("the batch is empty: images should hold at least one image")
     if tensor.dtype != torch.uint8:
         tensor = _from_float(tensor)
-    return tensor.permute(0, 3, 1, 2).contiguous()
+    return tensor
 
 
 def _as_tensor(images: Any) -> Tensor:

@@ -161,7 +161,7 @@ class Learner:
     def predict_proba(self, images: Any) -> np.ndarray:
         """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
         x = as_images(images, self.image_shape)
-        return self.trainer.probabilities(self.runtime.move(x)).float().cpu().numpy()
+        return self.runtime.read(self.trainer.probabilities(self._on_device(x)).float()).numpy()
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first."""
@@ -273,11 +273,15 @@ class Learner:
     def _batch(self, images: Tensor, ids: list[int]) -> Samples:
         device, n = self.runtime.device, len(ids)
         return Samples(
-            self.runtime.move(images),
-            torch.tensor(ids, dtype=torch.int64).to(device, non_blocking=True),
-            torch.arange(self.seen, self.seen + n).to(device, non_blocking=True),
+            self._on_device(images),
+            self.runtime.move(torch.tensor(ids, dtype=torch.int64)),
+            torch.arange(self.seen, self.seen + n, device=device),
             torch.zeros(n, device=device),
         )
+
+    def _on_device(self, images: Tensor) -> Tensor:
+        """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""
+        return self.runtime.move(images).permute(0, 3, 1, 2).contiguous()
 
     def _replay(self) -> Samples | None:
         """Memory samples that join a stream batch (row 12), or None."""
@@ -308,7 +312,7 @@ class Learner:
         notes = self.sampler.note_arrivals(batch, moment)
         pool = joined(self.memory.samples, Samples(batch.images, batch.labels, batch.arrivals, notes))
         rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
-        self.memory.replace(pool.take(rows.to(self.runtime.device, non_blocking=True)))
+        self.memory.replace(pool.take(self.runtime.move(rows)))
 
 
 def _resolve_options(base: str | Options, overrides: dict[str, Any]) -> Options:

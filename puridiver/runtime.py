@@ -44,6 +44,9 @@ class Runtime:
         return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def move(self, tensor: Tensor) -> Tensor:
+        """The tensor on the device. By way of pinned memory: a copy from any other makes the host wait for the GPU."""
+        if self.device.type == "cuda" and tensor.device.type == "cpu":
+            tensor = tensor.pin_memory()
         return tensor.to(self.device, non_blocking=True)
 
     def wait(self) -> None:
@@ -94,7 +97,6 @@ def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool =
         if precision == "bfloat16":
             logger.warning("bfloat16 is many times slower than float32 on a CPU: using float32")
         return Runtime(chosen)
-    torch.backends.cudnn.benchmark = True  # few shapes, each met thousands of times
     return Runtime(chosen, _choose_precision(chosen, precision), graphs)
 
 
@@ -189,7 +191,7 @@ class _Loop:
         self.refused = False
 
     def run(self, plan: Tensor) -> None:
-        self.plan[: len(plan)].copy_(plan, non_blocking=True)
+        self.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
         self.counter.zero_()
         for _ in range(len(plan)):
             if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:

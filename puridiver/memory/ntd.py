@@ -28,7 +28,7 @@ class NTDSampler(Sampler):
         alive = torch.ones(len(pool), dtype=torch.bool, device=pool.labels.device)
         for _ in range(len(pool) - capacity):
             counts = class_counts(pool.labels, alive, moment.n_classes)
-            ties = torch.rand(moment.n_classes, generator=moment.generator).to(counts.device)
+            ties = moment.runtime.move(torch.rand(moment.n_classes, generator=moment.generator))
             of_largest = alive & (pool.labels == largest_class(counts, ties))
             worst = pool.notes.masked_fill(~of_largest, -torch.inf).argmax()
             alive.scatter_(0, worst[None], False)

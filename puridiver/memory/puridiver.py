@@ -39,7 +39,9 @@ class PuriDivERSampler(Sampler):
         ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
         if self._evict is None:
             self._evict = Captured(moment.runtime, partial(self._survivors, capacity))
-        return self._evict(features, logits, pool.labels, moment.network.class_weights, alpha, ties.to(features.device))
+        return self._evict(
+            features, logits, pool.labels, moment.network.class_weights, alpha, moment.runtime.move(ties)
+        )
 
     def _survivors(
         self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, w: Tensor, alpha: Tensor, ties: Tensor

@@ -45,7 +45,7 @@ class RainbowMemory(Sampler):
         fair_share = capacity // (counts > 0).sum()
         stay = regular_stride(self._uncertainty(pool, moment), pool.labels, counts.minimum(fair_share))
         # Places that small classes leave empty go to random others.
-        lottery = torch.rand(len(pool), generator=moment.generator).to(stay.device)
+        lottery = moment.runtime.move(torch.rand(len(pool), generator=moment.generator))
         return (lottery + stay).topk(capacity).indices.sort().values
 
     def _uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
