@@ -35,18 +35,18 @@ def command_for(config: RunConfig) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the checkout this package runs from, "-dirty" if changed; None outside a checkout."""
+    """The commit of the checkout this package runs from, "-dirty" if changed; else $PURIDIVER_COMMIT, else None."""
     here = Path(__file__).parent
-    git = ["git", "-C", str(here)]
+    told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history
     if not (here.parent / ".git").exists():
-        return os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history
+        return told
     try:
-        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-        changed = subprocess.run(
-            [*git, "status", "--porcelain", "--", str(here)], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        head, changed = (
+            subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", str(here)))
+        )
     except (OSError, subprocess.CalledProcessError):
-        return None
+        return told
     return f"{head}-dirty" if changed else head
 
 

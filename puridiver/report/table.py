@@ -12,7 +12,7 @@ from puridiver.errors import DataError
 # Runs are of one kind if they agree in all of these.
 GROUP = (
     "data", "stream", "noise", "noise_rate", "sampler", "trainer", "recipe", "options_changed", "memory", "network",
-    "epochs", "told_noise", "evaluated_on", "shortened",
+    "epochs", "told_noise", "evaluated_on", "shortened", "precision",
 )  # fmt: skip
 HEADINGS = ("sampler", "trainer", "recipe", "noise", "last accuracy %", "average %", "purity %", "seeds", "seconds")
 
@@ -21,9 +21,15 @@ def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """One line of text cells for each kind of run, in order of first appearance; repeated seeds count once."""
     groups: dict[str, dict[int, dict[str, Any]]] = {}
     for row in rows:
-        key = repr([row.get(name) for name in GROUP])
+        key = repr([_kind(row, name) for name in GROUP])
         groups.setdefault(key, {})[row["seed"]] = row  # a later run of the same seed replaces the earlier
     return [_line(list(group.values())) for group in groups.values()]
+
+
+def _kind(row: dict[str, Any], name: str) -> Any:
+    """A row's entry for grouping; published streams of one noise and several seeds are of one kind."""
+    value = row.get(name)
+    return value.rpartition(":")[0] if name == "stream" and value.startswith("official:") else value
 
 
 def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -31,10 +37,11 @@ def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
     changed = "".join(f", {name}={value}" for name, value in first["options_changed"].items())
     told = ", told the noise" if first["told_noise"] else ""
     short = " (shortened)" if first["shortened"] else ""
+    precision = f", {first['precision']}" if first.get("precision", "float32") != "float32" else ""
     return (
         first["sampler"],
         first["trainer"] + told,
-        first["recipe"] + changed + short,
+        first["recipe"] + changed + precision + short,
         f"{first['noise']}-{first['noise_rate'] * 100:g}" if first["noise"] != "none" else "none",
         spread([row["last_accuracy"] for row in rows]),
         spread([row["average_accuracy"] for row in rows]),
