@@ -117,7 +117,7 @@ def handle(args: argparse.Namespace) -> int:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
     else:
         print_summary(summary, Console())
-        if args.out:
+        if args.out and not args.quiet:
             errors.print(f"run folder: {args.out}", highlight=False)
     return 0
 

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+
+TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two methods, run at a tiny size: a ledger and their folders."""
+    folder = tmp_path_factory.mktemp("runs")
+    for sampler in ("rsv", "gbs"):
+        out = ["--out", str(folder / sampler), "--ledger", str(folder / "ledger.jsonl")]
+        assert main(["run", *TINY, "--sampler", sampler, "--trainer", "plain", *out]) == 0
+    return folder
+
+
+def test_the_table_shows_what_the_ledger_holds(two_runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", str(two_runs / "ledger.jsonl")]) == 0
+    text = capsys.readouterr().out
+    rows = [json.loads(line) for line in (two_runs / "ledger.jsonl").read_text().splitlines()]
+    for row in rows:
+        line = next(line for line in text.splitlines() if line.startswith(row["sampler"]))
+        assert f"{100 * row['last_accuracy']:.1f}" in line
+        assert "(shortened)" in line
+
+
+def test_the_table_goes_into_a_page(two_runs: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- here:begin -->\n<!-- here:end -->\n")
+    ledger = str(two_runs / "ledger.jsonl")
+    assert main(["table", ledger, "--format", "markdown", "--into", str(page), "--marker", "here"]) == 0
+    assert "| rsv | plain |" in page.read_text()
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_a_plot_of_two_runs(two_runs: Path, tmp_path: Path, ending: str) -> None:
+    picture = tmp_path / f"picture.{ending}"
+    assert main(["plot", str(two_runs / "rsv"), str(two_runs / "gbs"), "--out", str(picture)]) == 0
+    assert picture.stat().st_size > 10_000
+    if ending == "svg":
+        assert "rsv + plain" in picture.read_text() or "<path" in picture.read_text()
+
+
+def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", str(tmp_path / "none.jsonl")]) == 2
+    assert main(["plot", str(tmp_path)]) == 2
+    errors = capsys.readouterr().err
+    assert "none.jsonl" in errors
+    assert "holds no finished run: summary.json is missing" in errors
+
+
+def test_plots_without_matplotlib_say_how_to_get_it(
+    two_runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    assert main(["plot", str(two_runs / "rsv")]) == 2
+    assert "puridiver[plot]" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puridiver.errors import DataError
+from puridiver.report import FORMATS, insert_between_markers, summarise
+from puridiver.report.table import HEADINGS
+
+
+def row(seed: int, accuracy: float, **changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "data": "digits", "stream": "blurry-10", "noise": "sym", "noise_rate": 0.4, "sampler": "rsv",
+        "trainer": "plain", "recipe": "official", "options_changed": {}, "memory": 100, "network": "small",
+        "epochs": 31, "told_noise": False, "evaluated_on": "test", "shortened": False, "precision": "float32",
+        "seed": seed, "last_accuracy": accuracy, "average_accuracy": 0.5, "memory_purity": 0.6, "seconds": 4.0,
+    }  # fmt: skip
+    return {**base, **changes}
+
+
+def test_runs_that_differ_by_seed_share_a_line_with_mean_and_sample_deviation() -> None:
+    (line,) = summarise([row(0, 0.5), row(1, 0.6), row(2, 0.7)])
+    cells = dict(zip(HEADINGS, line, strict=True))
+    assert cells["last accuracy %"] == f"60.0 ± {100 * statistics.stdev([0.5, 0.6, 0.7]):.1f}"
+    assert cells["seeds"] == "3"
+    assert cells["noise"] == "sym-40"
+
+
+def test_one_run_has_no_deviation() -> None:
+    assert summarise([row(0, 0.5)])[0][4] == "50.0"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"sampler": "gbs"}, {"trainer": "selfie"}, {"recipe": "paper"}, {"noise_rate": 0.2}, {"memory": 50},
+        {"options_changed": {"eta": 0.5}}, {"told_noise": True}, {"evaluated_on": "validation"}, {"shortened": True},
+        {"precision": "bfloat16"}, {"epochs": 3}, {"data": "cifar10"},
+    ],
+)  # fmt: skip
+def test_runs_of_different_kinds_never_share_a_line(change: dict[str, Any]) -> None:
+    assert len(summarise([row(0, 0.5), row(0, 0.9, **change)])) == 2
+
+
+def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:
+    (line,) = summarise([row(0, 0.1), row(0, 0.5)])
+    assert line[4] == "50.0"
+    assert line[7] == "1"
+
+
+def test_published_streams_of_several_seeds_are_of_one_kind() -> None:
+    rows = [row(seed, 0.5, stream=f"official:sym40:{seed}") for seed in (1, 2, 3)]
+    assert len(summarise(rows)) == 1
+    assert len(summarise([*rows, row(1, 0.5, stream="official:sym20:1")])) == 2
+
+
+def test_every_format_holds_every_cell() -> None:
+    lines = summarise([row(0, 0.5), row(0, 0.9, recipe="paper", options_changed={"eta": 0.5})])
+    for form in FORMATS.values():
+        text = form(lines)
+        for cell in (*HEADINGS, "paper, eta=0.5", "90.0"):
+            assert cell in text
+    parsed = list(csv.reader(io.StringIO(FORMATS["csv"](lines))))
+    assert [tuple(cells) for cells in parsed] == [HEADINGS, *lines]
+
+
+def test_only_what_stands_between_the_markers_changes(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- x:begin -->\nold\n<!-- x:end -->\nafter\n")
+    for _ in range(2):
+        insert_between_markers(page, "x", "new")
+    assert page.read_text() == "before\n<!-- x:begin -->\nnew\n<!-- x:end -->\nafter\n"
+
+
+@pytest.mark.parametrize("text", ["none", "<!-- x:end --><!-- x:begin -->", "<!-- x:begin -->" * 2 + "<!-- x:end -->"])
+def test_a_page_without_its_markers_is_left_as_it_is(tmp_path: Path, text: str) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    with pytest.raises(DataError, match="markers"):
+        insert_between_markers(page, "x", "new")
+    assert page.read_text() == text

@@ -1,0 +1,57 @@
+"""What the documents say exists, exists."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from puridiver.recipes import OFFICIAL, PAPER
+
+ROOT = Path(__file__).parent.parent
+EQUATIONS = (ROOT / "docs" / "EQUATIONS.md").read_text()
+FIDELITY = (ROOT / "docs" / "FIDELITY.md").read_text()
+
+
+def test_all_equations_are_listed() -> None:
+    for number in range(1, 13):
+        assert f"| Eq. {number} |" in EQUATIONS
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`(puridiver\.[\w.]+)`", EQUATIONS))))
+def test_every_function_named_beside_an_equation_exists(name: str) -> None:
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[cut:]:
+            found = getattr(found, attribute)
+        return
+    pytest.fail(f"{name} does not exist")
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`(tests/[\w/.]+)`", EQUATIONS))))
+def test_every_test_named_beside_an_equation_exists(path: str) -> None:
+    assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("row", range(1, 16))
+def test_fidelity_gives_the_values_that_the_recipes_have(row: int) -> None:
+    (line,) = (line for line in FIDELITY.splitlines() if line.startswith(f"| {row} |"))
+    named = re.findall(r"`(\w+)`: ([\w.e-]+) / ([\w.e-]+)", line)
+    assert named
+    for option, paper, official in named:
+        for text, recipe in ((paper, PAPER), (official, OFFICIAL)):
+            value = getattr(recipe, option)
+            assert text == str(value).lower() or float(text) == value
+
+
+def test_the_readme_names_only_folders_that_are_there() -> None:
+    tree = (ROOT / "README.md").read_text().split("```\npuridiver/\n")[1].split("```")[0]
+    for line in tree.splitlines():
+        indent, name = len(line) - len(line.lstrip()), line.split()[0]
+        assert ((ROOT / "puridiver" / name) if indent else (ROOT / name)).exists(), name
