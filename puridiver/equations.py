@@ -43,15 +43,19 @@ def mean_class_cosine(u: Tensor, y: Tensor, in_memory: Tensor, n_classes: int) -
 
 
 def standardise_within_class(values: Tensor, y: Tensor, in_memory: Tensor, n_classes: int) -> Tensor:
-    """The released program's variant of equation 2: z-scores of each term over the memory samples of one class."""
+    """The released program's variant of equation 2: z-scores of a term over the memory samples of one class.
+
+    `values` is (N,), or (terms, N) for several terms at once.
+    """
     members = in_memory.to(values.dtype)
     counts = values.new_zeros(n_classes).index_add_(0, y, members).clamp(min=1)
-    mean = values.new_zeros(n_classes).index_add_(0, y, values * members) / counts
-    centred = values - mean[y]
-    variance = values.new_zeros(n_classes).index_add_(0, y, centred.square() * members) / counts
+    zeros = values.new_zeros(*values.shape[:-1], n_classes)
+    mean = zeros.index_add(-1, y, values * members) / counts
+    centred = values - mean[..., y]
+    variance = zeros.index_add(-1, y, centred.square() * members) / counts
     # A deviation that is mere rounding must not become z-scores of ±1 (two samples always have equal mean cosines).
     floor = 1e-4 * mean.abs() + 1e-8
-    return centred / variance.sqrt().maximum(floor)[y]
+    return centred / variance.sqrt().maximum(floor)[..., y]
 
 
 def score(loss: Tensor, similarity: Tensor, alpha: Tensor | float) -> Tensor:

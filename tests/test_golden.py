@@ -74,7 +74,7 @@ def test_the_end_of_a_run(name):
         ("paper", {"eta": 0.5}),
         ("paper", {"consistency_distance": "logit_mse"}),
         ("puridiver", {"relabel": False}),
-        ("puridiver", {"online_batchnorm": "frozen_when_full"}),
+        ("puridiver", {"online_batchnorm": "train"}),
     ],
 )
 def test_a_changed_algorithm_does_not_pass(name, change):

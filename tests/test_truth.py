@@ -55,7 +55,11 @@ def test_other_true_labels_change_the_metrics_and_no_bit_of_the_learner(sampler,
 
 @pytest.mark.parametrize("changes", [{"diversity": True}, {"evaluate_on": "validation"}, {"tell_noise": True}], ids=str)
 def test_nor_by_way_of_a_setting(changes, tmp_path, monkeypatch):
-    changes = {**changes, "trainer": "plain", "options": {**TINY, **PLAIN_VIEWS, "epochs": 12}}
+    changes = {
+        **changes,
+        "trainer": "plain",
+        "options": {**TINY, **PLAIN_VIEWS, "epochs": 12, "online_batchnorm": "train"},
+    }
     summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
     other_summary, other_state = run(with_other_truth(SOURCE), tmp_path / "b", monkeypatch, **changes)
     assert differing(state, other_state) == []

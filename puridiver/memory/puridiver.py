@@ -101,11 +101,10 @@ class Eviction:
 
     def scores(self) -> Tensor:
         """Equation 2 for every row of the pool."""
-        loss, similarity = self.loss, self.cosine_sums / self.counts.clamp(min=1)[self.y]
+        terms = torch.stack([self.loss, self.cosine_sums / self.counts.clamp(min=1)[self.y]])
         if self.standardise:
-            loss = equations.standardise_within_class(loss, self.y, self.alive, self.n_classes)
-            similarity = equations.standardise_within_class(similarity, self.y, self.alive, self.n_classes)
-        return equations.score(loss, similarity, self.alpha)
+            terms = equations.standardise_within_class(terms, self.y, self.alive, self.n_classes)
+        return equations.score(terms[0], terms[1], self.alpha)
 
     def drop_worst(self, tie_breakers: Tensor | None) -> None:
         """Drop the highest score: of the whole memory, or of the largest class if tie-breakers are given."""

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from puridiver.nets.base import Head, Network, NetworkSettings
+from puridiver.nets.base import ConvNorm, Head, Network, NetworkSettings
 
 SMALL_IMAGE = 64  # up to this size the stem keeps the resolution
 
@@ -27,19 +27,14 @@ class BasicBlock(nn.Module):
         if settings.block_relu not in adds:
             raise ValueError(f"block_relu should be one of {sorted(adds)}, but got {settings.block_relu!r}")
         self.add = adds[settings.block_relu]
-        epsilon = settings.batchnorm_epsilon
-        self.conv1 = nn.Conv2d(width_in, width, 3, stride, padding=1, bias=False)
-        self.norm1 = nn.BatchNorm2d(width, eps=epsilon)
-        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
-        self.norm2 = nn.BatchNorm2d(width, eps=epsilon)
+        self.first = ConvNorm(width_in, width, 3, stride, settings)
+        self.second = ConvNorm(width, width, 3, 1, settings)
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or width_in != width:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(width_in, width, 1, stride, bias=False), nn.BatchNorm2d(width, eps=epsilon)
-            )
+            self.shortcut = ConvNorm(width_in, width, 1, stride, settings)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        y = self.second(F.relu(self.first(x)))
         return self.add(y, self.shortcut(x))
 
     @staticmethod
@@ -73,12 +68,9 @@ class ResNet(Network):
 
     @staticmethod
     def _stem(channels: int, width: int, small: bool, settings: NetworkSettings) -> nn.Sequential:
-        norm = nn.BatchNorm2d(width, eps=settings.batchnorm_epsilon)
         if small:
-            return nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), norm, nn.ReLU())
-        return nn.Sequential(
-            nn.Conv2d(channels, width, 7, 2, padding=3, bias=False), norm, nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)
-        )
+            return nn.Sequential(ConvNorm(channels, width, 3, 1, settings), nn.ReLU())
+        return nn.Sequential(ConvNorm(channels, width, 7, 2, settings), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1))
 
     def features(self, images: Tensor) -> Tensor:
         return self.blocks(self.stem(images)).mean(dim=(2, 3), dtype=torch.float32)

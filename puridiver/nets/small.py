@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import Head, Network, NetworkSettings
+from puridiver.nets.base import ConvNorm, Head, Network, NetworkSettings
 
 
 class SmallConvNet(Network):
@@ -19,11 +19,7 @@ class SmallConvNet(Network):
         size = min(height, width)
         layers: list[nn.Module] = []
         for width_out in self.WIDTHS:
-            layers += [
-                nn.Conv2d(previous, width_out, 3, padding=1, bias=False),
-                nn.BatchNorm2d(width_out, eps=settings.batchnorm_epsilon),
-                nn.ReLU(),
-            ]
+            layers += [ConvNorm(previous, width_out, 3, 1, settings), nn.ReLU()]
             if size >= 8:
                 layers.append(nn.MaxPool2d(2))
                 size //= 2

@@ -29,7 +29,8 @@ def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 def _kind(row: dict[str, Any], name: str) -> Any:
     """A row's entry for grouping; published streams of one noise and several seeds are of one kind."""
     value = row.get(name)
-    return value.rpartition(":")[0] if name == "stream" and value.startswith("official:") else value
+    published = name == "stream" and str(value).startswith("official:")
+    return str(value).rpartition(":")[0] if published else value
 
 
 def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:

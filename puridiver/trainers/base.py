@@ -23,7 +23,7 @@ from puridiver.trainers.split import Split
 from puridiver.trainers.trainee import Trainee
 
 # Images of one forward pass without gradients. Bounds memory; larger chunks are not faster on a CPU.
-INFERENCE_CHUNK = {"cpu": 256, "cuda": 2048}
+INFERENCE_CHUNK = {"cpu": 256, "cuda": 1024}
 # Views are made for several epochs at once: one pass of augmentation costs a GPU about the same for 500 and for
 # 5,000 images. The bound keeps the stock within 50 MB at 32 px.
 VIEWS_AT_ONCE = 5_000

@@ -119,7 +119,7 @@ def test_a_network_is_suggested_by_image_size(shape: tuple[int, int, int], name:
 
 def block_without_residual(block_relu: str) -> BasicBlock:
     block = BasicBlock(4, 4, 1, NetworkSettings(block_relu=block_relu)).eval()
-    nn.init.zeros_(block.norm2.weight)
+    nn.init.zeros_(block.second.norm.weight)
     return block
 
 
@@ -138,7 +138,8 @@ def test_a_block_is_two_convolutions_around_a_shortcut(block_relu: str, stride: 
     block = BasicBlock(3, 6, stride, NetworkSettings(block_relu=block_relu)).eval()
     x = noise(2, 3, 8, 8)
     with torch.no_grad():
-        residual = block.norm2(block.conv2(block.norm1(block.conv1(x)).relu()))
+        first, second = block.first, block.second
+        residual = second.norm(second.conv(first.norm(first.conv(x)).relu()))
         shortcut = block.shortcut(x)
         expected = (residual + shortcut).relu() if block_relu == "after_add" else residual.relu() + shortcut
         torch.testing.assert_close(block(x), expected)
