@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 logger = logging.getLogger(__name__)
 
-PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+PRECISIONS = ("auto", "float32", "bfloat16")
 # Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
 # cuDNN's choice of algorithms) and are ordinary steps in every other respect.
 EAGER_CALLS = 2
@@ -117,7 +117,7 @@ def _choose_device(device: str) -> torch.device:
 
 
 def _choose_precision(device: torch.device, precision: str) -> str:
-    if precision in ("float32", "float16"):
+    if precision == "float32":
         return precision
     if torch.cuda.get_device_capability(device) < (8, 0):  # older GPUs only emulate bfloat16
         if precision == "bfloat16":

@@ -76,8 +76,8 @@ class Head(nn.Module):
 class ConvNorm(nn.Module):
     """A convolution and its BatchNorm. Without gradients, in eval mode, the two are one convolution.
 
-    Folding the norm into the weights saves a pass over every activation: a quarter of the time in which a GPU looks
-    at a memory of 500 images.
+    Folding the norm into the weights saves a pass over every activation whenever a sampler or a trainer looks
+    through the network.
     """
 
     def __init__(self, width_in: int, width: int, kernel: int, stride: int, settings: NetworkSettings) -> None:

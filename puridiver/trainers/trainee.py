@@ -12,9 +12,7 @@ from puridiver.nets import Network, Outputs
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-# float16 has few small numbers: gradients pass through it enlarged.
-LOSS_SCALE = {"float32": 1.0, "bfloat16": 1.0, "float16": 256.0}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class Trainee:
@@ -75,16 +73,13 @@ class Trainee:
         self.optimiser.zero_grad(set_to_none=True)
         for shadow in self.shadows.values():
             shadow.grad = None
-        scale = LOSS_SCALE[self.runtime.precision]
-        (loss * scale if scale != 1 else loss).backward()
+        loss.backward()
         if self.shadows:
             found = [shadow.grad for shadow in self.shadows.values() if shadow.grad is not None]
             grads = [torch.empty_like(master) for master in self._masters]
             torch._foreach_copy_(grads, found)
             for master, grad in zip(self._masters, grads, strict=True):
                 master.grad = grad
-        if scale != 1:
-            torch._foreach_mul_([p.grad for p in self.network.parameters() if p.grad is not None], 1 / scale)
         self.optimiser.step()
 
     # Optimiser -------------------------------------------------------------------------------------------------
