@@ -18,6 +18,7 @@ from puridiver.data.base import DataSource
 from puridiver.experiment import Experiment
 from puridiver.lanes import run_in_lanes
 from puridiver.learner import Learner
+from puridiver.runtime import choose_runtime
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,9 @@ def whole_runs(
         return summary
 
     start = time.perf_counter()
-    device = torch.device("cuda" if torch.cuda.is_available() and configs[0].device != "cpu" else "cpu")
+    device = choose_runtime(configs[0].device).device
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
     results = run_in_lanes([partial(job, config) for config in configs], lanes, device)
     for result in results:
         if isinstance(result, BaseException):
@@ -163,7 +166,7 @@ def synthetic_source(size: Size, n_train: int = 50_000, n_test: int = 10_000) ->
 
 
 def peak_memory(device: torch.device) -> Iterable[Figure]:
-    """GPU memory in use at the most since the start, if there is a GPU."""
+    """GPU memory held at the most since the last whole run began, if there is a GPU."""
     if device.type != "cuda":
         return []
     gigabytes = torch.cuda.max_memory_reserved(device) / 1e9

@@ -90,6 +90,12 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return -(targets * F.log_softmax(logits, dim=1)).sum(dim=1)
 
 
+def negative_entropy(logits: Tensor) -> Tensor:
+    """Mean of sum_c p_c log p_c: DivideMix's penalty on sure predictions in a warm-up under asymmetric noise."""
+    log_p = F.log_softmax(logits, dim=1)
+    return (log_p.exp() * log_p).sum(dim=1).mean()
+
+
 def classification_loss(losses: Tensor, labelled: Tensor) -> Tensor:
     """Equation 9: mean loss over C and R together; 0 where both are empty."""
     weight = labelled.to(losses.dtype)

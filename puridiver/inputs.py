@@ -58,6 +58,8 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
                 f"labels should be integers or strings, but got {str(labels.dtype).removeprefix('torch.')}"
             )
         labels = labels.detach().cpu().numpy()
+    if isinstance(labels, list | tuple) and len({type(label) for label in labels} & {str, int}) == 2:
+        raise ValueError("labels should be all integers or all strings, but got both")
     values = np.asarray(labels)
     if values.ndim != 1 or len(values) != n_images:
         raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got {values.shape}")

@@ -25,11 +25,12 @@ def lane(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    stream = torch.cuda.Stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with host_turn(), torch.cuda.device(device), torch.cuda.stream(stream):
-        yield
-        stream.synchronize()
+    with host_turn(), torch.cuda.device(device):
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):
+            yield
+            stream.synchronize()
 
 
 def run_in_lanes(

@@ -66,7 +66,8 @@ class Learner:
     hint
         What is known of the noise, for the methods that want to be told (Co-teaching, DivideMix).
     options
-        Options that replace the recipe's, such as `epochs=50`.
+        Options that replace the recipe's, such as `epochs=50`. Stream batches may have any size; `batch_size` is that
+        of memory training, and how many memory samples join a stream batch where the recipe replays.
 
     Examples
     --------
@@ -114,6 +115,7 @@ class Learner:
         self.seen = 0
         self.consolidations = 0
         self._replay_stock: list[Samples] = []
+        self._consolidating = False
         self._trainer: Trainer | None = None
         if self.classes:
             self._trainer = self._build_trainer()
@@ -149,8 +151,14 @@ class Learner:
         if epochs < 1:
             raise ValueError(f"epochs should be at least 1, but got {epochs}")
         self._replay_stock = []
-        yield from self.trainer.consolidate(self.memory.samples, epochs)
-        self.consolidations += 1
+        self._consolidating, ran = True, False
+        try:
+            for epoch in self.trainer.consolidate(self.memory.samples, epochs):
+                ran = True
+                yield epoch
+        finally:  # also where the caller leaves before the last epoch
+            self._consolidating = False
+            self.consolidations += ran
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -188,6 +196,8 @@ class Learner:
 
     def save(self, folder: str | Path) -> Path:
         """Write everything the future depends on to a folder (safetensors and JSON), replacing an older save."""
+        if self._consolidating:
+            raise ValueError("a learner can be saved between observations, not in the middle of a consolidation")
         tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
         tensors["generator.trainer"] = self._trainer_generator.get_state()
         tensors["generator.sampler"] = self._sampler_generator.get_state()
@@ -203,14 +213,16 @@ class Learner:
         settings, tensors = storage.load(Path(folder))
         try:
             return cls._restore(settings, tensors, device)
-        except (KeyError, TypeError) as error:
-            raise DataError(f"{folder} does not hold a whole learner: {error}") from error
+        except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
+            raise DataError(f"{folder} does not hold a whole learner of this version: {error}") from error
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
         counts = {name: settings.pop(name) for name in ("seen", "consolidations")}
         hint, options, grow = settings.pop("hint"), settings.pop("options"), settings.pop("grow")
         settings["image_shape"] = tuple(settings["image_shape"])
+        if device == "cpu" or not torch.cuda.is_available():
+            settings["precision"] = "float32"  # whatever it was on a GPU
         classes = settings.pop("classes") or None
         learner = cls(
             classes, **settings, grow=grow, device=device,
@@ -231,6 +243,8 @@ class Learner:
             "network": self.network,
             "seed": self.seed,
             "grow": self.grow,
+            "precision": self.runtime.precision,
+            "graphs": self.runtime.graphs,
             "hint": {"kind": self.hint.kind, "rate": self.hint.rate} if self.hint else None,
             "options": self.options.to_dict(),
             "seen": self.seen,

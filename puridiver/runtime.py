@@ -11,8 +11,9 @@ import contextlib
 import logging
 import platform
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 # Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
 # cuDNN's choice of algorithms) and are ordinary steps in every other respect.
 EAGER_CALLS = 2
+MOST_GRAPHS = 48  # of one step; a run of PuriDivER meets about 25 shapes
 # Lanes (puridiver.lanes) are threads that take turns on the host: whoever holds the turn launches work or captures,
 # and hands it on only while it waits for the GPU. So no lane launches anything while another captures.
 _turn = threading.Lock()
@@ -72,9 +74,6 @@ class Runtime:
         if not self.pool:
             self.pool.append(torch.cuda.graph_pool_handle())
         return self.pool[0]
-
-    def without_graphs(self) -> Runtime:
-        return replace(self, graphs=False)
 
 
 @contextlib.contextmanager
@@ -134,20 +133,23 @@ def describe_device(device: torch.device) -> str:
 
 
 class Buffers:
-    """Tensors at fixed addresses, which captured steps may read. `version` changes when an address does."""
+    """Tensors at fixed addresses, which captured steps may read. A name's version changes when its address does."""
 
     def __init__(self) -> None:
         self._held: dict[str, Tensor] = {}
-        self.version = 0
+        self._versions: dict[str, int] = {}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._held[name]
+
+    def versions(self, *names: str) -> tuple[int, ...]:
+        return tuple(self._versions[name] for name in names)
 
     def put(self, name: str, value: Tensor) -> Tensor:
         held = self._held.get(name)
         if held is None or held.shape != value.shape or held.dtype != value.dtype or held.device != value.device:
             self._held[name] = value.clone()
-            self.version += 1
+            self._versions[name] = self._versions.get(name, 0) + 1
         else:
             held.copy_(value)
         return self._held[name]
@@ -163,7 +165,7 @@ class PlanRunner:
 
     def __init__(self, runtime: Runtime, step: Callable[..., None]) -> None:
         self.runtime, self.step = runtime, step
-        self._loops: dict[Hashable, _Loop] = {}
+        self._loops: OrderedDict[Hashable, _Loop] = OrderedDict()
 
     def __call__(self, plan: Tensor, *static: Hashable) -> None:
         if not self.runtime.graphs:
@@ -174,6 +176,7 @@ class PlanRunner:
         loop = self._loops.get(key)
         if loop is None or loop.capacity < len(plan):
             loop = self._loops[key] = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
+        _keep_recent(self._loops, key)
         loop.run(plan)
 
 
@@ -217,7 +220,7 @@ class Captured:
 
     def __init__(self, runtime: Runtime, function: Callable[..., Any], copies: bool = False) -> None:
         self.runtime, self.function, self.copies = runtime, function, copies
-        self._entries: dict[Hashable, _Entry] = {}
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
     def __call__(self, *tensors: Tensor, version: int = 0) -> Any:
         """`version` stands for the address of whatever else the function reads, such as weights."""
@@ -228,6 +231,7 @@ class Captured:
         if entry is None:
             pool = self.runtime.shared_pool() if self.copies else None
             entry = self._entries[key] = _Entry(self.function, pool)
+        _keep_recent(self._entries, key)
         result = entry(*tensors)
         return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
 
@@ -256,6 +260,13 @@ class _Entry:
 
     def _compute(self) -> None:
         self.result = self.function(*self.inputs)
+
+
+def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:
+    """Let go of the graphs that were not used for longest: shapes that do not come back must not fill the GPU."""
+    held.move_to_end(key)
+    while len(held) > MOST_GRAPHS:
+        held.popitem(last=False)
 
 
 def capture(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph | None:

@@ -205,11 +205,11 @@ def sklearn_posterior(
 
 
 def stride_picks(uncertainty: Vector, labels: Sequence[int], quota: Sequence[int]) -> list[int]:
-    """Rainbow Memory: of each class in order of uncertainty, every (|class| / quota)-th sample."""
+    """Rainbow Memory: of each class from the surest on, every (|class| // quota)-th sample, until the quota is met."""
     picks = []
     for c, q in enumerate(quota):
         ordered = sorted((i for i in range(len(labels)) if labels[i] == c), key=lambda i: (uncertainty[i], i))
-        picks += [ordered[math.ceil(j * len(ordered) / q) - 1] for j in range(1, q + 1)]
+        picks += ordered[:: max(1, len(ordered) // max(1, q))][:q]
     return sorted(picks)
 
 

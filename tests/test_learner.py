@@ -354,3 +354,30 @@ def test_a_damaged_save_is_a_data_error(damage, tmp_path):
 def test_no_pickle_is_written(tmp_path):
     fed(tiny_learner()).save(tmp_path)
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".safetensors"]
+
+
+def test_a_consolidation_left_early_counts_and_cannot_be_saved_inside(tmp_path):
+    learner = fed(tiny_learner())
+    epochs = learner.consolidation(5)
+    next(epochs)
+    with pytest.raises(ValueError, match="not in the middle of a consolidation"):
+        learner.save(tmp_path)
+    epochs.close()
+    assert learner.consolidations == 1
+    learner.save(tmp_path)
+
+
+def test_a_mixture_of_words_and_numbers_is_no_list_of_labels():
+    learner = tiny_learner(classes=None)
+    with pytest.raises(ValueError, match="all integers or all strings"):
+        learner.observe(IMAGES[:2], ["cat", 1])
+    assert learner.classes == []
+
+
+def test_another_architecture_in_the_folder_is_named(tmp_path):
+    fed(tiny_learner()).save(tmp_path)
+    index = json.loads((tmp_path / "state.json").read_text())
+    index["settings"]["network"] = "resnet32"
+    (tmp_path / "state.json").write_text(json.dumps(index))
+    with pytest.raises(DataError, match="whole learner"):
+        Learner.load(tmp_path)

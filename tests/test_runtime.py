@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver import Learner, augment
+from puridiver import Learner, augment, runtime
 from puridiver.lanes import run_in_lanes
 from puridiver.memory import SAMPLERS
 from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime, choose_runtime
@@ -28,16 +28,30 @@ def test_a_plan_runs_row_by_row_in_order() -> None:
 def test_buffers_keep_their_address_while_the_shape_stays() -> None:
     buffers = Buffers()
     address = buffers.put("x", torch.zeros(3)).data_ptr()
-    version = buffers.version
+    version = buffers.versions("x")
     assert buffers.put("x", torch.ones(3)).data_ptr() == address
     assert buffers["x"].tolist() == [1, 1, 1]
-    assert buffers.version == version
+    assert buffers.versions("x") == version
+    buffers.put("y", torch.ones(4))
+    assert buffers.versions("x") == version
     buffers.put("x", torch.ones(4))
-    assert buffers.version != version
+    assert buffers.versions("x") != version
 
 
 def test_a_captured_function_on_a_cpu_is_the_function() -> None:
     assert Captured(Runtime(CPU), torch.add)(torch.ones(2), torch.ones(2)).tolist() == [2, 2]
+
+
+def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With captures faked on the CPU: a stream of ever new shapes must not fill the memory."""
+    monkeypatch.setattr(runtime, "capture", lambda function, pool: None)
+    faked = Runtime(CPU, graphs=True, pool=["a pool"])
+    runner, captured = PlanRunner(faked, lambda row, n: None), Captured(faked, torch.neg)
+    for n in range(1, 200):
+        runner(torch.zeros(1, n, dtype=torch.int64), n)
+        captured(torch.zeros(n))
+    assert len(runner._loops) == len(captured._entries) == runtime.MOST_GRAPHS
+    assert captured(torch.ones(199)).tolist() == [-1] * 199
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,7 +1,7 @@
 """Parses the command line, runs the sub-command, turns errors into exit codes.
 
 Exit codes: 0 success; 1 a check found a difference (`verify`); 2 wrong usage, bad input or missing data;
-130 interrupted with Ctrl-C.
+3 out of memory; 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -59,3 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         print(f"puridiver: error: {error}", file=sys.stderr)
         return 2
+    except RuntimeError as error:  # torch.OutOfMemoryError, which is not imported here for the sake of --help
+        if args.debug or "out of memory" not in str(error).lower():
+            raise
+        print("puridiver: error: out of memory: try a smaller --memory or --network, or --device cpu", file=sys.stderr)
+        return 3

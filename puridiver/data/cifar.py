@@ -21,7 +21,7 @@ SIDE = 32
 PIXEL_BYTES = 3 * SIDE * SIDE
 
 CIFAR10_DEFAULTS: dict[str, Any] = {"network": "resnet18", "memory": 500}
-CIFAR100_DEFAULTS: dict[str, Any] = {"network": "resnet32", "memory": 2000, "warmup_epochs": 30}
+CIFAR100_DEFAULTS: dict[str, Any] = {"network": "resnet32", "memory": 2000, "warmup_epochs": 30, "baseline_warmup": 30}
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 CIFAR10_PAIRS = (

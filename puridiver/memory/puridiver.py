@@ -48,7 +48,7 @@ class PuriDivERSampler(Sampler):
     ) -> Tensor:
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS, posinf=HUGE_LOSS)
-        u = equations.relevant_directions(features, y, w)
+        u = equations.relevant_directions(features.nan_to_num(), y, w)
         eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores)
         n_old = len(y) - len(ties)
         eviction.admit(n_old)

@@ -18,15 +18,19 @@ def variance_ratio(votes: Tensor, n_classes: int) -> Tensor:
 
 
 def regular_stride(uncertainty: Tensor, labels: Tensor, quota: Tensor) -> Tensor:
-    """Which samples stay when each class keeps `quota[c]` at a regular stride in order of uncertainty, (N,)."""
+    """Which samples stay when each class keeps `quota[c]` at a regular stride in order of uncertainty, (N,).
+
+    The stride is a whole number and starts at the surest sample, as Rainbow Memory's authors take it: of a class that
+    has fewer than twice its quota, the surest stay.
+    """
     order = uncertainty.argsort(stable=True)
     order = order[labels[order].argsort(stable=True)]  # by class, then by uncertainty
     counts = class_counts(labels, torch.ones_like(labels), len(quota)).long()
     starts = counts.cumsum(0) - counts
     rank = torch.arange(len(labels), device=labels.device) - starts[labels[order]]
     n, q = counts[labels[order]], quota[labels[order]]
-    # floor(r q / n) takes each of its q values once: q picks at a stride of n / q.
-    chosen = (rank + 1) * q // n > rank * q // n
+    stride = n // q.clamp(min=1)
+    chosen = (rank % stride == 0) & (rank // stride < q)
     return torch.zeros_like(chosen).index_copy_(0, order, chosen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from puridiver import augment, storage
 from puridiver.data.base import DataSource
+from puridiver.errors import DataError
 from puridiver.nets import NetworkSettings, build_network
 from puridiver.runtime import Runtime
 from puridiver.trainers.schedule import cosine
@@ -33,16 +35,12 @@ def joint_features(
     """
     key = f"{source.fingerprint[:16]}-{network}-{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
     folder = cache / key
-    if (folder / storage.INDEX).exists():
+    # A cache that cannot be read (two runs wrote it at once) is made anew.
+    with contextlib.suppress(DataError):
         return storage.load(folder)[1]["features"]
     features, accuracy = _train(source, network, runtime, views, on_epoch)
     storage.save(folder, {"test_accuracy": accuracy, "network": network}, {"features": features})
     return features
-
-
-def is_cached(source: DataSource, network: str, cache: Path) -> bool:
-    """Whether some joint features of this data and network are there already."""
-    return any(cache.glob(f"{source.fingerprint[:16]}-{network}-*/{storage.INDEX}"))
 
 
 def _train(

@@ -103,6 +103,7 @@ class Recorder:
             "accuracy": accuracy(confusion),
             "class_accuracy": class_accuracies(confusion),
             "group_accuracy": self.after_task[-1],
+            "alpha": self._mean_alpha(),
             **self._memory(learner),
         }
         if (split := learner.trainer.split) is not None:

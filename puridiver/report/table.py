@@ -48,8 +48,15 @@ def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
         spread([row["average_accuracy"] for row in rows]),
         spread([row["memory_purity"] for row in rows]),
         str(len(rows)),
-        f"{statistics.mean(row['seconds'] for row in rows):.1f}",
+        _seconds(rows),
     )
+
+
+def _seconds(rows: list[dict[str, Any]]) -> str:
+    """Mean seconds; "-" where some runs shared their device with others and some did not."""
+    if len({(row.get("device"), row.get("lanes", 1)) for row in rows}) > 1:
+        return "-"
+    return f"{statistics.mean(row['seconds'] for row in rows):.1f}"
 
 
 def spread(fractions: Sequence[float]) -> str:

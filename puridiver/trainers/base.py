@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import augment
-from puridiver.equations import soft_cross_entropy
+from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
 from puridiver.recipes import Options
 from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime
@@ -22,8 +23,11 @@ from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Split
 from puridiver.trainers.trainee import Trainee
 
+logger = logging.getLogger(__name__)
+
 # Images of one forward pass without gradients. Bounds memory; larger chunks are not faster on a CPU.
 INFERENCE_CHUNK = {"cpu": 256, "cuda": 1024}
+SMALLEST_CHUNK = 16
 # Views are made for several epochs at once: one pass of augmentation costs a GPU about the same for 500 and for
 # 5,000 images. The bound keeps the stock within 50 MB at 32 px.
 VIEWS_AT_ONCE = 5_000
@@ -88,6 +92,7 @@ class Trainer(ABC):
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
         self._run_online = PlanRunner(self.runtime, self._online_step)
         self._look = [Captured(self.runtime, partial(self._outputs, k), copies=True) for k in range(self.n_networks)]
+        self._chunk = INFERENCE_CHUNK[self.runtime.device.type]
         self._strong_stock: list[Tensor] = []
         self._epochs_left = 0
         self.split: Split | None = None  # how the last epoch divided the memory, for audits and metrics
@@ -141,9 +146,15 @@ class Trainer(ABC):
 
     def outputs(self, images: Tensor, network: int = 0) -> Outputs:
         """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics."""
-        trainee = self.trainees[network]
-        chunks = images.split(INFERENCE_CHUNK[self.runtime.device.type])
-        parts = [self._look[network](chunk, version=trainee.generation) for chunk in chunks]
+        version = self.trainees[network].generation
+        try:
+            parts = [self._look[network](chunk, version=version) for chunk in images.split(self._chunk)]
+        except torch.OutOfMemoryError:
+            if self._chunk <= SMALLEST_CHUNK:
+                raise
+            self._chunk //= 2
+            logger.warning("out of GPU memory: looking at %d images at a time from now on", self._chunk)
+            return self.outputs(images, network)
         if len(parts) == 1:
             return parts[0]
         return Outputs(torch.cat([p.features for p in parts]), torch.cat([p.logits for p in parts]))
@@ -202,23 +213,27 @@ class Trainer(ABC):
         """One optimiser step of a network: the only place where weights change."""
         self.trainees[network].step(loss)
 
-    def version(self) -> int:
-        """Changes whenever tensors that captured steps refer to were replaced."""
-        return self.buffers.version + sum(trainee.generation for trainee in self.trainees)
+    def version(self, *buffers: str) -> tuple[int, ...]:
+        """Changes whenever tensors that a captured step refers to were replaced: networks, or the named buffers."""
+        return (*(trainee.generation for trainee in self.trainees), *self.buffers.versions(*buffers))
 
-    def plain_epoch(self, memory: Samples, targets: Tensor | None = None, network: int = 0) -> None:
-        """Cross-entropy on augmented views of the whole memory, with CutMix."""
+    def plain_epoch(
+        self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
+    ) -> None:
+        """Cross-entropy on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
         self.buffers.put("views", self.next_strong_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
         rows = self.batch_rows(len(memory))
         plan = torch.cat([rows, self.cutmix_plan(len(rows), rows.shape[1], self.options.cutmix)], dim=1)
-        self._run_plain(plan, network, rows.shape[1], self.version())
+        self._run_plain(plan, network, rows.shape[1], entropy_weight, self.version("views", "targets"))
 
-    def _plain_step(self, row: Tensor, network: int, n: int, version: int) -> None:
+    def _plain_step(self, row: Tensor, network: int, n: int, entropy_weight: float, version: object) -> None:
         rows, trainee = row[:n], self.trainees[network]
         images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
         images, targets = augment.planned_cutmix(images, targets, row[n:])
-        self.step(network, soft_cross_entropy(trainee.logits(self.to_float(images)), targets).mean())
+        logits = trainee.logits(self.to_float(images))
+        loss = soft_cross_entropy(logits, targets).mean()
+        self.step(network, loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
 
     # The online step -------------------------------------------------------------------------------------------
 
@@ -241,10 +256,11 @@ class Trainer(ABC):
         self.buffers.put(key + "targets", targets)
         self.buffers.put(key + "loss", torch.zeros((), device=self.runtime.device))
         plan = self.cutmix_plan(1, n, self.options.online_cutmix)
-        self._run_online(plan, network, n, not freeze_norm and n > 1, self.version())
+        version = self.version(key + "images", key + "targets", key + "loss")
+        self._run_online(plan, network, n, not freeze_norm and n > 1, version)
         return self.buffers[key + "loss"].clone()
 
-    def _online_step(self, row: Tensor, network: int, n: int, train_norm: bool, version: int) -> None:
+    def _online_step(self, row: Tensor, network: int, n: int, train_norm: bool, version: object) -> None:
         key, trainee = f"online{n}.", self.trainees[network]
         images, targets = augment.planned_cutmix(self.buffers[key + "images"], self.buffers[key + "targets"], row)
         loss = soft_cross_entropy(trainee.logits(self.to_float(images), train_norm), targets).mean()

@@ -43,9 +43,9 @@ class CoTeaching(Trainer):
         n = rows.shape[1]
         # One draw of CutMix for both networks, so that their losses speak of the same images.
         plan = torch.cat([rows, self.cutmix_plan(len(rows), n, self.options.cutmix)], dim=1)
-        self._run_teaching(plan, n, share, self.version())
+        self._run_teaching(plan, n, share, self.version("views", "targets"))
 
-    def _teaching_step(self, row: Tensor, n: int, share: float, version: int) -> None:
+    def _teaching_step(self, row: Tensor, n: int, share: float, version: object) -> None:
         rows = row[:n]
         images, targets = augment.planned_cutmix(self.buffers["views"][rows], self.buffers["targets"][rows], row[n:])
         x = self.to_float(images)

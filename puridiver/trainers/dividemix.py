@@ -34,12 +34,6 @@ def prior_penalty(p: Tensor) -> Tensor:
     return (prior * (prior / p.mean(dim=0).clamp(min=1e-12)).log()).sum()
 
 
-def negative_entropy(logits: Tensor) -> Tensor:
-    """Mean of sum_c p_c log p_c: penalises sure predictions in the warm-up under asymmetric noise."""
-    log_p = F.log_softmax(logits, dim=1)
-    return (log_p.exp() * log_p).sum(dim=1).mean()
-
-
 class DivideMix(Trainer):
     """Co-divide by loss mixture, co-refine labels, co-guess the rest, MixMatch."""
 
@@ -50,13 +44,13 @@ class DivideMix(Trainer):
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
-        self._run_warmup = PlanRunner(self.runtime, self._warmup_step)
         self._run_mixmatch = PlanRunner(self.runtime, self._mixmatch_step)
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         if epoch < self.options.baseline_warmup:
+            told_asymmetric = self.context.hint is not None and self.context.hint.kind == "asym"
             for k in range(2):
-                self._warmup_epoch(memory, k)
+                self.plain_epoch(memory, network=k, entropy_weight=float(told_asymmetric))
             return
         p_clean = [self._p_clean(memory, k) for k in range(2)]
         weight = ramp(epoch, self.options.baseline_warmup, self.options.ramp_epochs, self.options.unlabelled_weight)
@@ -72,20 +66,6 @@ class DivideMix(Trainer):
         logits = self.outputs(memory.images, network).logits
         losses = F.cross_entropy(logits, memory.labels, reduction="none")
         return fit_mixture(losses, settings=MIXTURE).low_posterior.float()
-
-    def _warmup_epoch(self, memory: Samples, network: int) -> None:
-        if self.context.hint is None or self.context.hint.kind != "asym":
-            self.plain_epoch(memory, network=network)
-            return
-        self.buffers.put("views", self.next_strong_view(memory))
-        self.buffers.put("targets", self.one_hot(memory.labels))
-        self._run_warmup(self.batch_rows(len(memory)), network, self.version())
-
-    def _warmup_step(self, rows: Tensor, network: int, version: int) -> None:
-        trainee = self.trainees[network]
-        logits = trainee.logits(self.to_float(self.buffers["views"][rows]))
-        loss = soft_cross_entropy(logits, self.buffers["targets"][rows]).mean()
-        self.step(network, loss + negative_entropy(logits))
 
     def _semi_supervised_epoch(self, memory: Samples, network: int, p_clean: Tensor, weight: float) -> None:
         clean = (p_clean >= 0.5).cpu()
@@ -103,9 +83,10 @@ class DivideMix(Trainer):
         others = torch.rand(len(x), len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
         mixup = augment.draw_mixup_plan(len(x), 2 * (n_x + n_u), self.options.mixup_alpha, self.generator)
         plan = torch.cat([x, unlabelled[others], mixup], dim=1)
-        self._run_mixmatch(plan, network, n_x, n_u, self.version())
+        version = self.version("views0", "views1", "labels", "p_clean", "weight")
+        self._run_mixmatch(plan, network, n_x, n_u, version)
 
-    def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int, version: int) -> None:
+    def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int, version: object) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]
         inputs, targets = self._guess(network, x, u)
         trainee, n_labelled = self.trainees[network], 2 * n_x

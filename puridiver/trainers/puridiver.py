@@ -50,7 +50,12 @@ class PuriDivERTrainer(Trainer):
         self.buffers.put("unlabelled", split.unlabelled)
         steps, n = plan.rows.shape
         cutmix = self.cutmix_plan(steps, n - plan.n_tail, o.cutmix)
-        self._run_sets(torch.cat([plan.rows, cutmix], dim=1), n, plan.n_tail, self.version())
+        self._run_sets(
+            torch.cat([plan.rows, cutmix], dim=1),
+            n,
+            plan.n_tail,
+            self.version("views", "weak", "targets", "unlabelled"),
+        )
 
     def _too_small(self, split: Split) -> bool:
         """Row 8, and the case that nothing is left to learn labels from."""
@@ -63,7 +68,7 @@ class PuriDivERTrainer(Trainer):
     def _split_memory(self, logits: Tensor, labels: Tensor, arrivals: Tensor) -> Split:
         return split_memory(logits, labels, arrivals, self.options)
 
-    def _set_step(self, row: Tensor, n: int, n_tail: int, version: int) -> None:
+    def _set_step(self, row: Tensor, n: int, n_tail: int, version: object) -> None:
         b = self.buffers
         loss = self._loss(b["unlabelled"], b["targets"], b["views"], b["weak"], row[:n], row[n:], n_tail)
         self.step(0, loss)

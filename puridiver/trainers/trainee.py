@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call
 
 from puridiver.nets import Network, Outputs
@@ -52,21 +50,16 @@ class Trainee:
     def logits(self, x: Tensor, train_norm: bool = True) -> Tensor:
         """Logits with gradients, float32; BatchNorm by the batch, or by its running statistics."""
         self.network.train(train_norm)
-        return self._call("forward", x)
+        if not self.shadows:
+            return self.network(x)
+        with torch.no_grad():
+            torch._foreach_copy_(list(self.shadows.values()), self._masters)
+        return functional_call(self.network, self.shadows, (x.to(self.dtype),))
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Outputs:
         """Features and logits without gradients, BatchNorm by its running statistics."""
-        self.network.eval()
-        return self._call("outputs", x)
-
-    def _call(self, method: str, x: Tensor) -> Any:
-        if not self.shadows:
-            return getattr(self.network, method)(x)
-        with torch.no_grad():
-            torch._foreach_copy_(list(self.shadows.values()), self._masters)
-        caller = _Caller(self.network, method)
-        return functional_call(caller, {f"network.{k}": v for k, v in self.shadows.items()}, (x.to(self.dtype),))
+        return self.network.eval().outputs(x.to(self.dtype))  # folded from the weights proper, then cast
 
     def step(self, loss: Tensor) -> None:
         """One optimiser step down the gradient of the loss."""
@@ -119,14 +112,3 @@ class Trainee:
                 buffer = torch.empty_like(parameter).copy_(value)
                 self.optimiser.state[parameter]["momentum_buffer"] = buffer
         self.generation += 1
-
-
-class _Caller(nn.Module):
-    """Lets functional_call reach any method of a network, not only `forward`."""
-
-    def __init__(self, network: Network, method: str) -> None:
-        super().__init__()
-        self.network, self.method = network, method
-
-    def forward(self, x: Tensor) -> Any:
-        return getattr(self.network, self.method)(x)

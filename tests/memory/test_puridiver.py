@@ -190,3 +190,18 @@ def test_a_class_of_two_with_standardised_scores_is_judged_by_loss_alone() -> No
         scores = eviction.scores()
         wrong += not torch.allclose(scores, torch.tensor([0.5, -0.5]), atol=1e-3)
     assert wrong == 0
+
+
+def test_a_sample_that_cannot_be_judged_goes_first() -> None:
+    """A network that answers nan for one sample must not spoil the scores of its class."""
+
+    class Blind(FixedNetwork):
+        def outputs(self, images: Tensor) -> tuple[Tensor, Tensor]:
+            features, logits = super().outputs(images)
+            features[3], logits[3] = torch.nan, torch.nan
+            return features, logits
+
+    pool = with_labels([0] * 6)
+    for options in (Options(), Options(standardise_scores=True, evict_from="largest_class")):
+        rows = PuriDivERSampler(options).choose(pool, 5, 5, moment(Blind(2), 2))
+        assert rows.tolist() == [0, 1, 2, 4, 5]

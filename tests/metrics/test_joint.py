@@ -8,7 +8,7 @@ import torch
 
 from puridiver.augment import ViewSettings
 from puridiver.data import DataSource, from_arrays
-from puridiver.metrics.joint import is_cached, joint_features
+from puridiver.metrics.joint import joint_features
 from puridiver.runtime import choose_runtime
 from tests.learner_samples import patterns
 
@@ -62,10 +62,10 @@ def test_features_are_repeatable_and_tell_the_classes_apart(tmp_path):
     assert np.mean(within) < 0.6 * np.mean(between)
 
 
-def test_is_cached_tells_whether_a_run_would_have_to_train(tmp_path):
+def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path):
     source = small_source()
-    assert not is_cached(source, "small", tmp_path)
-    features(source, tmp_path)
-    assert is_cached(source, "small", tmp_path)
-    assert not is_cached(source, "resnet18", tmp_path)
-    assert not is_cached(small_source(seed=5), "small", tmp_path)
+    first, _ = features(source, tmp_path)
+    (blob,) = tmp_path.glob("*/state-*.safetensors")
+    blob.unlink()
+    assert torch.equal(features(source, tmp_path)[0], first)
+    assert list(tmp_path.glob("*/state-*.safetensors"))

@@ -174,3 +174,22 @@ def test_every_recipe_runs_with_every_sampler(sampler, recipe):
     learner.consolidate()
     observe(learner, slice(24, 40))
     assert np.isfinite(learner.predict_proba(IMAGES)).all()
+
+
+def test_out_of_memory_the_network_looks_at_fewer_images_at_a_time(monkeypatch, caplog):
+    learner = tiny_learner()
+    images = patterns(200)[0]
+    expected = learner.predict_proba(images)
+    trainee, seen = learner.trainer.trainees[0], []
+    original = trainee.outputs
+
+    def small_device(x):
+        seen.append(len(x))
+        if len(x) > 50:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return original(x)
+
+    monkeypatch.setattr(trainee, "outputs", small_device)
+    np.testing.assert_allclose(learner.predict_proba(images), expected, rtol=1e-5)
+    assert max(seen[3:]) <= 50
+    assert all("out of GPU memory" in message for message in caplog.messages)

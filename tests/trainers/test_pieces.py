@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import Tensor
 
+from puridiver.equations import negative_entropy
 from puridiver.mixture import fit_mixture
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
-from puridiver.trainers.dividemix import negative_entropy, prior_penalty, ramp, sharpen
+from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
 from puridiver.trainers.puridiver import EpochPlan, clean_full_plan, proportional_plan
 from puridiver.trainers.selfie import steady_labels
 from puridiver.trainers.split import Split

@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import NoiseHint
+from puridiver.equations import negative_entropy
 from puridiver.nets import Outputs
 from puridiver.trainers import TRAINERS, Trainer
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
-from puridiver.trainers.dividemix import negative_entropy, prior_penalty, ramp, sharpen
+from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
 from puridiver.trainers.selfie import steady_labels
 from tests.learner_samples import as_samples, differing, patterns, tiny_learner, tiny_trainer
 
