@@ -7,17 +7,31 @@ from typing import TYPE_CHECKING, Any
 from puridiver._version import __version__
 
 if TYPE_CHECKING:
+    from puridiver.errors import DataError, ManifestError, PuridiverError
     from puridiver.learner import AuditRow, Learner
     from puridiver.recipes import Options, recipe
     from puridiver.trainers import NoiseHint
 
-__all__ = ["AuditRow", "Learner", "NoiseHint", "Options", "__version__", "recipe"]
+__all__ = [
+    "AuditRow",
+    "DataError",
+    "Learner",
+    "ManifestError",
+    "NoiseHint",
+    "Options",
+    "PuridiverError",
+    "__version__",
+    "recipe",
+]
 
 _HOMES = {
     "AuditRow": "puridiver.learner",
+    "DataError": "puridiver.errors",
     "Learner": "puridiver.learner",
+    "ManifestError": "puridiver.errors",
     "NoiseHint": "puridiver.trainers",
     "Options": "puridiver.recipes",
+    "PuridiverError": "puridiver.errors",
     "recipe": "puridiver.recipes",
 }
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from puridiver.recipes import Options, recipe
+from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -26,7 +25,11 @@ LEAST = {
 class RunConfig:
     """Everything that decides a run. The command line's flags are made from these fields."""
 
-    data: str = setting("digits", "data set: digits, cifar10, cifar100, or the path of an .npz file")
+    data: str = setting(
+        "digits",
+        "digits, cifar10, cifar100, or an .npz file with train_images, train_labels, test_images, test_labels "
+        "(and class_names)",
+    )
     data_root: str | None = setting(None, "folder that holds the data sets (default: the user's cache)")
     stream: str = setting(
         "blurry-10",
@@ -34,7 +37,11 @@ class RunConfig:
     )
     splits: str | None = setting(None, "where official split files lie (.npz, or a folder; default: data root)")
     tasks: int = setting(5, "number of tasks of a generated stream")
-    noise: str = setting("sym-40", "label noise of a generated stream: none, sym-RATE or asym-RATE")
+    noise: str = setting(
+        "sym-40",
+        "label noise of a generated stream: none, sym-RATE or asym-RATE (for a class map of your own make the stream "
+        "with `puridiver stream make --noise-map`)",
+    )
     holdout: int = setting(0, "train images kept out of a generated stream for validation")
     evaluate_on: str = setting("test", "what accuracy is measured on", ("test", "validation"))
     seed: int = setting(0, "seed of the learner and of a generated stream")
@@ -70,17 +77,9 @@ class RunConfig:
 
 
 def resolve_options(config: RunConfig, source: DataSource) -> Options:
-    """The recipe, then what suits the data, then the user's word.
-
-    What suits the data never switches on what the recipe switches off (a warm-up of 0 epochs stays 0).
-    """
-    base = recipe(config.recipe)
-    suited = {
-        option.name: source.defaults[option.name]
-        for option in dataclasses.fields(Options)
-        if option.name in source.defaults and getattr(base, option.name) != option.metadata["off"]
-    }
+    """The recipe, then what suits the images' size, then what suits the data, then the user's word."""
+    options = suited(suited_to_size(recipe(config.recipe), source.image_shape), source.defaults)
     asked = dict(config.options)
     if config.epochs is not None:
         asked["epochs"] = config.epochs
-    return recipe(config.recipe, **{**suited, **asked})
+    return replaced(options, asked)

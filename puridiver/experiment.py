@@ -50,7 +50,7 @@ class Experiment:
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         root = Path(config.data_root) if config.data_root else None
-        self.source = source or data.load(config.data, root)
+        self.source = source or data.load(self._data_name(), root)
         self.manifest = self._resolve_stream(root)
         self.options = resolve_options(config, self.source)
         defaults = self.source.defaults
@@ -136,8 +136,22 @@ class Experiment:
 
     # Putting it together ---------------------------------------------------------------------------------------
 
+    def _data_name(self) -> str:
+        """The data a manifest was made from, unless the user names other data than the default."""
+        config = self.config
+        if config.stream.endswith(".json") and config.data == RunConfig.data:
+            made_from = StreamManifest.load(config.stream).source
+            return made_from if made_from in data.SOURCES else config.data
+        return config.data
+
     def _resolve_stream(self, root: Path | None) -> StreamManifest:
         config = self.config
+        if config.stream.endswith(".json") or config.stream.startswith("official:"):
+            for name in ("tasks", "noise", "holdout"):
+                if getattr(config, name) != getattr(RunConfig, name):
+                    raise ValueError(
+                        f"the stream {config.stream} is already made, with its own {name}: leave {name} out"
+                    )
         return resolve_stream(
             config.stream,
             self.source,
@@ -171,7 +185,9 @@ class Experiment:
         images, labels = chosen.images, chosen.labels
         if self.config.evaluate_on == "validation":
             if not len(self.manifest.holdout):
-                raise ValueError("evaluate_on=validation needs a stream with a holdout: say --holdout N")
+                raise ValueError(
+                    "evaluate_on=validation needs a stream with a holdout: say --holdout N for a generated one"
+                )
             rows = torch.from_numpy(self.manifest.holdout.copy())
             images, labels = self.source.train.images[rows], self.source.train.labels[rows]
         return images[: self.config.test_limit], labels[: self.config.test_limit]

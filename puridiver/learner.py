@@ -17,7 +17,7 @@ from puridiver.errors import DataError
 from puridiver.inputs import Label, as_classes, as_images, as_labels, new_classes
 from puridiver.memory import SAMPLERS, Memory, Moment
 from puridiver.nets import suggest_network
-from puridiver.recipes import Options, recipe, replaced
+from puridiver.recipes import Options, recipe, replaced, suited_to_size
 from puridiver.runtime import choose_runtime
 from puridiver.samples import Samples, joined
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
@@ -51,7 +51,8 @@ class Learner:
     memory
         How many samples the episodic memory holds.
     sampler, trainer, recipe
-        Short names as listed by `puridiver methods`.
+        Short names as listed by `puridiver methods`. A recipe is made for 32 px and more: for images under 24 px its
+        augmentation, online rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
     network
         "auto" (by image size), "small", "resnet18", "resnet32" or "resnet34".
     device
@@ -100,15 +101,17 @@ class Learner:
     ) -> None:
         self.classes = as_classes(classes)
         self.image_shape = _checked_shape(image_shape)
-        if not isinstance(memory, int) or memory < 1:
+        if not isinstance(memory, int | np.integer) or memory < 1:
             raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
-        self.options = _resolve_options(recipe, options)
+        if seed < 0:
+            raise ValueError(f"seed should be at least 0, but got {seed}")
+        self.options = _resolve_options(recipe, self.image_shape, options)
         self.sampler = _member(SAMPLERS, "sampler", sampler)(self.options)
         self._trainer_class = _member(TRAINERS, "trainer", trainer)
         self.network = suggest_network(self.image_shape) if network == "auto" else network
         self.runtime = choose_runtime(device, precision, graphs)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
-        self.memory = Memory(memory, self.image_shape, self.runtime.device)
+        self.memory = Memory(int(memory), self.image_shape, self.runtime.device)
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
@@ -329,8 +332,10 @@ class Learner:
         self.memory.replace(pool.take(self.runtime.move(rows)))
 
 
-def _resolve_options(base: str | Options, overrides: dict[str, Any]) -> Options:
-    return replaced(base, overrides) if isinstance(base, Options) else recipe(base, **overrides)
+def _resolve_options(base: str | Options, image_shape: tuple[int, int, int], overrides: dict[str, Any]) -> Options:
+    """Options given whole are taken as they are; a named recipe is suited to the size of the images first."""
+    options = base if isinstance(base, Options) else suited_to_size(recipe(base), image_shape)
+    return replaced(options, overrides)
 
 
 def _member(registry: dict[str, Any], family: str, name: str) -> Any:
@@ -340,7 +345,7 @@ def _member(registry: dict[str, Any], family: str, name: str) -> Any:
 
 
 def _checked_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+    if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
         raise ValueError(
             f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
         )

@@ -224,3 +224,24 @@ def recipe(name: str, **overrides: Any) -> Options:
     if name not in RECIPES:
         raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
     return replaced(RECIPES[name], overrides)
+
+
+# What suits images so small that AutoAugment leaves too little of them, chosen on validation digits (docs/LOG.md):
+# such data also comes in shorter streams, which need larger steps and fewer epochs.
+TINY_IMAGE = 24
+SUITS_TINY_IMAGES = {"strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31}
+
+
+def suited(options: Options, wishes: dict[str, Any]) -> Options:
+    """The options with what suits some data; never switches on what a recipe switches off (0 epochs stay 0)."""
+    kept = {
+        option.name: wishes[option.name]
+        for option in dataclasses.fields(Options)
+        if option.name in wishes and getattr(options, option.name) != option.metadata["off"]
+    }
+    return dataclasses.replace(options, **kept)
+
+
+def suited_to_size(options: Options, image_shape: tuple[int, int, int]) -> Options:
+    """The options with what suits images of this size: the recipes themselves are made for 32 px and more."""
+    return suited(options, SUITS_TINY_IMAGES) if max(image_shape[:2]) < TINY_IMAGE else options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,38 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def check_free(path: Path, force: bool) -> None:
+    """An error where a run folder could not be made or holds a run that must not be replaced."""
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path} is a file; name a folder for the run")
+    if (path / CONFIG).exists() and not force:
+        state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
+        raise DataError(f"{path} holds {state}; choose another folder, or say --force to replace it")
+    _check_writable(path)
+
+
+def check_ledger(ledger: Path) -> None:
+    """An error where a ledger could not be written."""
+    if ledger.is_dir():
+        raise DataError(f"{ledger} is a folder; name a file for the ledger")
+    _check_writable(ledger)
+
+
+def _check_writable(path: Path) -> None:
+    """Looks only: what exists of the path must allow the rest to be written."""
+    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if existing != path and not existing.is_dir():
+        raise DataError(f"{path} cannot be written: {existing} is a file")
+    if not os.access(existing, os.W_OK):
+        raise DataError(f"{path} cannot be written: no permission in {existing}")
+
+
 class RunFolder:
     """Where one run writes. Events are appended as they happen; the summary, written last, marks a finished run."""
 
     def __init__(self, path: Path, force: bool = False) -> None:
         self.path = path
-        if path.exists() and not path.is_dir():
-            raise DataError(f"{path} is a file; name a folder for the run")
-        if (path / CONFIG).exists() and not force:
-            state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
-            raise DataError(f"{path} holds {state}; choose another folder, or say --force to replace it")
+        check_free(path, force)
         path.mkdir(parents=True, exist_ok=True)
         for name in (SUMMARY, METRICS):
             (path / name).unlink(missing_ok=True)

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from puridiver import provenance, runs
+from puridiver import Learner, provenance, runs
 from puridiver.cli.main import build_parser
 from puridiver.cli.run import to_config
 from puridiver.config import RunConfig, resolve_options
 from puridiver.data import DataSource, from_arrays
 from puridiver.errors import DataError
 from puridiver.experiment import Experiment
-from puridiver.recipes import recipe
+from puridiver.recipes import SUITS_TINY_IMAGES, recipe
 from puridiver.streams import StreamManifest
-from tests.learner_samples import PLAIN_VIEWS, patterns
+from tests.learner_samples import PLAIN_VIEWS, SHAPE, patterns
 
 OPTIONS = {**PLAIN_VIEWS, "batch_size": 16, "warmup_epochs": 1, "smallest_set": 0}
 FILES = {"config.json", "manifest.json", "metrics.jsonl", "summary.json"}
@@ -106,7 +106,7 @@ def test_the_config_is_enough_to_run_again(finished):
 def test_the_manifest_is_enough_to_meet_the_same_stream(finished):
     folder, summary, experiment = finished
     assert StreamManifest.load(folder / "manifest.json") == experiment.manifest
-    again = Experiment(config(stream=str(folder / "manifest.json"), noise="none", tasks=5)).run()
+    again = Experiment(config(stream=str(folder / "manifest.json"), noise="sym-40", tasks=5)).run()
     assert [again[name] for name in FIGURES] == [summary[name] for name in FIGURES]
     assert again["stream_hash"] == summary["stream_hash"]
 
@@ -248,7 +248,26 @@ def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, mon
 
 
 def source_with(**defaults: Any) -> DataSource:
-    return dataclasses.replace(from_arrays(*patterns(12), *patterns(6)), defaults=defaults)
+    """Images of 32 px, to which the recipes suit as they are."""
+    (train, labels), (test, test_labels) = patterns(12), patterns(6)
+    large = [images.repeat(4, axis=1).repeat(4, axis=2) for images in (train, test)]
+    return dataclasses.replace(from_arrays(large[0], labels, large[1], test_labels), defaults=defaults)
+
+
+def test_tiny_images_get_what_suits_them_unless_the_recipe_or_the_user_says_otherwise():
+    tiny = from_arrays(*patterns(12), *patterns(6))
+    assert resolve_options(RunConfig(), tiny) == recipe("puridiver", **SUITS_TINY_IMAGES)
+    assert Learner(3, SHAPE, 5).options == recipe("puridiver", **SUITS_TINY_IMAGES)
+    assert Learner(3, SHAPE, 5, epochs=4, strong="autoaugment").options.epochs == 4
+    assert Learner(3, SHAPE, 5, recipe=recipe("paper")).options == recipe("paper")
+    assert resolve_options(RunConfig(epochs=4), tiny).epochs == 4
+
+
+@pytest.mark.parametrize(("name", "value"), [("noise", "asym-10"), ("tasks", 3), ("holdout", 5)])
+def test_a_stream_that_is_already_made_takes_no_settings(finished, name, value):
+    stream = str(finished[0] / "manifest.json")
+    with pytest.raises(ValueError, match=f"already made, with its own {name}"):
+        Experiment(config(**{"stream": stream, "noise": "sym-40", "tasks": 5, name: value}))
 
 
 def test_the_recipe_then_the_data_then_the_user():

@@ -19,7 +19,8 @@ def test_public_names_are_sorted_and_exist():
 
 
 def test_public_names_are_the_promised_ones():
-    assert {"AuditRow", "Learner", "NoiseHint", "Options", "recipe", "__version__"} == set(puridiver.__all__)
+    errors = {"DataError", "ManifestError", "PuridiverError"}
+    assert {"AuditRow", "Learner", "NoiseHint", "Options", "recipe", "__version__", *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()
 

@@ -50,7 +50,7 @@ def test_other_true_labels_change_the_metrics_and_no_bit_of_the_learner(sampler,
     summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
     other_summary, other_state = run(with_other_truth(SOURCE), tmp_path / "b", monkeypatch, **changes)
     assert differing(state, other_state) == []
-    assert summary["memory_purity"] != other_summary["memory_purity"]
+    assert summary["task_purity"] != other_summary["task_purity"]
 
 
 @pytest.mark.parametrize("changes", [{"diversity": True}, {"evaluate_on": "validation"}, {"tell_noise": True}], ids=str)

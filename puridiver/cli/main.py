@@ -57,10 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (PuridiverError, ValueError, OSError) as error:
         if args.debug:
             traceback.print_exc()
-        print(f"puridiver: error: {error}", file=sys.stderr)
+        print(f"puridiver: error: {_in_words(error)}", file=sys.stderr)
         return 2
     except RuntimeError as error:  # torch.OutOfMemoryError, which is not imported here for the sake of --help
         if args.debug or "out of memory" not in str(error).lower():
             raise
         print("puridiver: error: out of memory: try a smaller --memory or --network, or --device cpu", file=sys.stderr)
         return 3
+
+
+def _in_words(error: Exception) -> str:
+    """The error's message; the system's own without its number."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from puridiver.config import RunConfig
+    from puridiver.experiment import Experiment
 
 EXAMPLES = """\
 examples:
@@ -108,18 +109,37 @@ def handle(args: argparse.Namespace) -> int:
 
     config = to_config(args)
     errors = Console(stderr=True)
+    # What would fail at the end must fail before the work.
+    if args.out:
+        runs.check_free(Path(args.out), args.force)
+    if args.ledger:
+        runs.check_ledger(Path(args.ledger))
     with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
         experiment = Experiment(config, progress)
+        for note in [] if args.quiet else notes(experiment):
+            errors.print(f"note: {note}", highlight=False)
         summary = experiment.run(Path(args.out) if args.out else None, args.force)
-    if args.ledger:
-        runs.append_to_ledger(Path(args.ledger), summary)
     if args.json:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
     else:
         print_summary(summary, Console())
         if args.out and not args.quiet:
             errors.print(f"run folder: {args.out}", highlight=False)
+    if args.ledger:
+        runs.append_to_ledger(Path(args.ledger), summary)
     return 0
+
+
+def notes(experiment: Experiment) -> list[str]:
+    """What a user would want to know before waiting for the result."""
+    found, learner, config = [], experiment.learner, experiment.config
+    if learner.runtime.device.type == "cpu" and learner.network.startswith("resnet") and not config.shortened:
+        found.append(
+            f"{learner.network} on a CPU takes hours; --stream-limit, --test-limit and --epochs give a quick look"
+        )
+    if learner.trainer.wants_hint and not config.tell_noise:
+        found.append(f"{learner.trainer.title} is not told the noise; --tell-noise tells it the true kind and rate")
+    return found
 
 
 class ProgressBar:
@@ -131,7 +151,7 @@ class ProgressBar:
         self.console, self.hidden = console, hidden
         self.bar = Progress(
             TextColumn("{task.description:<36}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"),
             console=console, transient=True, disable=hidden or not console.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task("preparing", total=None)
@@ -168,19 +188,24 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     for _ in range(2):
         table.add_column()
     table.add_column(justify="right")
-    table.add_row("stream", f"{summary['data']}, {summary['stream']}", f"{right:.1%} of labels right")
+    noise = f"{summary['noise']}-{100 * summary['noise_rate']:g}" if summary["noise"] != "none" else "no noise"
+    stream = f"{summary['data']}, {summary['stream']}, {noise}, seed {summary['seed']}"
+    table.add_row("stream", stream, f"{right:.1%} of labels right")
+    learner = f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task"
+    table.add_row("learner", learner, "")
     judged = f"after all tasks, on {summary['evaluated_on']} images"
     table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
     table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
-    against = f"{summary['memory_purity'] - right:+.1%} against the stream"
+    against = f"{100 * (summary['memory_purity'] - right):+.1f} points against the stream"
     table.add_row("memory purity", against, f"{summary['memory_purity']:.1%}")
     if "memory_diversity" in summary:
         table.add_row("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}")
     for name, meaning in SETS.items():
         if summary.get(f"{name}_size"):
-            text = f"{summary[f'{name}_size']} samples; {meaning}"
+            size = summary[f"{name}_size"]
+            text = f"{size} sample{'s' if size > 1 else ''}; {meaning}"
             table.add_row(f"set: {name}", text, _percent(summary[f"{name}_precision"]))
     if "best_epoch_accuracy" in summary:
         unfair = "chosen by looking at the evaluation: not a fair figure"

@@ -61,7 +61,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     make = _add(actions, "make", "make a stream and write its manifest", MAKE_EXAMPLES)
-    make.add_argument("--data", required=True, metavar="NAME", help="a name of `puridiver data list`, or an .npz")
+    make.add_argument("--data", default="digits", metavar="NAME", help="a name of `puridiver data list`, or an .npz")
     make.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the manifest goes")
     make.add_argument("--force", action="store_true", help="replace FILE if it is there")
     # No defaults below: those of make_stream hold, and --official can tell what was asked for.

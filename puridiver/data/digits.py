@@ -10,18 +10,8 @@ import torch
 
 from puridiver.data.base import DataSource, ImageSet
 
-# What suits 8x8 grey digits, chosen on validation images kept out of the stream (docs/LOG.md): a mirrored 2 is no 2,
-# AutoAugment leaves too little of 64 pixels, and a stream of 87 batches needs larger steps than one of 3,125.
-DEFAULTS: dict[str, Any] = {
-    "network": "small",
-    "memory": 100,
-    "flip": False,
-    "crop_padding": 1,
-    "strong": "none",
-    "online_lr": 0.01,
-    "epochs": 31,  # 1 + 2 + 4 + 8 + 16: warm restarts end at a low
-    "diversity": True,
-}
+# Beyond what suits images of this size (puridiver.recipes): a mirrored 2 is no 2.
+DEFAULTS: dict[str, Any] = {"network": "small", "memory": 100, "flip": False, "diversity": True}
 
 CLASSES = 10
 TEST_PER_CLASS = 40

@@ -94,5 +94,6 @@ def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
     if manifest.source_fingerprint != source.fingerprint:
         raise ManifestError(
             f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
-            f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...)"
+            f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...); "
+            "name the data it was made from (--data)"
         )

@@ -71,6 +71,7 @@ class Trainer(ABC):
     title: ClassVar[str]
     summary: ClassVar[str]
     n_networks: ClassVar[int] = 1
+    wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options

@@ -29,6 +29,7 @@ class CoTeaching(Trainer):
     title = "Co-teaching"
     summary = "two networks, each learns from the other's small-loss samples (needs the noise rate)"
     n_networks = 2
+    wants_hint = True
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
