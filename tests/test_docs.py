@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from puridiver.recipes import OFFICIAL, PAPER
+from puridiver.report import FORMATS, summarise
+from puridiver.runs import read_ledger
 
 ROOT = Path(__file__).parent.parent
 EQUATIONS = (ROOT / "docs" / "EQUATIONS.md").read_text()
@@ -55,3 +57,17 @@ def test_the_readme_names_only_folders_that_are_there() -> None:
     for line in tree.splitlines():
         indent, name = len(line) - len(line.lstrip()), line.split()[0]
         assert ((ROOT / "puridiver" / name) if indent else (ROOT / name)).exists(), name
+
+
+def test_the_readme_table_is_what_the_ledger_gives() -> None:
+    page = (ROOT / "README.md").read_text()
+    shown = page.split("<!-- digits:begin -->\n")[1].split("\n<!-- digits:end -->")[0]
+    assert shown == FORMATS["markdown"](summarise(read_ledger(ROOT / "results" / "digits.jsonl")))
+
+
+@pytest.mark.parametrize("ledger", sorted((ROOT / "results").glob("*.jsonl")), ids=lambda path: path.name)
+def test_every_result_says_where_it_comes_from(ledger: Path) -> None:
+    for row in read_ledger(ledger):
+        assert row["command"].startswith("puridiver run")
+        assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]), "results are made from committed code"
+        assert {"seed", "device", "versions", "stream_hash", "last_accuracy", "seconds"} <= set(row)
