@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
+from puridiver.cli.common import add_command
+
 if TYPE_CHECKING:
     from puridiver.bench import Figure
 
@@ -21,13 +23,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "bench",
-        help="measure how fast this machine learns",
-        description="Measure the online step, the memory epoch and whole runs: medians after a warm-up.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "bench", "measure how fast this machine learns: medians after a warm-up", EXAMPLES)
     parser.add_argument(
         "--size", choices=("auto", "digits", "cifar10", "cifar100"), default="auto",
         help="shape of the problem (default: cifar10 on a GPU, digits on a CPU)",

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from puridiver.cli.common import add_command
+
 EXAMPLES = """\
 examples:
   puridiver data list
@@ -38,36 +40,24 @@ PLAIN_STEP_BYTES = 16_000_000
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    data = _add(subparsers, "data", "list, fetch and verify data sets", EXAMPLES)
+    data = add_command(subparsers, "data", "list, fetch and verify data sets", EXAMPLES)
     actions = data.add_subparsers(dest="action", metavar="ACTION", required=True)
-    listing = _add(actions, "list", "show the data sets and whether they are here", LIST_EXAMPLES)
+    listing = add_command(actions, "list", "show the data sets and whether they are here", LIST_EXAMPLES)
     _add_root(listing)
     _add_json(listing)
     listing.set_defaults(handler=list_sources)
 
-    fetching = _add(actions, "fetch", "download, check and unpack a data set", FETCH_EXAMPLES)
+    fetching = add_command(actions, "fetch", "download, check and unpack a data set", FETCH_EXAMPLES)
     fetching.add_argument("name", metavar="NAME", help="a name from `puridiver data list`")
     _add_root(fetching)
     fetching.add_argument("--url", help="fetch the same archive from another place (the checksum must match)")
     fetching.set_defaults(handler=fetch)
 
-    verifying = _add(actions, "verify", "check a data set; exit 0 good, 1 problems found", VERIFY_EXAMPLES)
+    verifying = add_command(actions, "verify", "check a data set; exit 0 good, 1 problems found", VERIFY_EXAMPLES)
     verifying.add_argument("name", metavar="NAME", help="a name from `puridiver data list`, or an .npz file")
     _add_root(verifying)
     _add_json(verifying)
     verifying.set_defaults(handler=verify)
-
-
-def _add(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, examples: str
-) -> argparse.ArgumentParser:
-    return subparsers.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def _add_root(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,8 @@ import json
 import sys
 from typing import Any
 
+from puridiver.cli.common import add_command
+
 EXAMPLES = """\
 examples:
   puridiver methods                 samplers, trainers, recipes and networks
@@ -17,12 +19,11 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
+    parser = add_command(
+        subparsers,
         "methods",
-        help="list samplers, trainers, recipes and options",
-        description="List samplers, trainers and recipes by their short names; any sampler runs with any trainer.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "list samplers, trainers, recipes and options",
+        EXAMPLES,
     )
     parser.add_argument("--options", action="store_true", help="show every option and its value in each recipe")
     parser.add_argument("--json", action="store_true", help="print JSON")

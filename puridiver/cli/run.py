@@ -8,6 +8,8 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from puridiver.cli.common import add_command
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -32,13 +34,7 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "run",
-        help="learn from one stream and report accuracy and purity",
-        description="Learn from one contaminated, blurry stream and report accuracy and memory purity.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = add_command(subparsers, "run", "learn from one stream and report accuracy and memory purity", EXAMPLES)
     for name, spec in flag_specs().items():
         parser.add_argument(name, **spec)
     parser.add_argument(

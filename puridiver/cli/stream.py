@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from puridiver.cli.common import add_command
+
 if TYPE_CHECKING:
     from puridiver.data import DataSource
     from puridiver.streams import StreamManifest
@@ -40,16 +42,16 @@ PLAIN_OPTIONS = {"kind": "kind", "tasks": "n_tasks", "seed": "seed", "holdout": 
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    stream = _add(subparsers, "stream", "make, show and verify streams", EXAMPLES)
+    stream = add_command(subparsers, "stream", "make, show and verify streams", EXAMPLES)
     actions = stream.add_subparsers(dest="action", metavar="ACTION", required=True)
     _add_make(actions)
 
-    show = _add(actions, "show", "show a manifest: classes by task, noise asked and realised", SHOW_EXAMPLES)
+    show = add_command(actions, "show", "show a manifest: classes by task, noise asked and realised", SHOW_EXAMPLES)
     show.add_argument("file", type=Path, metavar="FILE", help="the manifest")
     _add_json(show)
     show.set_defaults(handler=show_stream)
 
-    verify = _add(
+    verify = add_command(
         actions, "verify", "check a manifest against its data; exit 0 good, 1 problems found", VERIFY_EXAMPLES
     )
     verify.add_argument("file", type=Path, metavar="FILE", help="the manifest")
@@ -60,7 +62,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    make = _add(actions, "make", "make a stream and write its manifest", MAKE_EXAMPLES)
+    make = add_command(actions, "make", "make a stream and write its manifest", MAKE_EXAMPLES)
     make.add_argument("--data", default="digits", metavar="NAME", help="a name of `puridiver data list`, or an .npz")
     make.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the manifest goes")
     make.add_argument("--force", action="store_true", help="replace FILE if it is there")
@@ -83,18 +85,6 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     _add_data_root(make)
     _add_json(make)
     make.set_defaults(handler=make_stream)
-
-
-def _add(
-    subparsers: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str, examples: str
-) -> argparse.ArgumentParser:
-    return subparsers.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def _add_json(parser: argparse.ArgumentParser) -> None:

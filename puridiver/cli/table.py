@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import Any
 
+from puridiver.cli.common import add_command
+
 TABLE_EXAMPLES = """\
 examples:
   puridiver run --ledger results/digits.jsonl        add a run to a ledger
@@ -22,25 +24,18 @@ examples:
 
 
 def add_parser(subparsers: Any) -> None:
-    table = subparsers.add_parser(
+    table = add_command(
+        subparsers,
         "table",
-        help="print the finished runs of a ledger as a table",
-        description="Print the runs of a ledger as a table: runs that differ only by seed share a line.",
-        epilog=TABLE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "print the finished runs of a ledger, with mean and deviation over seeds",
+        TABLE_EXAMPLES,
     )
     table.add_argument("ledger", nargs="+", help="JSON-lines file(s) written by `puridiver run --ledger`")
     table.add_argument("--format", choices=("text", "markdown", "csv"), default="text", help="(default: text)")
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
     table.set_defaults(handler=handle_table)
-    plot = subparsers.add_parser(
-        "plot",
-        help="draw accuracy and memory purity over the stream",
-        description="Draw accuracy and memory purity over the stream for one or more run folders.",
-        epilog=PLOT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    plot = add_command(subparsers, "plot", "draw accuracy and memory purity over the stream", PLOT_EXAMPLES)
     plot.add_argument("runs", nargs="+", metavar="RUN", help="folders written by `puridiver run --out`")
     plot.add_argument("--out", default="runs.png", help="picture to write: .png, .svg or .pdf (default: runs.png)")
     plot.set_defaults(handler=handle_plot)

@@ -14,7 +14,18 @@ GROUP = (
     "data", "stream", "noise", "noise_rate", "sampler", "trainer", "recipe", "options_changed", "memory", "network",
     "epochs", "told_noise", "evaluated_on", "shortened", "precision",
 )  # fmt: skip
-HEADINGS = ("sampler", "trainer", "recipe", "noise", "last accuracy %", "average %", "purity %", "seeds", "seconds")
+HEADINGS = (
+    "data",
+    "sampler",
+    "trainer",
+    "recipe",
+    "noise",
+    "last accuracy %",
+    "average %",
+    "purity %",
+    "seeds",
+    "seconds",
+)
 
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -40,6 +51,7 @@ def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
     short = " (shortened)" if first["shortened"] else ""
     precision = f", {first['precision']}" if first.get("precision", "float32") != "float32" else ""
     return (
+        first["data"],
         first["sampler"],
         first["trainer"] + told,
         first["recipe"] + changed + precision + short,

@@ -46,6 +46,7 @@ class FileServer:
             def do_GET(self) -> None:
                 behaviour = server.script.pop(0) if server.script else "good"
                 server.ranges.append(self.headers.get("Range"))
+                self.number = len(server.sent)
                 server.sent.append(0)
                 self.start = self.asked_start()
                 getattr(self, behaviour)()
@@ -66,9 +67,10 @@ class FileServer:
                 self.end_headers()
 
             def send(self, content: bytes) -> None:
+                # Counted before it is sent: the client may be done before this thread goes on.
+                server.sent[self.number] += len(content)
                 self.wfile.write(content)
                 self.wfile.flush()
-                server.sent[-1] += len(content)
 
             def good(self) -> None:
                 if self.start >= len(server.body):

@@ -32,7 +32,7 @@ def test_runs_that_differ_by_seed_share_a_line_with_mean_and_sample_deviation() 
 
 
 def test_one_run_has_no_deviation() -> None:
-    assert summarise([row(0, 0.5)])[0][4] == "50.0"
+    assert summarise([row(0, 0.5)])[0][5] == "50.0"
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_runs_of_different_kinds_never_share_a_line(change: dict[str, Any]) -> N
 
 def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:
     (line,) = summarise([row(0, 0.1), row(0, 0.5)])
-    assert line[4] == "50.0"
-    assert line[7] == "1"
+    assert line[5] == "50.0"
+    assert line[8] == "1"
 
 
 def test_published_streams_of_several_seeds_are_of_one_kind() -> None:
