@@ -75,7 +75,7 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--noise-map",
         metavar="MAP",
         help='for asymmetric noise: a JSON file {"cat": "dog", ...} of class names or ids, "next" or '
-        '"spr-cifar10" (the usual map of the data, else the next class)',
+        '"spr-cifar10" (the usual map of the data, else the next class); the rate is that of the mapped classes',
     )
     make.add_argument("--seed", type=int, metavar="N", help="of holdout, noise and tasks (0)")
     make.add_argument("--holdout", type=int, metavar="N", help="samples kept out for validation (0)")
@@ -220,6 +220,10 @@ def _print_table(manifest: StreamManifest) -> None:
     if not console.is_terminal:  # a file has no edge to wrap at
         console.width = 40 + 12 * manifest.n_tasks
     console.print(describe(manifest), markup=False, soft_wrap=True)
+    if manifest.noise_map:
+        names = manifest.class_names
+        flips = ", ".join(f"{names[a]} to {names[b]}" for a, b in sorted(manifest.noise_map.items()))
+        console.print(f"wrong labels turn {flips}", markup=False, soft_wrap=True)
     table = Table(title="samples by given label (* major)", title_justify="left")
     table.add_column("class")
     for task in range(manifest.n_tasks):
@@ -261,4 +265,10 @@ def _find_problems(args: argparse.Namespace) -> list[str]:
         manifest = StreamManifest.load(args.file)
     except ManifestError as error:
         return [str(error).removeprefix(f"{args.file}: ")]
-    return verify(manifest, _load_data(args.data or manifest.source, args.data_root))
+    if args.data:
+        return verify(manifest, _load_data(args.data, args.data_root))
+    try:
+        source = _load_data(manifest.source, args.data_root)
+    except ValueError as error:
+        raise ValueError(f"{args.file} was made from {manifest.source!r}; add --data FILE.npz ({error})") from error
+    return verify(manifest, source)

@@ -94,7 +94,11 @@ def _read_arrays(path: Path, keys: list[str]) -> list[IntArray]:
         with zipfile.ZipFile(content), np.load(content, allow_pickle=False) as archive:
             missing = [key for key in keys if key not in archive]
             if missing:
-                raise ManifestError(f"{path}: should hold {', '.join(keys)}, but holds {', '.join(archive)}")
+                streams = sorted({name.rpartition("_")[0].replace("_seed", ":") for name in archive})
+                wanted = keys[0].rpartition("_")[0].replace("_seed", ":")
+                raise ManifestError(
+                    f"{path}: should hold the stream {wanted} ({', '.join(keys)}), but holds {', '.join(streams)}"
+                )
             arrays = [archive[key] for key in keys]
     except ZIP_DAMAGE as error:
         raise ManifestError(f"{path}: not an .npz file, or a damaged one: {error}") from error

@@ -67,7 +67,7 @@ def test_missing_splits_are_named(tmp_path):
 
 def test_a_stream_that_the_npz_does_not_hold_is_named_with_what_it_holds(tmp_path):
     path = write_npz(tmp_path / "small.npz", STREAM)
-    with pytest.raises(ManifestError, match=r"sym20_seed1_index.*but holds sym40_seed1_index"):
+    with pytest.raises(ManifestError, match=r"sym20_seed1_index.*but holds sym40:1"):
         from_npz(path, SOURCE, "sym20", 1)
 
 
