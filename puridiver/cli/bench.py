@@ -11,7 +11,7 @@ from puridiver.cli.common import add_command
 if TYPE_CHECKING:
     from puridiver.bench import Figure
 
-PARTS = ("steps", "growth", "run", "lanes")
+PARTS = ("steps", "growth", "run", "lanes", "all")
 
 EXAMPLES = """\
 examples:
@@ -49,7 +49,7 @@ def handle(args: argparse.Namespace) -> int:
     runtime = choose_runtime(args.device, args.precision, args.graphs)
     size = ("cifar10" if runtime.device.type == "cuda" else "digits") if args.size == "auto" else args.size
     figures = []
-    for part in args.parts:
+    for part in PARTS[:-1] if "all" in args.parts else args.parts:
         with Console(stderr=True).status(f"measuring {part} at the size of {size}"):
             figures += _measure(part, size, args)
     record = {
@@ -94,14 +94,20 @@ def _print(record: dict[str, Any], figures: list[Figure]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from puridiver.bench import REFERENCE
+
     title = f"{record['device']}, {record['precision']}, {'captured' if record['graphs'] else 'uncaptured'} steps"
     table = Table(title=title, title_justify="left", header_style="bold", title_style="bold")
     table.add_column(f"at the size of {record['size']}")
-    for heading in ("median", "spread", "repeats"):
+    compared = record["size"] == "cifar10"
+    for heading in ("median", "spread", "repeats", *(("released program", "goal") if compared else ())):
         table.add_column(heading, justify="right")
     for f in figures:
-        table.add_row(f.what, f"{f.median:.2f} {f.unit}", f"{f.low:.2f} to {f.high:.2f}", str(f.repeats))
+        known = REFERENCE.get(f.what, ("", "")) if compared else ()
+        table.add_row(f.what, f"{f.median:.2f} {f.unit}", f"{f.low:.2f} to {f.high:.2f}", str(f.repeats), *known)
     Console().print(table, highlight=False)
+    if compared:
+        Console().print("The released program and the goals are for one H200 and the full protocol.", highlight=False)
 
 
 def _write(record: dict[str, Any], out: str) -> Any:

@@ -47,12 +47,13 @@ class RainbowMemory(Sampler):
             return torch.arange(len(pool))
         counts = class_counts(pool.labels, torch.ones_like(pool.labels), moment.n_classes).long()
         fair_share = capacity // (counts > 0).sum()
-        stay = regular_stride(self._uncertainty(pool, moment), pool.labels, counts.minimum(fair_share))
+        stay = regular_stride(self.uncertainty(pool, moment), pool.labels, counts.minimum(fair_share))
         # Places that small classes leave empty go to random others.
         lottery = moment.runtime.move(torch.rand(len(pool), generator=moment.generator))
         return (lottery + stay).topk(capacity).indices.sort().values
 
-    def _uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
+    def uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
+        """The variance ratio of each sample over its 12 perturbed copies, (N,)."""
         n, _, height, width = pool.images.shape
         draw = draw_perturbations(n, height, width, moment.generator)
         copies = perturbations(pool.images, draw)  # (12, N, C, H, W)

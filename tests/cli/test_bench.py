@@ -29,3 +29,9 @@ def test_bench_prints_figures_and_writes_a_record(tmp_path: Path, capsys: pytest
 def test_the_online_step_is_measured_with_a_full_memory() -> None:
     learner = bench.filled_learner(bench.SIZES["digits"], device="cpu")
     assert learner.memory.full
+
+
+def test_the_votes_of_rm_are_measured_alone() -> None:
+    found = bench.rm_uncertainty(bench.SIZES["digits"], device="cpu")
+    assert found.what == bench.RM_UNCERTAINTY
+    assert found.median > 0
