@@ -22,8 +22,8 @@ from puridiver.runtime import choose_runtime
 from puridiver.samples import Samples, joined
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
 
-# Replayed samples are drawn and augmented for this many stream batches at once: augmenting 16 images costs a GPU
-# about as much as augmenting 256. A sample may so be replayed up to 15 batches after it was dropped.
+# Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
+# GPU's host far more than the few images do. A sample may so be replayed up to 15 batches after it was dropped.
 REPLAY_AHEAD = 16
 
 

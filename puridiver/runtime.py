@@ -25,7 +25,7 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 # Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
 # cuDNN's choice of algorithms) and are ordinary steps in every other respect.
 EAGER_CALLS = 2
-MOST_GRAPHS = 48  # of one step; a run of PuriDivER meets about 25 shapes
+MOST_GRAPHS = 48  # of one step: more than the batch shapes of C, R and U in use at a time
 # Lanes (puridiver.lanes) are threads that take turns on the host: whoever holds the turn launches work or captures,
 # and hands it on only while it waits for the GPU. So no lane launches anything while another captures.
 _turn = threading.Lock()

@@ -18,7 +18,7 @@ class Trainee:
 
     Under bfloat16 the convolutions use bfloat16 copies of their weights, renewed in one multi-tensor kernel before
     each pass, while the weights proper, BatchNorm, the head and the optimiser stay in float32. (torch.autocast does
-    the same with a kernel for each weight in each direction: about a third more launches at batch 16.)
+    the same with a kernel for each weight in each direction.)
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
     """
 
