@@ -20,8 +20,8 @@ def variance_ratio(votes: Tensor, n_classes: int) -> Tensor:
 def regular_stride(uncertainty: Tensor, labels: Tensor, quota: Tensor) -> Tensor:
     """Which samples stay when each class keeps `quota[c]` at a regular stride in order of uncertainty, (N,).
 
-    The stride is a whole number and starts at the surest sample, as public code of Rainbow Memory has it: of a class that
-    has fewer than twice its quota, the surest stay.
+    The stride is a whole number and starts at the surest sample, as public code of Rainbow Memory has it: of a class
+    that has fewer than twice its quota, the surest stay.
     """
     order = uncertainty.argsort(stable=True)
     order = order[labels[order].argsort(stable=True)]  # by class, then by uncertainty
