@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,9 +18,11 @@ from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import command_for, commit, versions
-from puridiver.runtime import choose_runtime, describe_device
+from puridiver.runtime import Runtime, choose_runtime, describe_device
 from puridiver.streams import Batch, Stream, StreamManifest, TrueLabels, resolve_stream
 from puridiver.trainers import NoiseHint
+
+AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
 
 
 class Progress(Protocol):
@@ -116,7 +118,7 @@ class Experiment:
         wanted = self.config.anytime_points
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
         clock = recorder.clock
-        for number, batch in enumerate(batches, start=1):
+        for number, batch in enumerate(moved_ahead(batches, self.learner.runtime), start=1):
             clock.switch("observe")
             self.learner.observe(batch.images, batch.labels)
             recorder.saw(batch, self.learner)
@@ -178,6 +180,8 @@ class Experiment:
         truth = TrueLabels(self.source, self.manifest)
         emit = out.append if out else lambda event: None
         clock = Stopwatch(self.learner.runtime)
+        if images.nbytes <= AHEAD_BYTES:
+            images = self.learner.runtime.move(images)  # looked at many times
         return Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
 
     def _evaluation_set(self) -> tuple[Tensor, Tensor]:
@@ -249,3 +253,13 @@ def first_samples(batches: Iterable[Batch], limit: int | None) -> list[Batch]:
         if len(batch):
             kept.append(batch)
     return kept
+
+
+def moved_ahead(batches: Sequence[Batch], runtime: Runtime) -> Iterator[Batch]:
+    """The batches with their images on the device, moved many at a time: a copy for each would make the host wait."""
+    per_group = max(1, AHEAD_BYTES // max(1, batches[0].images.nbytes)) if batches else 1
+    for start in range(0, len(batches), per_group):
+        group = batches[start : start + per_group]
+        images = runtime.move(torch.cat([batch.images for batch in group])).split([len(batch) for batch in group])
+        for batch, moved in zip(group, images, strict=True):
+            yield dataclasses.replace(batch, images=moved)

@@ -1,8 +1,8 @@
 """Several independent runs on one GPU: a thread and a CUDA stream each.
 
 One run leaves most of a large GPU idle, since each kernel of a 16-sample step is small. A lane launches a whole epoch
-of captured steps in a moment and then waits for the GPU, so threads that take turns on the host suffice; processes
-would take turns on the GPU instead of sharing it.
+of captured steps in a moment, without Python's lock, and then waits for the GPU, so threads suffice; processes would
+take turns on the GPU instead of sharing it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from puridiver.runtime import host_turn
+from puridiver.runtime import launching
 
 Result = TypeVar("Result")
 
@@ -25,7 +25,7 @@ def lane(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    with host_turn(), torch.cuda.device(device):
+    with launching(), torch.cuda.device(device):
         stream = torch.cuda.Stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):

@@ -23,13 +23,92 @@ logger = logging.getLogger(__name__)
 
 PRECISIONS = ("auto", "float32", "bfloat16")
 # Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
-# cuDNN's choice of algorithms) and are ordinary steps in every other respect.
-EAGER_CALLS = 2
+# cuDNN's choice of algorithms, compiled kernels) and are ordinary steps in every other respect.
+EAGER_CALLS = 1
 MOST_GRAPHS = 48  # of one step: more than the batch shapes of C, R and U in use at a time
-# Lanes (puridiver.lanes) are threads that take turns on the host: whoever holds the turn launches work or captures,
-# and hands it on only while it waits for the GPU. So no lane launches anything while another captures.
-_turn = threading.Lock()
 _lane = threading.local()
+
+
+class _Launching:
+    """Lanes (puridiver.lanes) are threads that launch work side by side; but whoever captures must be alone.
+
+    A lane has a share of the host except while it waits for the GPU. A capture gives its own share back, waits until
+    nobody has one, and keeps newcomers out meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._shares = 0
+        self._captures = 0  # that run or wait to run
+
+    def enter(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._captures)
+            self._shares += 1
+
+    def leave(self) -> None:
+        with self._changed:
+            self._shares -= 1
+            self._changed.notify_all()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """For a thread that has a share."""
+        with self._changed:
+            self._captures += 1
+            self._shares -= 1
+            self._changed.notify_all()
+            # The condition's lock is held throughout the capture: a second one waits for it here.
+            self._changed.wait_for(lambda: not self._shares)
+            try:
+                yield
+            finally:
+                self._captures -= 1
+                self._shares += 1
+                self._changed.notify_all()
+
+
+_launching = _Launching()
+
+
+class _Captures:
+    """What the captured steps of one run share: memory for their intermediates, and the stream they are captured on."""
+
+    def __init__(self) -> None:
+        self._pool: Any = None
+        self._stream: torch.cuda.Stream | None = None
+
+    def pool(self) -> Any:
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
+        return self._pool
+
+    def stream(self) -> torch.cuda.Stream:
+        if self._stream is None:
+            self._stream = torch.cuda.Stream()
+        return self._stream
+
+    def capture(self, function: Callable[[], None], shared: bool) -> torch.cuda.CUDAGraph | None:
+        """The function's kernels as a graph; None, with one line of warning, where it cannot be captured.
+
+        (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
+        """
+        graph = torch.cuda.CUDAGraph()
+        here, side = torch.cuda.current_stream(), self.stream()
+        side.wait_stream(here)
+        alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
+        try:
+            with alone, torch.cuda.stream(side):
+                graph.capture_begin(pool=self.pool() if shared else None, capture_error_mode="thread_local")
+                try:
+                    function()
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:  # torch.OutOfMemoryError is one
+            logger.warning("a step could not be captured and runs uncaptured: %s", str(error).splitlines()[0])
+            return None
+        here.wait_stream(side)
+        return graph
 
 
 @dataclass(frozen=True)
@@ -39,7 +118,7 @@ class Runtime:
     device: torch.device
     precision: str = "float32"
     graphs: bool = False
-    pool: list[Any] = field(default_factory=list, compare=False)  # memory that a run's captured steps share
+    captures: _Captures = field(default_factory=_Captures, compare=False)
 
     def place(self, network: nn.Module) -> nn.Module:
         # channels_last is torch's faster layout for convolutions on CPUs and tensor cores alike.
@@ -59,32 +138,28 @@ class Runtime:
         if not getattr(_lane, "inside", False):
             stream.synchronize()
             return
-        _turn.release()
+        _launching.leave()
         try:
             stream.synchronize()
         finally:
-            _turn.acquire()
+            _launching.enter()
 
     def read(self, tensor: Tensor) -> Tensor:
         """The tensor on the host."""
         self.wait()
         return tensor.cpu()
 
-    def shared_pool(self) -> Any:
-        if not self.pool:
-            self.pool.append(torch.cuda.graph_pool_handle())
-        return self.pool[0]
-
 
 @contextlib.contextmanager
-def host_turn() -> Iterator[None]:
-    """Hold the turn on the host, as a lane must whenever it does anything but wait."""
-    with _turn:
-        _lane.inside = True
-        try:
-            yield
-        finally:
-            _lane.inside = False
+def launching() -> Iterator[None]:
+    """What a lane must be in whenever it does anything on the GPU but wait."""
+    _launching.enter()
+    _lane.inside = True
+    try:
+        yield
+    finally:
+        _lane.inside = False
+        _launching.leave()
 
 
 def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool = True) -> Runtime:
@@ -142,6 +217,9 @@ class Buffers:
     def __getitem__(self, name: str) -> Tensor:
         return self._held[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
     def versions(self, *names: str) -> tuple[int, ...]:
         return tuple(self._versions[name] for name in names)
 
@@ -153,6 +231,17 @@ class Buffers:
         else:
             held.copy_(value)
         return self._held[name]
+
+    def fill(self, name: str, first: Tensor, second: Tensor | None = None) -> Tensor:
+        """`put` of the first and the second behind it, without joining them elsewhere before."""
+        if second is None:
+            return self.put(name, first)
+        held = self._held.get(name)
+        if held is None or held.shape[0] != len(first) + len(second) or held.shape[1:] != first.shape[1:]:
+            return self.put(name, torch.cat([first, second]))
+        held[: len(first)].copy_(first)
+        held[len(first) :].copy_(second)
+        return held
 
 
 class PlanRunner:
@@ -198,7 +287,7 @@ class _Loop:
         self.counter.zero_()
         for _ in range(len(plan)):
             if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:
-                self.graph = capture(self._advance, self.runtime.shared_pool())
+                self.graph = self.runtime.captures.capture(self._advance, shared=True)
                 self.refused = self.graph is None
             if self.graph is not None:
                 self.graph.replay()
@@ -229,16 +318,15 @@ class Captured:
         key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
         entry = self._entries.get(key)
         if entry is None:
-            pool = self.runtime.shared_pool() if self.copies else None
-            entry = self._entries[key] = _Entry(self.function, pool)
+            entry = self._entries[key] = _Entry(self.runtime.captures, self.function, self.copies)
         _keep_recent(self._entries, key)
         result = entry(*tensors)
         return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
 
 
 class _Entry:
-    def __init__(self, function: Callable[..., Any], pool: Any) -> None:
-        self.function, self.pool = function, pool
+    def __init__(self, captures: _Captures, function: Callable[..., Any], shared: bool) -> None:
+        self.captures, self.function, self.shared = captures, function, shared
         self.inputs: list[Tensor] = []
         self.result: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -249,7 +337,7 @@ class _Entry:
         self.calls += 1
         if self.graph is None and not self.refused and self.calls > EAGER_CALLS:
             self.inputs = [t.clone() for t in tensors]
-            self.graph = capture(self._compute, self.pool)
+            self.graph = self.captures.capture(self._compute, self.shared)
             self.refused = self.graph is None
         if self.graph is None:
             return self.function(*tensors)
@@ -267,15 +355,3 @@ def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:
     held.move_to_end(key)
     while len(held) > MOST_GRAPHS:
         held.popitem(last=False)
-
-
-def capture(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph | None:
-    """The function's kernels as a graph; None, with one line of warning, where it cannot be captured."""
-    graph = torch.cuda.CUDAGraph()
-    try:
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            function()
-    except RuntimeError as error:  # torch.OutOfMemoryError is one
-        logger.warning("a step could not be captured and runs uncaptured: %s", str(error).splitlines()[0])
-        return None
-    return graph

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -44,14 +46,42 @@ def test_a_captured_function_on_a_cpu_is_the_function() -> None:
 
 def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """With captures faked on the CPU: a stream of ever new shapes must not fill the memory."""
-    monkeypatch.setattr(runtime, "capture", lambda function, pool: None)
-    faked = Runtime(CPU, graphs=True, pool=["a pool"])
+    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, shared: None)
+    faked = Runtime(CPU, graphs=True)
     runner, captured = PlanRunner(faked, lambda row, n: None), Captured(faked, torch.neg)
     for n in range(1, 200):
         runner(torch.zeros(1, n, dtype=torch.int64), n)
         captured(torch.zeros(n))
     assert len(runner._loops) == len(captured._entries) == runtime.MOST_GRAPHS
     assert captured(torch.ones(199)).tolist() == [-1] * 199
+
+
+def test_a_capture_has_the_host_alone() -> None:
+    """Threads share the host; one that captures waits for the others to leave and keeps them out until it is done."""
+    gate, log = runtime._Launching(), []
+    gate.enter()
+
+    def other() -> None:
+        gate.enter()
+        log.append("other in")
+        time.sleep(0.05)
+        log.append("other out")
+        gate.leave()
+        gate.enter()  # while the capture goes on: must wait
+        log.append("other in again")
+        gate.leave()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    while "other in" not in log:
+        time.sleep(0.001)
+    with gate.alone():
+        log.append("capture begins")
+        time.sleep(0.05)
+        log.append("capture ends")
+    gate.leave()
+    thread.join(timeout=5)
+    assert log == ["other in", "other out", "capture begins", "capture ends", "other in again"]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
+from puridiver.recipes import Options
+from puridiver.runtime import Captured
 from puridiver.samples import Samples
 
 
@@ -17,19 +19,31 @@ class NTDSampler(Sampler):
     title = "NTD"
     summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
 
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._evict: Captured | None = None
+
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
-        total = torch.zeros_like(batch.notes)
-        for _ in range(self.options.ntd_views):
-            logits = moment.network.outputs(moment.strong_view(batch.images))[1]
-            total += F.cross_entropy(logits.float(), batch.labels, reduction="none")
-        return total / self.options.ntd_views
+        views = self.options.ntd_views
+        logits = moment.network.outputs(moment.strong_view(batch.images.repeat(views, 1, 1, 1)))[1]
+        losses = F.cross_entropy(logits.float(), batch.labels.repeat(views), reduction="none")
+        return losses.view(views, len(batch)).mean(dim=0)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
-        alive = torch.ones(len(pool), dtype=torch.bool, device=pool.labels.device)
-        for _ in range(len(pool) - capacity):
-            counts = class_counts(pool.labels, alive, moment.n_classes)
-            ties = moment.runtime.move(torch.rand(moment.n_classes, generator=moment.generator))
-            of_largest = alive & (pool.labels == largest_class(counts, ties))
-            worst = pool.notes.masked_fill(~of_largest, -torch.inf).argmax()
-            alive.scatter_(0, worst[None], False)
-        return surviving_rows(alive, min(capacity, len(pool)))
+        if len(pool) <= capacity:
+            return torch.arange(len(pool))
+        # A row of tie-breakers for each drop: its shape tells the captured function how many there are.
+        ties = torch.rand(len(pool) - capacity, moment.n_classes, generator=moment.generator)
+        if self._evict is None:
+            self._evict = Captured(moment.runtime, survivors)
+        return self._evict(pool.notes, pool.labels, moment.runtime.move(ties))
+
+
+def survivors(notes: Tensor, labels: Tensor, ties: Tensor) -> Tensor:
+    """The rows that stay after the largest class has lost its highest note once for each row of tie-breakers."""
+    alive = torch.ones_like(labels, dtype=torch.bool)
+    for row in ties:
+        of_largest = alive & (labels == largest_class(class_counts(labels, alive, ties.shape[1]), row))
+        worst = notes.masked_fill(~of_largest, -torch.inf).argmax(dim=0, keepdim=True)
+        alive.scatter_(0, worst, False)
+    return surviving_rows(alive, len(labels) - len(ties))

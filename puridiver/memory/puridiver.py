@@ -31,21 +31,25 @@ class PuriDivERSampler(Sampler):
         self._alpha: Tensor | None = None  # of the last choice
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
-        alpha = self._alpha = self._balance(moment)
         if len(pool) <= capacity:
+            self._alpha = self._balance(moment.batch_loss)
             return torch.arange(len(pool))
         features, logits = moment.network.outputs(pool.images)
         # A row of tie-breakers for each arriving sample: its shape tells the captured function how many there are.
         ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
         if self._evict is None:
             self._evict = Captured(moment.runtime, partial(self._survivors, capacity))
-        return self._evict(
-            features, logits, pool.labels, moment.network.class_weights, alpha, moment.runtime.move(ties)
+        rows, alpha = self._evict(
+            features, logits, pool.labels, moment.network.class_weights, moment.batch_loss, moment.runtime.move(ties)
         )
+        self._alpha = alpha.clone()  # the captured function's own is overwritten by its next call
+        return rows
 
     def _survivors(
-        self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, w: Tensor, alpha: Tensor, ties: Tensor
-    ) -> Tensor:
+        self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, w: Tensor, batch_loss: Tensor, ties: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The rows that stay, and the balance they were chosen with."""
+        alpha = self._balance(batch_loss)
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS, posinf=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
@@ -57,12 +61,12 @@ class PuriDivERSampler(Sampler):
             eviction.admit(n_old + i + 1)
             if n_old + i >= capacity:
                 eviction.drop_worst(ties[i] if from_largest else None)
-        return eviction.members(capacity)
+        return eviction.members(capacity), alpha
 
-    def _balance(self, moment: Moment) -> Tensor:
+    def _balance(self, batch_loss: Tensor) -> Tensor:
         if self.options.alpha >= 0:
-            return torch.full_like(moment.batch_loss, self.options.alpha)
-        return equations.adaptive_alpha(moment.batch_loss)
+            return torch.full_like(batch_loss, self.options.alpha)
+        return equations.adaptive_alpha(batch_loss)
 
     def diagnostics(self) -> dict[str, Tensor]:
         return {} if self._alpha is None else {"alpha": self._alpha}

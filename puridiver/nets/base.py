@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from puridiver.nets.norm import FOLLOWERS, Norm, follow
+
 
 @dataclass(frozen=True)
 class NetworkSettings:
@@ -74,30 +76,36 @@ class Head(nn.Module):
 
 
 class ConvNorm(nn.Module):
-    """A convolution and its BatchNorm. Without gradients, in eval mode, the two are one convolution.
+    """A convolution, its BatchNorm, and what follows: `then` is one of `puridiver.nets.norm.FOLLOWERS`.
 
-    Folding the norm into the weights saves a pass over every activation whenever a sampler or a trainer looks
-    through the network.
+    On a CPU, without gradients and in eval mode, convolution and norm are one convolution: folding the norm into the
+    weights saves a pass over every activation whenever a sampler or a trainer looks through the network.
     """
 
-    def __init__(self, width_in: int, width: int, kernel: int, stride: int, settings: NetworkSettings) -> None:
+    def __init__(
+        self, width_in: int, width: int, kernel: int, stride: int, settings: NetworkSettings, then: str = "none"
+    ) -> None:
         super().__init__()
+        if then not in FOLLOWERS:
+            raise ValueError(f"then should be one of {', '.join(FOLLOWERS)}, but got {then!r}")
         self.conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
-        self.norm = nn.BatchNorm2d(width, eps=settings.batchnorm_epsilon)
+        self.norm = Norm(width, settings.batchnorm_epsilon)
+        self.then = then
 
-    def forward(self, x: Tensor) -> Tensor:
-        if self.training or torch.is_grad_enabled():
-            return self.norm(self.conv(x))
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        if self.training or torch.is_grad_enabled() or x.is_cuda:
+            return self.norm(self.conv(x), self.then, residual)
         weight, bias = self.folded()
-        return F.conv2d(x, weight.to(x.dtype), bias.to(x.dtype), self.conv.stride, self.conv.padding)
+        y = F.conv2d(x, weight, bias, self.conv.stride, self.conv.padding)
+        return follow(y, self.then, residual)
 
     def folded(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias, float32, of the one convolution that does what both do in eval mode."""
+        """Weight and bias of the one convolution that does what both do in eval mode."""
         norm = self.norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
         scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
-        return self.conv.weight.float() * scale[:, None, None, None], norm.bias - norm.running_mean * scale
+        return self.conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
 
 
 class Network(nn.Module, ABC):
@@ -113,8 +121,10 @@ class Network(nn.Module, ABC):
         features = self.features(images)
         return Outputs(features, self.head(features))
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.head(self.features(images))
+    def forward(self, images: Tensor, with_features: bool = False) -> Tensor | Outputs:
+        """Logits; or features and logits, for callers that reach a network only by calling it."""
+        outputs = self.outputs(images)
+        return outputs if with_features else outputs.logits
 
     @property
     def class_weights(self) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from puridiver.nets.base import ConvNorm, Head, Network, NetworkSettings
@@ -18,32 +17,24 @@ STAGES = {
 }
 
 
+BLOCK_ENDS = {"after_add": "add_relu", "before_add": "relu_add"}  # where a block's last ReLU stands
+
+
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around a shortcut; where the last ReLU stands is a setting."""
 
     def __init__(self, width_in: int, width: int, stride: int, settings: NetworkSettings) -> None:
         super().__init__()
-        adds = {"after_add": self._add_then_relu, "before_add": self._relu_then_add}
-        if settings.block_relu not in adds:
-            raise ValueError(f"block_relu should be one of {sorted(adds)}, but got {settings.block_relu!r}")
-        self.add = adds[settings.block_relu]
-        self.first = ConvNorm(width_in, width, 3, stride, settings)
-        self.second = ConvNorm(width, width, 3, 1, settings)
+        if settings.block_relu not in BLOCK_ENDS:
+            raise ValueError(f"block_relu should be one of {sorted(BLOCK_ENDS)}, but got {settings.block_relu!r}")
+        self.first = ConvNorm(width_in, width, 3, stride, settings, "relu")
+        self.second = ConvNorm(width, width, 3, 1, settings, BLOCK_ENDS[settings.block_relu])
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or width_in != width:
             self.shortcut = ConvNorm(width_in, width, 1, stride, settings)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.second(F.relu(self.first(x)))
-        return self.add(y, self.shortcut(x))
-
-    @staticmethod
-    def _add_then_relu(y: Tensor, x: Tensor) -> Tensor:
-        return F.relu(y + x)
-
-    @staticmethod
-    def _relu_then_add(y: Tensor, x: Tensor) -> Tensor:
-        return F.relu(y) + x
+        return self.second(self.first(x), self.shortcut(x))
 
 
 class ResNet(Network):
@@ -69,8 +60,8 @@ class ResNet(Network):
     @staticmethod
     def _stem(channels: int, width: int, small: bool, settings: NetworkSettings) -> nn.Sequential:
         if small:
-            return nn.Sequential(ConvNorm(channels, width, 3, 1, settings), nn.ReLU())
-        return nn.Sequential(ConvNorm(channels, width, 7, 2, settings), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1))
+            return nn.Sequential(ConvNorm(channels, width, 3, 1, settings, "relu"))
+        return nn.Sequential(ConvNorm(channels, width, 7, 2, settings, "relu"), nn.MaxPool2d(3, 2, padding=1))
 
     def features(self, images: Tensor) -> Tensor:
         return self.blocks(self.stem(images)).mean(dim=(2, 3), dtype=torch.float32)

@@ -19,7 +19,7 @@ class SmallConvNet(Network):
         size = min(height, width)
         layers: list[nn.Module] = []
         for width_out in self.WIDTHS:
-            layers += [ConvNorm(previous, width_out, 3, 1, settings), nn.ReLU()]
+            layers.append(ConvNorm(previous, width_out, 3, 1, settings, "relu"))
             if size >= 8:
                 layers.append(nn.MaxPool2d(2))
                 size //= 2

@@ -120,7 +120,8 @@ def proportional_plan(split: Split, batch_size: int, generator: torch.Generator)
 def clean_full_plan(split: Split, batch_size: int, generator: torch.Generator) -> EpochPlan:
     """`batch_size` clean samples a step; R and U batches so large that an epoch passes each once (at least 2).
 
-    Their sizes are rounded up to even numbers, so that few shapes occur and few steps need to be captured.
+    Their sizes are rounded up to even numbers, and above 12 to multiples of 4, so that few shapes occur and few steps
+    need to be captured.
     """
     codes = split.codes().cpu()
     clean, relabel, unlabelled = (_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED))
@@ -128,10 +129,16 @@ def clean_full_plan(split: Split, batch_size: int, generator: torch.Generator) -
     steps = len(clean) // size
     parts = [clean[: steps * size].view(steps, size)]
     for rows in (relabel, unlabelled):
-        per_step = min(len(rows), 2 * max(1, -(-len(rows) // (2 * steps))))
+        per_step = min(len(rows), _rounded_up(-(-len(rows) // steps)))
         cycles = -(-steps * per_step // max(1, len(rows)))
         parts.append(rows.repeat(cycles)[: steps * per_step].view(steps, per_step))
     return EpochPlan(torch.cat(parts, dim=1), parts[2].shape[1])
+
+
+def _rounded_up(n: int) -> int:
+    """The next even number, from 12 on the next multiple of 4; at least 2."""
+    multiple = 2 if n <= 12 else 4
+    return max(2, -(-n // multiple) * multiple)
 
 
 _PLANNERS = {"proportional": proportional_plan, "clean_full": clean_full_plan}

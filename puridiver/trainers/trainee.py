@@ -52,14 +52,21 @@ class Trainee:
         self.network.train(train_norm)
         if not self.shadows:
             return self.network(x)
-        with torch.no_grad():
-            torch._foreach_copy_(list(self.shadows.values()), self._masters)
+        self._renew_shadows()
         return functional_call(self.network, self.shadows, (x.to(self.dtype),))
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Outputs:
         """Features and logits without gradients, BatchNorm by its running statistics."""
-        return self.network.eval().outputs(x.to(self.dtype))  # folded from the weights proper, then cast
+        self.network.eval()
+        if not self.shadows:
+            return self.network.outputs(x)
+        self._renew_shadows()
+        return functional_call(self.network, self.shadows, (x.to(self.dtype),), {"with_features": True})
+
+    @torch.no_grad()
+    def _renew_shadows(self) -> None:
+        torch._foreach_copy_(list(self.shadows.values()), self._masters)
 
     def step(self, loss: Tensor) -> None:
         """One optimiser step down the gradient of the loss."""

@@ -64,11 +64,11 @@ def test_the_note_is_the_mean_loss_over_augmented_views(views: int) -> None:
     network, batch = FixedNetwork(3), stream(5, 3)
     shown: list[Tensor] = []
 
-    def roll_once_more(images: Tensor) -> Tensor:
-        shown.append(images.roll(len(shown), dims=3))
-        return shown[-1]
+    def roll_each_copy_further(images: Tensor) -> Tensor:
+        shown.extend(copy.roll(number, dims=3) for number, copy in enumerate(images.split(len(batch))))
+        return torch.cat(shown)
 
-    now = dataclasses.replace(moment(network, 3), strong_view=roll_once_more)
+    now = dataclasses.replace(moment(network, 3), strong_view=roll_each_copy_further)
     notes = NTDSampler(Options(ntd_views=views)).note_arrivals(batch, now)
     assert len(shown) == views
     logits = [network.outputs(view)[1].double() for view in shown]
