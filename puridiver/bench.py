@@ -171,7 +171,7 @@ def whole_runs(
     """Seconds a run of `lanes` runs at a time, start to end, loading data and capturing steps included."""
 
     def job(config: RunConfig) -> dict[str, Any]:
-        summary = Experiment(config, source=source).run()
+        summary = {**Experiment(config, source=source).run(), "lanes": lanes}
         on_finish(summary)
         return summary
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from puridiver.runtime import launching
+from puridiver.runtime import launching, thread_stream
 
 Result = TypeVar("Result")
 
@@ -26,7 +26,7 @@ def lane(device: torch.device) -> Iterator[None]:
         yield
         return
     with launching(), torch.cuda.device(device):
-        stream = torch.cuda.Stream(device)
+        stream = thread_stream(device, "lane")
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(stream):
             yield

@@ -72,21 +72,15 @@ _launching = _Launching()
 
 
 class _Captures:
-    """What the captured steps of one run share: memory for their intermediates, and the stream they are captured on."""
+    """What the captured steps of one run share: memory for their intermediates."""
 
     def __init__(self) -> None:
         self._pool: Any = None
-        self._stream: torch.cuda.Stream | None = None
 
     def pool(self) -> Any:
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
         return self._pool
-
-    def stream(self) -> torch.cuda.Stream:
-        if self._stream is None:
-            self._stream = torch.cuda.Stream()
-        return self._stream
 
     def capture(self, function: Callable[[], None], shared: bool) -> torch.cuda.CUDAGraph | None:
         """The function's kernels as a graph; None, with one line of warning, where it cannot be captured.
@@ -94,7 +88,8 @@ class _Captures:
         (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
         """
         graph = torch.cuda.CUDAGraph()
-        here, side = torch.cuda.current_stream(), self.stream()
+        here = torch.cuda.current_stream()
+        side = thread_stream(here.device, "capture")  # the ordinary stream of a process cannot be captured
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
         try:
@@ -148,6 +143,14 @@ class Runtime:
         """The tensor on the host."""
         self.wait()
         return tensor.cpu()
+
+
+def thread_stream(device: torch.device, purpose: str) -> torch.cuda.Stream:
+    """This thread's own stream for a purpose. Kept for its next run: the allocator's memory belongs to a stream."""
+    streams = _lane.__dict__.setdefault("streams", {})
+    if (device, purpose) not in streams:
+        streams[device, purpose] = torch.cuda.Stream(device)
+    return streams[device, purpose]
 
 
 @contextlib.contextmanager

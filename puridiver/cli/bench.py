@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from puridiver.cli.common import add_command
 
 if TYPE_CHECKING:
-    from puridiver.bench import Figure
+    from puridiver.bench import Figure, Size
+    from puridiver.config import RunConfig
+    from puridiver.data.base import DataSource
 
 PARTS = ("steps", "growth", "run", "lanes", "all")
 
@@ -19,6 +21,8 @@ examples:
   puridiver bench --size cifar10 --parts steps growth     ... and how they grow with memory and classes
   puridiver bench --size cifar10 --parts run lanes --lanes 8 --out benchmarks/records
       whole runs of the full protocol, alone and eight at a time (on a GPU), with a record
+  puridiver bench --size cifar10 --parts run --data-root DIR --splits DIR
+      the same on the real images and the paper's own sym-40 streams (else: noise of that shape)
 """
 
 
@@ -30,6 +34,8 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=["steps"], help="what to measure (default: steps)")
     parser.add_argument("--lanes", type=int, default=8, metavar="N", help="runs at a time, for lanes (default: 8)")
+    parser.add_argument("--data-root", metavar="DIR", help="whole runs on the real data of that size, found here")
+    parser.add_argument("--splits", metavar="PATH", help="... and on the official sym-40 streams, found here")
     parser.add_argument("--epochs", type=int, metavar="N", help="memory epochs of whole runs (default: the recipe's)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     parser.add_argument("--precision", choices=("auto", "float32", "bfloat16"), default="auto", help="(default: auto)")
@@ -73,7 +79,6 @@ def handle(args: argparse.Namespace) -> int:
 
 def _measure(part: str, size_name: str, args: argparse.Namespace) -> list[Figure]:
     from puridiver import bench
-    from puridiver.config import RunConfig
     from puridiver.runtime import choose_runtime
 
     size = bench.SIZES[size_name]
@@ -83,11 +88,33 @@ def _measure(part: str, size_name: str, args: argparse.Namespace) -> list[Figure
     if part == "growth":
         return bench.growth(size, **settings)
     n = 1 if part == "run" else args.lanes
-    source = bench.synthetic_source(size) if size_name != "digits" else None
-    config = RunConfig(memory=size.memory, network=size.network, epochs=args.epochs, diversity=False, **settings)
-    configs = [RunConfig(**{**vars(config), "seed": seed}) for seed in range(n)]
-    found = [bench.whole_runs(configs, n, source)]
+    found = [bench.whole_runs(_run_configs(size, n, args), n, _source(size, args))]
     return found + list(bench.peak_memory(choose_runtime(args.device).device)) if part == "run" else found
+
+
+def _run_configs(size: Size, n: int, args: argparse.Namespace) -> list[RunConfig]:
+    """Runs of the full protocol that differ by seed; there are three official streams."""
+    from puridiver.config import RunConfig
+
+    return [
+        RunConfig(
+            data=size.name, data_root=args.data_root, splits=args.splits,
+            stream=f"official:sym40:{1 + number % 3}" if args.splits else "blurry-10",
+            seed=1 + number, memory=size.memory, network=size.network, epochs=args.epochs, diversity=False,
+            device=args.device, precision=args.precision, graphs=args.graphs,
+        )
+        for number in range(n)
+    ]  # fmt: skip
+
+
+def _source(size: Size, args: argparse.Namespace) -> DataSource:
+    from pathlib import Path
+
+    from puridiver import bench, data
+
+    if size.name == "digits" or args.data_root:
+        return data.load(size.name, Path(args.data_root) if args.data_root else None)
+    return bench.synthetic_source(size)
 
 
 def _print(record: dict[str, Any], figures: list[Figure]) -> None:
