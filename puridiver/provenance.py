@@ -40,18 +40,18 @@ def _without_folder(value: str) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the checkout this package runs from, "-dirty" if changed; else $PURIDIVER_COMMIT, else None."""
+    """$PURIDIVER_COMMIT if set, else the commit of the checkout this package runs from ("-dirty" if changed)."""
     here = Path(__file__).parent
-    told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history
-    if not (here.parent / ".git").exists():
-        return told
+    told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history, or with an older one
+    if told or not (here.parent / ".git").exists():
+        return told or None
     try:
         head, changed = (
             subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True).stdout.strip()
             for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", str(here)))
         )
     except (OSError, subprocess.CalledProcessError):
-        return told
+        return None
     return f"{head}-dirty" if changed else head
 
 
