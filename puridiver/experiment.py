@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +47,7 @@ class Experiment:
 
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         root = Path(config.data_root) if config.data_root else None
@@ -89,6 +90,7 @@ class Experiment:
         recorder.clock.stop()
         summary = {**recorder.summary(), **self._provenance(), "started": started}
         if out:
+            out.write_bytes(runs.MEMORY, recorder.snapshot(self.learner).to_bytes())
             out.write(runs.SUMMARY, summary)
         return summary
 
@@ -176,7 +178,12 @@ class Experiment:
     def _recorder(self, out: runs.RunFolder | None) -> Recorder:
         images, labels = self.evaluation_set
         truth = TrueLabels(self.source, self.manifest)
-        emit = out.append if out else lambda event: None
+        listeners = [*([out.append] if out else []), *self.listeners]
+
+        def emit(event: dict[str, Any]) -> None:
+            for listener in listeners:
+                listener(event)
+
         clock = Stopwatch(self.learner.runtime)
         return Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
 

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import sys
 import types
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.cli.common import add_command
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from puridiver.config import RunConfig
     from puridiver.experiment import Experiment
+    from puridiver.report.tensorboard import TensorBoardLog
 
 EXAMPLES = """\
 examples:
@@ -28,6 +30,8 @@ examples:
       the paper's own stream, as the released program learns from it
   puridiver run --data cifar10 --holdout 5000 --evaluate-on validation --seed 11
       choose settings without looking at the test set
+  puridiver run --out runs/a --tensorboard runs/tb
+      watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --json | jq .last_accuracy
       for programs: the summary as JSON on standard output
 """
@@ -44,6 +48,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics and summary there")
     parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
     parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
+    parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(handler=handle)
@@ -110,8 +115,9 @@ def handle(args: argparse.Namespace) -> int:
         runs.check_free(Path(args.out), args.force)
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
-    with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
+    with ProgressBar(errors, hidden=args.quiet or args.json) as progress, tensorboard_log(args.tensorboard) as log:
         experiment = Experiment(config, progress)
+        experiment.listeners += [log] if log else []
         for note in [] if args.quiet else notes(experiment):
             errors.print(f"note: {note}", highlight=False)
         summary = experiment.run(Path(args.out) if args.out else None, args.force)
@@ -124,6 +130,17 @@ def handle(args: argparse.Namespace) -> int:
     if args.ledger:
         runs.append_to_ledger(Path(args.ledger), summary)
     return 0
+
+
+def tensorboard_log(folder: str | None) -> AbstractContextManager[TensorBoardLog | None]:
+    """A log in the folder; nothing where none is asked for."""
+    if folder is None:
+        return nullcontext()
+    from pathlib import Path
+
+    from puridiver.report.tensorboard import TensorBoardLog
+
+    return TensorBoardLog(Path(folder))
 
 
 def notes(experiment: Experiment) -> list[str]:
