@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from puridiver.cli.common import add_command
 
 REPORT_EXAMPLES = """\
 examples:
-  puridiver run --out runs/a
-  puridiver report runs/a --open                     one page with everything that happened
+  puridiver report runs/a --open                     one page with everything that `puridiver run --out runs/a` did
   puridiver report runs/a runs/b --out both.html     runs side by side, and each in detail
   puridiver report grids/table1 --figures figures    a grid's finished runs; every figure as PNG and SVG
 """
 
 PLOT_EXAMPLES = """\
 examples:
-  puridiver run --out runs/a && puridiver run --sampler rsv --trainer plain --out runs/b
-  puridiver plot runs/a runs/b --out comparison.png
+  puridiver plot runs/a runs/b --out comparison.png  folders written by `puridiver run --out`
   puridiver plot runs/a --figure mixtures --out mixtures.svg
 """
 
@@ -51,21 +47,20 @@ def handle_report(args: argparse.Namespace) -> int:
     import webbrowser
     from pathlib import Path
 
-    with told_what_to_install("report"):
-        from puridiver.report.figures import draw_all
-        from puridiver.report.page import write_page
-        from puridiver.report.reading import find_runs
+    from puridiver.report.figures import draw_all
+    from puridiver.report.page import write_page
+    from puridiver.report.reading import find_runs
 
-        runs, notes = find_runs([Path(run) for run in args.runs])
-        for note in notes:
-            print(f"note: left out: {note}", file=sys.stderr)
-        page = write_page(runs, notes, Path(args.out))
-        print(page)
-        if args.figures:
-            written, left_out = draw_all(runs, Path(args.figures))
-            for reason in left_out:
-                print(f"note: not drawn: {reason}", file=sys.stderr)
-            print(f"{len(written)} pictures in {args.figures}")
+    runs, notes = find_runs([Path(run) for run in args.runs])
+    for note in notes:
+        print(f"note: left out: {note}", file=sys.stderr)
+    page = write_page(runs, notes, Path(args.out))
+    print(page)
+    if args.figures:
+        written, left_out = draw_all(runs, Path(args.figures))
+        for reason in left_out:
+            print(f"note: not drawn: {reason}", file=sys.stderr)
+        print(f"{len(written)} pictures in {args.figures}")
     if args.open:
         webbrowser.open(page.resolve().as_uri())
     return 0
@@ -74,21 +69,7 @@ def handle_report(args: argparse.Namespace) -> int:
 def handle_plot(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    with told_what_to_install("plot"):
-        from puridiver.report.figures import draw
+    from puridiver.report.figures import draw
 
-        print(draw(args.figure, [Path(run) for run in args.runs], Path(args.out)))
+    print(draw(args.figure, [Path(run) for run in args.runs], Path(args.out)))
     return 0
-
-
-@contextmanager
-def told_what_to_install(extra: str) -> Iterator[None]:
-    """A library that is not there becomes an error that says how to get it."""
-    from puridiver.errors import DataError
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name not in ("matplotlib", "jinja2", "markupsafe", "PIL"):
-            raise
-        raise DataError(f"{extra}s need {error.name}: pip install 'puridiver[{extra}]'") from error

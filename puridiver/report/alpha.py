@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
 from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, shade_tasks, spread_text
-from puridiver.report.reading import Group, Run, grouped
+from puridiver.report.reading import OPTION, Group, Run, grouped
 from puridiver.report.style import Panel, Picture, colour, line_style
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _diversity(run: Run) -> float:
 
 def _paint_by_alpha(runs: Sequence[Run], value: Callable[[Run], float], axes: Axes) -> None:
     """A line over the static alphas of each stream, and a dashed level for the adaptive runs of it."""
-    groups = grouped(runs, ignore=("options_text",))
+    groups = grouped(runs, ignore=(OPTION + "alpha",))
     for number, group in enumerate(groups):
         static: dict[float, list[Run]] = {}
         for run in group.runs:

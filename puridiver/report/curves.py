@@ -124,9 +124,11 @@ def _stream_rows(groups: Sequence[Group], figures: Sequence[str]) -> list[list[s
 
 def _means(group: Group, figure: str, n: int) -> list[str]:
     scale, digits = (1, 2) if figure == "memory_diversity" else (100, 1)
-    values = [[event.get(figure) for event in _points(run)] for run in group.runs]
-    at = [[row[i] for row in values if i < len(row) and row[i] is not None] for i in range(n)]
-    return [f"{scale * statistics.mean(known):.{digits}f}" if known else "-" for known in at]
+    events = [_points(run) for run in group.runs]
+    at = [
+        [scale * run[i][figure] for run in events if i < len(run) and run[i].get(figure) is not None] for i in range(n)
+    ]
+    return [f"{statistics.mean(known):.{digits}f}" if known else "-" for known in at]
 
 
 # Over tasks --------------------------------------------------------------------------------------------------------

@@ -60,6 +60,7 @@ def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path) -> Path:
 
 
 def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
+    style.check_installed("report", "jinja2", "PIL", "matplotlib")
     import jinja2
     from markupsafe import Markup
 
@@ -103,8 +104,9 @@ def percent(value: float | None, digits: int = 1) -> str:
 def _run_part(run: Run, number: int, several: bool) -> RunPart:
     name = f"run{number}"
     figures, not_drawn = _figures([run], OF_A_RUN, name)
-    kinds = [noise_name(run.summary), run.kind("options_text"), f"seed {run.seed}"]
-    title = f"{run.method}: {', '.join(part for part in kinds if part)}" if several else "What happened"
+    options = [f"{option}={value}" for option, value in run.summary["options_changed"].items()]
+    kinds = [noise_name(run.summary), *options, f"seed {run.seed}"]
+    title = f"{run.method}: {', '.join(kinds)}" if several else "What happened"
     shown, reason = None, "this run is of a version that did not keep its memory"
     try:
         shown = gallery.build(run, name)

@@ -15,11 +15,12 @@ from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
 
 CELLS = "cells"  # where a grid keeps its run folders
+OPTION = "option:"
 
-# What makes runs differ in kind; named in a label only where runs do differ in it.
+# What makes runs differ in kind, beside the options that were changed; a label names only what runs do differ in.
 KIND = (
-    "method", "data", "stream_kind", "noise_name", "recipe", "options_text", "memory", "network", "epochs",
-    "told_noise", "evaluated_on", "shortened", "precision",
+    "method", "data", "stream_kind", "noise_name", "recipe", "memory", "network", "epochs", "told_noise",
+    "evaluated_on", "shortened", "precision",
 )  # fmt: skip
 WORDS = {
     "memory": "memory {}", "epochs": "{} epochs", "told_noise": "told the noise: {}", "evaluated_on": "on {}",
@@ -87,8 +88,9 @@ class Run:
             return self.method
         if name == "noise_name":
             return noise_name(s)
-        if name == "options_text":
-            return ", ".join(f"{key}={value}" for key, value in s["options_changed"].items())
+        if name.startswith(OPTION):
+            option = name.removeprefix(OPTION)
+            return f"{option}={s['options_changed'][option]}" if option in s["options_changed"] else ""
         if name == "stream_kind":  # published streams of several seeds are of one kind
             return s["stream"].rpartition(":")[0] if s["stream"].startswith("official:") else s["stream"]
         value = s.get(name, "")
@@ -190,7 +192,10 @@ def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
 
     A property named in `ignore` neither separates groups nor stands in labels.
     """
-    differing = [name for name in KIND if name not in ignore and len({run.kind(name) for run in runs}) > 1]
+    changed = dict.fromkeys(OPTION + option for run in runs for option in run.summary["options_changed"])
+    # "epochs" is a kind of its own and may stand among the options too.
+    names = [name for name in (*KIND, *changed) if name not in (*ignore, OPTION + "epochs")]
+    differing = [name for name in names if len({run.kind(name) for run in runs}) > 1]
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         groups.setdefault(tuple(run.kind(name) for name in differing), []).append(run)

@@ -5,6 +5,7 @@ On the page ink follows the text's colour and series follow CSS variables, so th
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 import warnings
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from puridiver.errors import DataError
+from puridiver.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,9 +91,19 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
+def check_installed(extra: str, *libraries: str) -> None:
+    """An error that says how to get a library that is not there, before any work that needs it."""
+    for library in libraries:
+        try:
+            importlib.import_module(library)
+        except ModuleNotFoundError as error:
+            raise DataError(f"this needs {library}: pip install 'puridiver[{extra}]'") from error
+
+
 @contextmanager
 def look() -> Iterator[None]:
     """Drawing without a screen, in one style, whatever the user's own settings are."""
+    check_installed("plot", "matplotlib")
     import matplotlib
 
     with matplotlib.rc_context(), warnings.catch_warnings():
@@ -135,8 +149,6 @@ def _legend_below(axes: Axes) -> float:
 
 def save(picture: Picture, out: Path) -> Path:
     """Write a picture as PNG, SVG or PDF, by the name's ending, on white."""
-    from puridiver.storage import write_atomically
-
     kind = out.suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
