@@ -100,7 +100,8 @@ def diversity_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "diversity",
         "Diversity and purity against alpha",
-        "What the balance costs: a higher alpha keeps a more varied memory and lets more wrong labels in.",
+        "Alpha weighs a varied memory against clean labels: purity shows what a higher one costs in right labels, "
+        "diversity what it brings in variety.",
         panels,
         ("run", "alpha", "purity %", "diversity", "last accuracy %"),
         [_alpha_row(group) for group in grouped(runs)],

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from puridiver.report.reading import Group, Run, grouped
+from puridiver.report.reading import FEW, Group, Run, faceted, grouped
 from puridiver.report.style import INK, Panel, Picture, line_style
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def accuracy_picture(runs: Sequence[Run]) -> Picture:
         "Accuracy over the stream",
         "How many test images the learner names rightly at each moment; it drops while new classes stream in and "
         "recovers when it trains on its memory at the end of a task (grey bands are tasks).",
-        [Panel("Test accuracy, %", partial(_paint_stream, groups, "accuracy"))],
+        _stream_panels("Test accuracy, %", "accuracy", runs),
         ("samples seen", *(f"accuracy %, {group.label}" for group in groups)),
         _stream_rows(groups, ("accuracy",)),
     )
@@ -46,7 +46,10 @@ def stream_picture(runs: Sequence[Run]) -> Picture:
         "stream",
         "Accuracy and purity over the stream",
         f"{left.meaning} {right.meaning}",
-        [left.panels[0], right.panels[0]],
+        [
+            *_stream_panels("Test accuracy, %", "accuracy", runs),
+            *_stream_panels("Purity of the memory, %", "memory_purity", runs),
+        ],
         [*left.headings, *right.headings[1:]],
         [[*first, *second[1:]] for first, second in zip(left.rows, right.rows, strict=True)],
     )
@@ -55,10 +58,10 @@ def stream_picture(runs: Sequence[Run]) -> Picture:
 def memory_picture(runs: Sequence[Run]) -> Picture:
     """Purity and, where it was measured, diversity."""
     groups = grouped(runs)
-    panels = [Panel("Purity of the memory, %", partial(_paint_stream, groups, "memory_purity"))]
+    panels = _stream_panels("Purity of the memory, %", "memory_purity", runs)
     figures, headings = ["memory_purity"], [f"purity %, {g.label}" for g in groups]
     if any(curve(run, "memory_diversity")[0] for run in runs):
-        panels.append(Panel("Diversity of the memory", partial(_paint_stream, groups, "memory_diversity")))
+        panels += _stream_panels("Diversity of the memory", "memory_diversity", runs)
         figures.append("memory_diversity")
         headings += [f"diversity, {g.label}" for g in groups]
     return Picture(
@@ -72,11 +75,16 @@ def memory_picture(runs: Sequence[Run]) -> Picture:
     )
 
 
+def _stream_panels(title: str, figure: str, runs: Sequence[Run]) -> list[Panel]:
+    return [Panel(title + stream, partial(_paint_stream, groups, figure)) for stream, groups in faceted(runs)]
+
+
 def _paint_stream(groups: Sequence[Group], figure: str, axes: Axes) -> None:
     percent = figure != "memory_diversity"
-    for number, group in enumerate(groups):
+    for group in groups:
         label = group.label if len(groups) > 1 else "right labels in the memory"
-        paint_group(axes, number, label, [curve(run, figure, 100 if percent else 1) for run in group.runs])
+        curves = [curve(run, figure, 100 if percent else 1) for run in group.runs]
+        paint_group(axes, group.number, label, curves, each=len(groups) <= FEW)
     shade_tasks(axes, groups[0].runs[0])
     if figure == "memory_purity":
         _paint_noise(axes, groups)
@@ -84,10 +92,10 @@ def _paint_stream(groups: Sequence[Group], figure: str, axes: Axes) -> None:
     axes.set_ylim(*((0, 101) if percent else (0, None)))
 
 
-def paint_group(axes: Axes, number: int, label: str, curves: Sequence[Curve]) -> None:
-    """The mean over seeds, each seed faintly behind it."""
+def paint_group(axes: Axes, number: int, label: str, curves: Sequence[Curve], each: bool = True) -> None:
+    """The mean over seeds; with `each`, every seed faintly behind it."""
     style = {**line_style(number), "marker": ""}
-    if len(curves) > 1:
+    if each and len(curves) > 1:
         for x, y in curves:
             axes.plot(x, y, color=style["color"], alpha=0.25, linewidth=0.8)
     # Streams of other seeds end their tasks at slightly other counts: the mean is taken point by point.
@@ -139,11 +147,12 @@ def tasks_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "tasks",
         "Accuracy and purity after each task",
-        "Each line is a method's mean over seeds, the band its standard deviation: a method that keeps its memory "
-        "clean should also stay accurate.",
+        "Each line is a method's mean over seeds, the band its standard deviation; beside the accuracy stands how "
+        "clean the memory was meanwhile.",
         [
-            Panel("Test accuracy after each task, %", partial(_paint_tasks, groups, "accuracy")),
-            Panel("Purity of the memory, %", partial(_paint_tasks, groups, "memory_purity")),
+            Panel(title + stream, partial(_paint_tasks, members, name))
+            for stream, members in faceted(runs)
+            for name, title in (("accuracy", "Test accuracy, %"), ("memory_purity", "Purity of the memory, %"))
         ],
         ("method", "task", "accuracy %", "purity %"),
         [
@@ -171,10 +180,10 @@ def spread_text(mean: float, deviation: float, n: int, digits: int = 1) -> str:
 
 
 def _paint_tasks(groups: Sequence[Group], name: str, axes: Axes) -> None:
-    for number, group in enumerate(groups):
+    for group in groups:
         tasks = list(range(_n_tasks(group)))
         points = [group.spread(partial(_at_task, name, task)) for task in tasks]
-        paint_band(axes, [task + 1 for task in tasks], points, line_style(number), group.label)
+        paint_band(axes, [task + 1 for task in tasks], points, line_style(group.number), group.label)
     if name == "memory_purity":
         _paint_noise(axes, groups)
     axes.set(xlabel="task", ylim=(0, 101))
@@ -185,7 +194,7 @@ def paint_band(
     axes: Axes, x: Sequence[float], points: Sequence[tuple[float, float]], style: dict[str, Any], label: str
 ) -> None:
     means = [mean for mean, _ in points]
-    axes.plot(x, means, **style, label=label)
+    axes.plot(x, means, **style, label=label, clip_on=False)
     low, high = [m - d for m, d in points], [m + d for m, d in points]
     axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
 
@@ -204,7 +213,7 @@ def time_picture(runs: Sequence[Run]) -> Picture:
         "Accuracy against training time",
         "Up and to the left is better: more accurate in less time. Seconds are of training alone, without evaluation, "
         "and compare only between runs on one device.",
-        [Panel("Last accuracy, %", partial(_paint_time, groups))],
+        [Panel(f"Last accuracy, %{stream}", partial(_paint_time, members)) for stream, members in faceted(runs)],
         ("method", "training seconds", "last accuracy %", "device"),
         [
             [
@@ -219,8 +228,8 @@ def time_picture(runs: Sequence[Run]) -> Picture:
 
 
 def _paint_time(groups: Sequence[Group], axes: Axes) -> None:
-    for number, group in enumerate(groups):
+    for group in groups:
         (x, dx), (y, dy) = group.spread(lambda run: run.training_seconds), group.spread(last_accuracy)
-        style = {**line_style(number), "linestyle": "", "markersize": 8, "label": group.label}
+        style = {**line_style(group.number), "linestyle": "", "markersize": 8, "label": group.label}
         axes.errorbar([x], [y], xerr=[dx], yerr=[dy], capsize=2, elinewidth=1, **style)
     axes.set(xlabel="seconds of training", xlim=(0, None), ylim=(0, 101))

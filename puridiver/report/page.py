@@ -158,8 +158,8 @@ def _page_figure(picture: style.Picture, name: str) -> PageFigure:
 # Several runs ------------------------------------------------------------------------------------------------------
 
 COMPARISON = (
-    "method", "seeds", "last accuracy %", "average %", "anytime %", "forgetting %", "purity %", "diversity",
-    "training s",
+    "method", "last accuracy %", "purity %", "average %", "anytime %", "forgetting %", "diversity", "training s",
+    "seeds",
 )  # fmt: skip
 
 
@@ -173,11 +173,11 @@ def _comparison_row(group: Group) -> list[str]:
             return "-"
         return spread_text(*group.spread(lambda run: scale * value(run)), len(group.runs), digits)
 
-    names = ("last_accuracy", "average_accuracy", "anytime_area", "forgetting", "memory_purity")
+    names = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
     return [
         group.label,
-        ", ".join(str(run.seed) for run in group.runs),
         *(cell(partial(_from_summary, name)) for name in names),
         cell(partial(_from_summary, "memory_diversity"), 1, 2),
         cell(lambda run: run.training_seconds, 1),
+        ", ".join(str(run.seed) for run in group.runs),
     ]

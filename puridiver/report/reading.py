@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import statistics
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from puridiver.snapshot import MemorySnapshot
 
 CELLS = "cells"  # where a grid keeps its run folders
 OPTION = "option:"
+STREAM = ("data", "stream_kind", "noise_name")  # what makes streams differ
+FEW = 6  # series that one pair of axes can show apart
 
 # What makes runs differ in kind, beside the options that were changed; a label names only what runs do differ in.
 KIND = (
@@ -180,6 +183,7 @@ class Group:
 
     label: str
     runs: list[Run]
+    number: int = 0  # which series it is in a figure: decides its colour
 
     def spread(self, value: Callable[[Run], float]) -> tuple[float, float]:
         """Mean and sample standard deviation over the seeds (0 for one run)."""
@@ -200,8 +204,27 @@ def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
     for run in runs:
         groups.setdefault(tuple(run.kind(name) for name in differing), []).append(run)
     return [
-        Group(_label(differing, key) or members[0].method, sorted(members, key=lambda run: run.seed))
-        for key, members in groups.items()
+        Group(_label(differing, key) or members[0].method, sorted(members, key=lambda run: run.seed), number)
+        for number, (key, members) in enumerate(groups.items())
+    ]
+
+
+def faceted(runs: Sequence[Run]) -> list[tuple[str, list[Group]]]:
+    """Groups for one pair of axes each: all together where they are few, else apart by stream, with its name.
+
+    What has the same label in several facets has the same number.
+    """
+    groups, names = grouped(runs), [name for name in STREAM if len({run.kind(name) for run in runs}) > 1]
+    if len(groups) <= FEW or not names:
+        return [("", groups)]
+    streams: dict[str, list[Run]] = {}
+    for run in runs:
+        streams.setdefault(_label(names, [run.kind(name) for name in names]), []).append(run)
+    facets = [(f", {stream}", grouped(members)) for stream, members in streams.items()]
+    labels = list(dict.fromkeys(group.label for _, members in facets for group in members))
+    return [
+        (stream, [dataclasses.replace(group, number=labels.index(group.label)) for group in members])
+        for stream, members in facets
     ]
 
 

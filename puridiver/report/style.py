@@ -147,6 +147,13 @@ def _legend_below(axes: Axes) -> float:
     return 0.12 + 0.18 * -(-len(labels) // columns)
 
 
+def _fix_ids(name: str) -> None:
+    """Ids that the same figure has every time, instead of random ones."""
+    import matplotlib
+
+    matplotlib.rcParams["svg.hashsalt"] = name
+
+
 def save(picture: Picture, out: Path) -> Path:
     """Write a picture as PNG, SVG or PDF, by the name's ending, on white."""
     kind = out.suffix.lstrip(".").lower()
@@ -154,6 +161,7 @@ def save(picture: Picture, out: Path) -> Path:
         raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
     content = io.BytesIO()
     with look():
+        _fix_ids(picture.name)
         metadata = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else None
         figure = _figure(picture.panels, picture.columns)
         figure.savefig(content, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
@@ -166,9 +174,7 @@ def inline_svg(panel: Panel, name: str, description: str) -> str:
     """A panel for the page: transparent, in the page's colours, its ids apart from every other figure's."""
     content = io.StringIO()
     with look():
-        import matplotlib
-
-        matplotlib.rcParams["svg.hashsalt"] = name
+        _fix_ids(name)
         figure = _figure([panel], 1)
         figure.savefig(content, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = content.getvalue()

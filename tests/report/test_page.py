@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import statistics
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -122,8 +123,10 @@ def test_a_comparison_has_a_line_for_each_kind_and_the_numbers_of_the_runs(grid:
         assert heading in parsed.text
     by_name = {run.folder.name: run for run in runs}
     alone = 100 * by_name["plain-0"].summary["last_accuracy"]
-    assert f"rsv + plain 0 {alone:.1f}" in parsed.text.replace(" </th>", "")
-    assert "puridiver + puridiver 0, 1 " in parsed.text
+    assert f"rsv + plain {alone:.1f} " in parsed.text
+    both = [100 * by_name[f"puridiver-{seed}"].summary["last_accuracy"] for seed in range(2)]
+    text = f"puridiver + puridiver {statistics.mean(both):.1f} ± {statistics.stdev(both):.1f} "
+    assert text in parsed.text
     assert sum(a.get("class") == "run" for tag, a in parsed.tags if tag == "details") == len(runs)
 
 

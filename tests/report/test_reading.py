@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.errors import DataError
-from puridiver.report.reading import find_runs, grouped, read_run
+from puridiver.report.reading import Run, faceted, find_runs, grouped, read_run
 
 
 @pytest.fixture
@@ -75,6 +75,23 @@ def test_runs_that_differ_by_seed_alone_are_one_group(grid: Path) -> None:
     assert both.spread(lambda run: run.summary["last_accuracy"]) == pytest.approx(
         (statistics.mean(values), statistics.stdev(values))
     )
+
+
+def test_more_groups_than_one_picture_can_show_are_parted_by_stream(grid: Path) -> None:
+    one = read_run(grid / "cells" / "puridiver-0")
+
+    def run(rate: float, sampler: str) -> Run:
+        summary = {**one.summary, "noise_rate": rate, "sampler": sampler}
+        return Run(one.folder, summary, one.config, one.events, one.manifest)
+
+    few = [run(rate, sampler) for rate in (0.2, 0.4) for sampler in ("rsv", "rm", "gbs")]
+    assert [len(groups) for _, groups in faceted(few)] == [6]
+    many = [*few, run(0.6, "gbs"), run(0.6, "rsv")]
+    facets = faceted(many)
+    assert [stream for stream, _ in facets] == [", sym-20", ", sym-40", ", sym-60"]
+    assert {(group.label, group.number) for _, groups in facets for group in groups} == {
+        ("rsv + puridiver", 0), ("rm + puridiver", 1), ("gbs + puridiver", 2),
+    }  # fmt: skip
 
 
 def test_a_label_names_only_what_differs(grid: Path) -> None:
