@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from puridiver.errors import DataError
-from puridiver.report.reading import Run, first_of_each_kind
+from puridiver.report.reading import Run, representatives
 from puridiver.report.style import INK, PANEL, Panel, Picture, colour
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ NAMED_CLASSES = 20  # with more classes, axes show numbers and matrices are draw
 
 
 def sets_picture(runs: Sequence[Run]) -> Picture:
-    chosen = [run for run in first_of_each_kind(runs) if run.of_kind("split")]
+    chosen = {label: run for label, run in representatives(runs).items() if run.of_kind("split")}
     if not chosen:
         raise DataError("no run kept how it divided its memory: they are of an older version; run them again")
     panels = []
-    for run in chosen:
-        whose = f", {run.method}" if len(chosen) > 1 else ""
+    for label, run in chosen.items():
+        whose = f", {label}" if len(chosen) > 1 else ""
         panels += [
             Panel(f"Samples in each set{whose}", partial(_paint_sizes, run)),
             Panel(f"How right each set is, %{whose}", partial(_paint_precision, run)),
@@ -41,9 +41,9 @@ def sets_picture(runs: Sequence[Run]) -> Picture:
         panels,
         ("run", "task", *(f"{title} {what}" for title in SET_TITLES for what in ("samples", "right %"))),
         [
-            [f"{run.method}, seed {run.seed}", str(event["task"] + 1), *(cell for code in range(3) for cell in
+            [label, str(event["task"] + 1), *(cell for code in range(3) for cell in
              (str(set_size(event, code)), _percent(set_precision(event, code))))]
-            for run in chosen for event in run.of_kind("split")
+            for label, run in chosen.items() for event in run.of_kind("split")
         ],
     )  # fmt: skip
 
@@ -87,12 +87,12 @@ def _paint_precision(run: Run, axes: Axes) -> None:
 
 
 def balance_picture(runs: Sequence[Run]) -> Picture:
-    chosen = [run for run in first_of_each_kind(runs) if "stream_per_class" in run.tasks[-1]]
+    chosen = {label: run for label, run in representatives(runs).items() if "stream_per_class" in run.tasks[-1]}
     if not chosen:
         raise DataError("no run kept the classes of its stream: they are of an older version; run them again")
     panels = []
-    for run in chosen:
-        whose = f", {run.method}" if len(chosen) > 1 else ""
+    for label, run in chosen.items():
+        whose = f", {label}" if len(chosen) > 1 else ""
         panels += [
             Panel(f"Classes of the stream{whose}", partial(_paint_balance, run, "stream"), _bars_height(run)),
             Panel(f"Classes of the final memory{whose}", partial(_paint_balance, run, "memory"), _bars_height(run)),
@@ -105,9 +105,9 @@ def balance_picture(runs: Sequence[Run]) -> Picture:
         panels,
         ("run", "class", "stream, given", "stream, true", "memory, given", "memory, true"),
         [
-            [f"{run.method}, seed {run.seed}", name, *(str(run.tasks[-1][f"{where}_per_{which}class"][c])
+            [label, name, *(str(run.tasks[-1][f"{where}_per_{which}class"][c])
              for where in ("stream", "memory") for which in ("", "true_"))]
-            for run in chosen for c, name in enumerate(run.class_names)
+            for label, run in chosen.items() for c, name in enumerate(run.class_names)
         ],
     )  # fmt: skip
 
@@ -141,7 +141,7 @@ def shortened(name: str, longest: int = 16) -> str:
 
 
 def confusion_picture(runs: Sequence[Run]) -> Picture:
-    chosen = first_of_each_kind(runs)
+    chosen = representatives(runs)
     return Picture(
         "confusion",
         "What is taken for what",
@@ -149,14 +149,14 @@ def confusion_picture(runs: Sequence[Run]) -> Picture:
         "all on the diagonal would be perfect.",
         [
             Panel(
-                "Test images, % of each true class" + (f", {run.method}" if len(chosen) > 1 else ""),
+                "Test images, % of each true class" + (f", {label}" if len(chosen) > 1 else ""),
                 partial(_paint_confusion, run),
                 PANEL[0] * 0.95,
             )
-            for run in chosen
+            for label, run in chosen.items()
         ],
         ("run", "true class", "taken for", "images", "% of the class"),
-        [row for run in chosen for row in _confusion_rows(run)],
+        [[label, *row] for label, run in chosen.items() for row in _confusion_rows(run)],
     )
 
 
@@ -194,5 +194,5 @@ def _confusion_rows(run: Run) -> list[list[str]]:
     counts = np.asarray(run.tasks[-1]["confusion"])
     wrong = [(int(k), t, p) for (t, p), k in np.ndenumerate(counts) if t != p and k]
     rows = sorted(wrong, key=lambda row: (-row[0], row[1], row[2]))[:20]
-    names, who = run.class_names, f"{run.method}, seed {run.seed}"
-    return [[who, names[t], names[p], str(k), f"{100 * k / counts[t].sum():.1f}"] for k, t, p in rows]
+    names = run.class_names
+    return [[names[t], names[p], str(k), f"{100 * k / counts[t].sum():.1f}"] for k, t, p in rows]

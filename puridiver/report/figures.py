@@ -7,7 +7,7 @@ from pathlib import Path
 
 from puridiver.errors import DataError
 from puridiver.report import alpha, curves, distributions, mixtures, style
-from puridiver.report.reading import Run, find_runs, first_of_each_kind
+from puridiver.report.reading import Run, find_runs, representatives
 
 FIGURES: dict[str, Callable[[Sequence[Run]], style.Picture]] = {
     "accuracy": curves.accuracy_picture,
@@ -31,7 +31,7 @@ def detailed(runs: Sequence[Run]) -> list[Run]:
     """The runs to show one by one: all where they are few, else the lowest seed of a kind, every method first."""
     if len(runs) <= DETAILED:
         return list(runs)
-    kinds = first_of_each_kind(runs)
+    kinds = list(representatives(runs).values())
     methods = [run.method for run in kinds]
     order = sorted(range(len(kinds)), key=lambda i: methods[:i].count(methods[i]))
     return [kinds[i] for i in order[:DETAILED]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from puridiver.errors import DataError
-from puridiver.report.reading import Run, first_of_each_kind
+from puridiver.report.reading import Run, representatives
 from puridiver.report.style import INK, Panel, Picture, colour
 
 if TYPE_CHECKING:
@@ -20,27 +20,24 @@ BINS = 30
 
 
 def mixtures_picture(runs: Sequence[Run]) -> Picture:
-    chosen = [run for run in first_of_each_kind(runs) if run.of_kind("split")]
+    chosen = {label: run for label, run in representatives(runs).items() if run.of_kind("split")}
     if not chosen:
         raise DataError("no run kept its losses and mixtures: they are of an older version; run them again")
-
-    def shown(run: Run) -> list[dict[str, Any]]:
-        """Every task of a single run, the last task of each of several."""
-        return run.of_kind("split")[0 if len(chosen) == 1 else -1 :]
-
+    # Every task of a single run, the last task of each of several.
+    first = 0 if len(chosen) == 1 else -1
+    shown = [(label, event) for label, run in chosen.items() for event in run.of_kind("split")[first:]]
     return Picture(
         "mixtures",
         "Losses and uncertainties with their mixtures",
         "The learner guesses by loss which labels are right and by uncertainty which of its own predictions are; the "
         "two curves are the Gaussians it fitted, the colours what was true: it works where colours and curves agree.",
-        [panel for run in chosen for event in shown(run) for panel in _mixture_panels(run, event, chosen)],
+        [panel for label, event in shown for panel in _mixture_panels(f"{label}, " * (len(chosen) > 1), event)],
         ("run", "task", "of", "component", "weight", "mean", "standard deviation"),
-        [row for run in chosen for event in shown(run) for row in _mixture_rows(run, event)],
+        [[label, *row] for label, event in shown for row in _mixture_rows(event)],
     )
 
 
-def _mixture_panels(run: Run, event: dict[str, Any], runs: Sequence[Run]) -> list[Panel]:
-    whose = f"{run.method}, {run.kind('noise_name')}, " if len(runs) > 1 else ""
+def _mixture_panels(whose: str, event: dict[str, Any]) -> list[Panel]:
     task = f"{whose}task {event['task'] + 1}"
     return [
         Panel(f"Loss, {task}", partial(_paint_losses, event)),
@@ -99,7 +96,7 @@ def _paint_mixture(axes: Axes, mixture: dict[str, Any], edges: np.ndarray, n: in
                   label=("low component", "high component")[number])  # fmt: skip
 
 
-def _mixture_rows(run: Run, event: dict[str, Any]) -> list[list[str]]:
+def _mixture_rows(event: dict[str, Any]) -> list[list[str]]:
     rows = []
     for what in ("loss", "uncertainty"):
         mixture = event[f"{what}_mixture"]
@@ -107,5 +104,5 @@ def _mixture_rows(run: Run, event: dict[str, Any]) -> list[list[str]]:
         for name, (weight, mean, variance) in zip(("low", "high"), parts, strict=True):
             centre, width = mixture["offset"] + mixture["span"] * mean, mixture["span"] * math.sqrt(variance)
             figures = [f"{figure:.3f}" for figure in (weight, centre, width)]
-            rows.append([f"{run.method}, seed {run.seed}", str(event["task"] + 1), what, name, *figures])
+            rows.append([str(event["task"] + 1), what, name, *figures])
     return rows

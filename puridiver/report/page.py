@@ -53,6 +53,8 @@ class RunPart:
 
 def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path) -> Path:
     """Write the report of these runs."""
+    if out.is_dir():
+        raise DataError(f"{out} is a folder; name a file for the page")
     content = render(runs, notes).encode()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, content)

@@ -228,9 +228,9 @@ def faceted(runs: Sequence[Run]) -> list[tuple[str, list[Group]]]:
     ]
 
 
-def first_of_each_kind(runs: Sequence[Run]) -> list[Run]:
-    """One run, that of the lowest seed, for each kind."""
-    return [group.runs[0] for group in grouped(runs)]
+def representatives(runs: Sequence[Run]) -> dict[str, Run]:
+    """The run of the lowest seed of each kind, by the kind's label."""
+    return {group.label: group.runs[0] for group in grouped(runs)}
 
 
 def _label(names: Sequence[str], values: Sequence[str]) -> str:

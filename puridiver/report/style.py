@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import re
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that the text stays readable there
 DPI = 300
+TITLE_WIDTH = 44  # characters of a title's line
 LEGEND_WIDTH = 68  # characters of a legend's line, its handles and gaps counted
 
 SETTINGS: dict[Any, Any] = {
@@ -126,7 +128,7 @@ def _figure(panels: Sequence[Panel], columns: int) -> Figure:
         row, column = divmod(number, columns)
         axes = figure.add_subplot(grid[row, column])
         panel.paint(axes)
-        axes.set_title(panel.title)
+        axes.set_title(textwrap.fill(panel.title, TITLE_WIDTH))
         heights[row] = max(heights[row], panel.height + _legend_below(axes))
     grid.set_height_ratios(heights)
     figure.set_size_inches(PANEL[0] * columns, sum(heights))

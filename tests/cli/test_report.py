@@ -76,3 +76,8 @@ def test_without_a_library_it_says_how_to_get_it(two_runs: Path, tmp_path, monke
     monkeypatch.setitem(sys.modules, library, None)
     assert main([command, str(two_runs / "rsv"), "--out", str(tmp_path / "x.svg")]) == 2
     assert f"pip install 'puridiver[{command}]'" in capsys.readouterr().err
+
+
+def test_a_folder_in_the_way_of_the_page_is_named(two_runs: Path, tmp_path: Path, capsys) -> None:
+    assert main(["report", str(two_runs / "rsv"), "--out", str(tmp_path)]) == 2
+    assert "is a folder; name a file" in capsys.readouterr().err

@@ -178,6 +178,18 @@ def test_light_and_dark_follow_the_system_and_the_button(browser, page):
     assert colours["light"] == colours["dark, clicked"] != colours["dark"] == colours["light, clicked"]
 
 
+@pytest.mark.parametrize("clicks", [0, 1])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_is_white(browser, page, scheme, clicks):
+    opened = Opened(browser, page, scheme=scheme)
+    for _ in range(clicks):
+        opened.page.locator("#theme").click()
+    opened.page.emulate_media(media="print")
+    assert opened.background() == "rgb(255, 255, 255)"
+    assert not opened.page.locator(".controls").first.is_visible()
+    opened.context.close()
+
+
 CONTRAST = """() => {
   const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
   const lum = (c) => c.slice(0, 3).map((v) => v / 255).map((v) => v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)

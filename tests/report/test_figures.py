@@ -183,3 +183,28 @@ def test_only_tags_are_changed_never_words() -> None:
     words = f'{style.INK} id="x" 1.23456'
     panel = style.Panel(words, lambda axes: None)
     assert f"{style.INK} id=" in style.inline_svg(panel, "x", "").partition("</desc>")[2]
+
+
+def test_pictures_of_several_runs_say_whose_they_are(grid: Path) -> None:
+    runs, _ = find_runs([grid])
+    for name in ("sets", "mixtures", "balance", "confusion"):
+        picture = FIGURES[name](runs)
+        titles = [panel.title for panel in picture.panels]
+        assert len(set(titles)) == len(titles)
+        assert any("puridiver + puridiver, alpha=0.3" in title for title in titles)
+        assert {row[0] for row in picture.rows} == {
+            "puridiver + puridiver", "puridiver + puridiver, alpha=0.3", "rsv + plain",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["tasks", "time", "mixtures", "sets"])
+def test_titles_and_legends_stay_within_the_picture(grid: Path, name: str) -> None:
+    runs, _ = find_runs([grid])
+    with style.look():
+        figure = style._figure(FIGURES[name](runs).panels, 2)
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            for part in filter(None, (axes.get_legend(), axes._left_title)):  # type: ignore[attr-defined]
+                box = part.get_window_extent()
+                assert box.x1 <= figure.bbox.x1
+                assert box.y0 >= 0
