@@ -40,6 +40,7 @@ def add_parser(subparsers: Any) -> None:
     plot.add_argument("--figure", choices=FIGURE_NAMES, default="stream",
                       help="what to draw (default: stream, accuracy and purity over the stream)")  # fmt: skip
     plot.add_argument("--out", default="runs.png", help="picture to write: .png, .svg or .pdf (default: runs.png)")
+    plot.add_argument("--dpi", type=int, help="dots an inch of a .png (default: 300)")
     plot.set_defaults(handler=handle_plot)
 
 
@@ -71,5 +72,5 @@ def handle_plot(args: argparse.Namespace) -> int:
 
     from puridiver.report.figures import draw
 
-    print(draw(args.figure, [Path(run) for run in args.runs], Path(args.out)))
+    print(draw(args.figure, [Path(run) for run in args.runs], Path(args.out), args.dpi))
     return 0

@@ -37,12 +37,12 @@ def detailed(runs: Sequence[Run]) -> list[Run]:
     return [kinds[i] for i in order[:DETAILED]]
 
 
-def draw(name: str, folders: Sequence[Path], out: Path) -> Path:
-    """Draw one figure of run folders (or grid folders) into a .png, .svg or .pdf file."""
+def draw(name: str, folders: Sequence[Path], out: Path, dpi: int | None = None) -> Path:
+    """Draw one figure of run folders (or grid folders) into a .png (of `dpi`), .svg or .pdf file."""
     if name not in FIGURES:
         raise ValueError(f"a figure should be one of {', '.join(FIGURES)}, but got {name!r}")
     runs, _ = find_runs(folders)
-    return style.save(FIGURES[name](runs), out)
+    return style.save(FIGURES[name](runs), out, dpi)
 
 
 def draw_all(runs: Sequence[Run], folder: Path) -> tuple[list[Path], list[str]]:

@@ -156,17 +156,19 @@ def _fix_ids(name: str) -> None:
     matplotlib.rcParams["svg.hashsalt"] = name
 
 
-def save(picture: Picture, out: Path) -> Path:
+def save(picture: Picture, out: Path, dpi: int | None = None) -> Path:
     """Write a picture as PNG, SVG or PDF, by the name's ending, on white."""
     kind = out.suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
+    if dpi is not None and dpi < 1:
+        raise ValueError(f"dpi should be at least 1, but got {dpi}")
     content = io.BytesIO()
     with look():
         _fix_ids(picture.name)
         metadata = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else None
         figure = _figure(picture.panels, picture.columns)
-        figure.savefig(content, format=kind, dpi=DPI, facecolor="white", metadata=metadata)
+        figure.savefig(content, format=kind, dpi=dpi or DPI, facecolor="white", metadata=metadata)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, content.getvalue())
     return out

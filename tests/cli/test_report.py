@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from puridiver.cli import main
 
@@ -28,6 +29,16 @@ def test_a_plot_of_two_runs(two_runs: Path, tmp_path: Path, ending: str) -> None
     if ending == "svg":
         assert "rsv + plain" in picture.read_text()
         assert "gbs + plain" in picture.read_text()
+
+
+def test_a_plot_of_fewer_dots(two_runs: Path, tmp_path: Path) -> None:
+    sizes = []
+    for dpi in ([], ["--dpi", "100"]):
+        assert main(["plot", str(two_runs / "rsv"), "--out", str(tmp_path / "x.png"), *dpi]) == 0
+        with Image.open(tmp_path / "x.png") as picture:
+            sizes.append(picture.size[0])
+    assert sizes[0] == 3 * sizes[1]
+    assert main(["plot", str(two_runs / "rsv"), "--out", str(tmp_path / "x.png"), "--dpi", "0"]) == 2
 
 
 def test_a_plot_of_another_figure(two_runs: Path, tmp_path: Path) -> None:
