@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from puridiver.errors import DataError
 
-# What an event is placed by, not what it measures.
-PLACES = ("event", "task", "seen", "epoch")
+GROUPS = {"anytime": "stream", "task": "task", "epoch": "memory epoch"}  # other events are lists, for the report
+PLACES = ("event", "task", "seen", "epoch")  # what an event is placed by, not what it measures
 
 
 class TensorBoardLog:
-    """Call it with every event. Figures along the stream go by samples seen, those of memory epochs by their count."""
+    """Call it with every event. Figures along the stream go by samples seen, those of memory epochs by their count.
+
+    The folder is made at the first event: a run that cannot start leaves none.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
-            from torch.utils.tensorboard import SummaryWriter
+            import torch.utils.tensorboard  # noqa: F401  (before the work, not in the middle of it)
         except ImportError as error:
             raise DataError("--tensorboard needs tensorboard: pip install 'puridiver[tensorboard]'") from error
         if folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is a file; name a folder for TensorBoard")
-        self._writer = SummaryWriter(str(folder))
+        self.folder = folder
         self._epochs = 0
+
+    @cached_property
+    def _writer(self) -> Any:
+        from torch.utils.tensorboard import SummaryWriter
+
+        return SummaryWriter(str(self.folder))
 
     def __enter__(self) -> TensorBoardLog:
         return self
@@ -31,18 +41,15 @@ class TensorBoardLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.close()
+        if "_writer" in self.__dict__:
+            self._writer.close()
 
     def __call__(self, event: dict[str, Any]) -> None:
-        group, step = (
-            {"anytime": "stream", "task": "task", "epoch": "memory epoch"}.get(event["event"]),
-            event.get("seen"),
-        )
-        if group is None:  # lists of samples, which are for the report
+        group = GROUPS.get(event["event"])
+        if group is None:
             return
-        if group == "memory epoch":
-            self._epochs += 1
-            step = self._epochs
+        self._epochs += event["event"] == "epoch"
+        step = event.get("seen", self._epochs)
         for name, value in event.items():
             if name not in PLACES and isinstance(value, int | float):
                 self._writer.add_scalar(f"{group}/{name}", value, step)

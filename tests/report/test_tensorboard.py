@@ -37,3 +37,9 @@ def test_a_file_in_the_way_is_named(tmp_path: Path, capsys) -> None:
     (tmp_path / "log").write_text("")
     assert main(["run", *TINY, "--tensorboard", str(tmp_path / "log")]) == 2
     assert "is a file; name a folder" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    assert main(["run", *TINY, "--noise", "sym-140", "--tensorboard", str(tmp_path / "log")]) == 2
+    assert not (tmp_path / "log").exists()
