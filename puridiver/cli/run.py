@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import sys
 import types
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.cli.common import add_command
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
     from puridiver.config import RunConfig
     from puridiver.experiment import Experiment
-    from puridiver.report.tensorboard import TensorBoardLog
 
 EXAMPLES = """\
 examples:
@@ -24,14 +22,14 @@ examples:
       PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
   puridiver run --noise asym-40 --seed 3 --out runs/asym40-3
       other noise and seed; config, manifest, metrics and summary go to a folder
+  puridiver run --out runs/a --tensorboard runs/tb
+      watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
       the plainest baseline, with two options of the recipe replaced
   puridiver run --data cifar10 --data-root DIR --stream official:sym40:1 --splits DIR --recipe official
       the paper's own stream, as the released program learns from it
   puridiver run --data cifar10 --holdout 5000 --evaluate-on validation --seed 11
       choose settings without looking at the test set
-  puridiver run --out runs/a --tensorboard runs/tb
-      watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --json | jq .last_accuracy
       for programs: the summary as JSON on standard output
 """
@@ -107,6 +105,7 @@ def handle(args: argparse.Namespace) -> int:
 
     from puridiver import runs
     from puridiver.experiment import Experiment
+    from puridiver.report.tensorboard import tensorboard_listeners
 
     config = to_config(args)
     errors = Console(stderr=True)
@@ -115,9 +114,12 @@ def handle(args: argparse.Namespace) -> int:
         runs.check_free(Path(args.out), args.force)
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
-    with ProgressBar(errors, hidden=args.quiet or args.json) as progress, tensorboard_log(args.tensorboard) as log:
+    with (
+        ProgressBar(errors, hidden=args.quiet or args.json) as progress,
+        tensorboard_listeners(args.tensorboard) as listeners,
+    ):
         experiment = Experiment(config, progress)
-        experiment.listeners += [log] if log else []
+        experiment.listeners += listeners
         for note in [] if args.quiet else notes(experiment):
             errors.print(f"note: {note}", highlight=False)
         summary = experiment.run(Path(args.out) if args.out else None, args.force)
@@ -130,17 +132,6 @@ def handle(args: argparse.Namespace) -> int:
     if args.ledger:
         runs.append_to_ledger(Path(args.ledger), summary)
     return 0
-
-
-def tensorboard_log(folder: str | None) -> AbstractContextManager[TensorBoardLog | None]:
-    """A log in the folder; nothing where none is asked for."""
-    if folder is None:
-        return nullcontext()
-    from pathlib import Path
-
-    from puridiver.report.tensorboard import TensorBoardLog
-
-    return TensorBoardLog(Path(folder))
 
 
 def notes(experiment: Experiment) -> list[str]:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from puridiver.errors import DataError
 
 GROUPS = {"anytime": "stream", "task": "task", "epoch": "memory epoch"}  # other events are lists, for the report
 PLACES = ("event", "task", "seen", "epoch")  # what an event is placed by, not what it measures
+
+
+@contextmanager
+def tensorboard_listeners(folder: str | None) -> Iterator[list[TensorBoardLog]]:
+    """What has to hear a run's events so that they reach the folder; nothing where there is none."""
+    log = TensorBoardLog(Path(folder)) if folder else None
+    try:
+        yield [log] if log else []
+    finally:
+        if log:
+            log.close()
 
 
 class TensorBoardLog:
@@ -35,12 +47,7 @@ class TensorBoardLog:
 
         return SummaryWriter(str(self.folder))
 
-    def __enter__(self) -> TensorBoardLog:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         if "_writer" in self.__dict__:
             self._writer.close()
 
