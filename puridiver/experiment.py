@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -49,6 +49,7 @@ class Experiment:
 
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
+        self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         root = Path(config.data_root) if config.data_root else None
@@ -91,6 +92,7 @@ class Experiment:
         recorder.clock.stop()
         summary = {**recorder.summary(), **self._provenance(), "started": started}
         if out:
+            out.write_bytes(runs.MEMORY, recorder.snapshot(self.learner).to_bytes())
             out.write(runs.SUMMARY, summary)
         return summary
 
@@ -178,7 +180,12 @@ class Experiment:
     def _recorder(self, out: runs.RunFolder | None) -> Recorder:
         images, labels = self.evaluation_set
         truth = TrueLabels(self.source, self.manifest)
-        emit = out.append if out else lambda event: None
+        listeners = [*([out.append] if out else []), *self.listeners]
+
+        def emit(event: dict[str, Any]) -> None:
+            for listener in listeners:
+                listener(event)
+
         clock = Stopwatch(self.learner.runtime)
         if images.nbytes <= AHEAD_BYTES:
             images = self.learner.runtime.move(images)  # looked at many times

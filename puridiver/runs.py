@@ -12,6 +12,7 @@ from puridiver.errors import DataError
 from puridiver.storage import write_atomically
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
+MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -62,11 +63,14 @@ class RunFolder:
         self.path = path
         check_free(path, force)
         path.mkdir(parents=True, exist_ok=True)
-        for name in (SUMMARY, METRICS):
+        for name in (SUMMARY, METRICS, MEMORY):
             (path / name).unlink(missing_ok=True)
 
     def write(self, name: str, value: Any) -> None:
-        write_atomically(self.path / name, (to_json(value, indent=1) + "\n").encode())
+        self.write_bytes(name, (to_json(value, indent=1) + "\n").encode())
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        write_atomically(self.path / name, content)
 
     def append(self, event: dict[str, Any]) -> None:
         with (self.path / METRICS).open("a") as file:

@@ -20,11 +20,12 @@ from puridiver.data import DataSource, from_arrays
 from puridiver.errors import DataError
 from puridiver.experiment import Experiment
 from puridiver.recipes import SUITS_TINY_IMAGES, recipe
+from puridiver.snapshot import MemorySnapshot
 from puridiver.streams import StreamManifest
 from tests.learner_samples import PLAIN_VIEWS, SHAPE, patterns
 
 OPTIONS = {**PLAIN_VIEWS, "batch_size": 16, "warmup_epochs": 1, "smallest_set": 0}
-FILES = {"config.json", "manifest.json", "metrics.jsonl", "summary.json"}
+FILES = {"config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json"}
 FIGURES = ("last_accuracy", "average_accuracy", "anytime_area", "forgetting", "memory_purity", "task_accuracy")
 
 
@@ -51,7 +52,7 @@ def finished(tmp_path_factory) -> tuple[Path, dict[str, Any], Experiment]:
 # The run folder ----------------------------------------------------------------------------------------------------
 
 
-def test_a_run_leaves_its_four_files(finished):
+def test_a_run_leaves_its_files(finished):
     folder, summary, _ = finished
     assert {path.name for path in folder.iterdir()} == FILES
     written = strict((folder / "summary.json").read_text())
@@ -85,6 +86,22 @@ def test_every_event_is_a_line_of_strict_json(finished):
     assert [event["task"] for event in events if event["event"] == "task"] == [0, 1]
     assert sum(event["event"] == "anytime" for event in events) == 4
     assert sum(event["event"] == "epoch" for event in events) == 4
+
+
+def test_the_memory_that_is_kept_is_that_of_the_end_with_its_true_labels(finished):
+    folder, summary, experiment = finished
+    kept, samples = MemorySnapshot.read(folder / "memory.safetensors"), experiment.learner.memory.samples
+    np.testing.assert_array_equal(kept.arrivals, samples.arrivals.numpy())
+    np.testing.assert_array_equal(kept.images, samples.images.permute(0, 2, 3, 1).numpy())
+    assert (kept.given == kept.true).mean() == pytest.approx(summary["memory_purity"])
+
+
+def test_whoever_listens_hears_every_event_that_is_written(tmp_path):
+    experiment, heard = Experiment(config()), []
+    experiment.listeners.append(heard.append)
+    experiment.run(tmp_path / "run")
+    written = [strict(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert strict(runs.to_json(heard)) == written
 
 
 def test_the_last_accuracy_is_of_the_learner_at_the_end(finished):

@@ -17,7 +17,7 @@ from puridiver._version import __version__
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
-COMMANDS = ("run", "table", "methods", "data", "stream", "bench")
+COMMANDS = ("run", "table", "report", "methods", "data", "stream", "bench")
 
 EXAMPLES = """\
 examples:

@@ -22,6 +22,8 @@ examples:
       PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
   puridiver run --noise asym-40 --seed 3 --out runs/asym40-3
       other noise and seed; config, manifest, metrics and summary go to a folder
+  puridiver run --out runs/a --tensorboard runs/tb
+      watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
       the plainest baseline, with two options of the recipe replaced
   puridiver run --data cifar10 --data-root DIR --stream official:sym40:1 --splits DIR --recipe official
@@ -44,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics and summary there")
     parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
     parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
+    parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.set_defaults(handler=handle)
@@ -102,6 +105,7 @@ def handle(args: argparse.Namespace) -> int:
 
     from puridiver import runs
     from puridiver.experiment import Experiment
+    from puridiver.report.tensorboard import tensorboard_listeners
 
     config = to_config(args)
     errors = Console(stderr=True)
@@ -110,8 +114,12 @@ def handle(args: argparse.Namespace) -> int:
         runs.check_free(Path(args.out), args.force)
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
-    with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
+    with (
+        ProgressBar(errors, hidden=args.quiet or args.json) as progress,
+        tensorboard_listeners(args.tensorboard) as listeners,
+    ):
         experiment = Experiment(config, progress)
+        experiment.listeners += listeners
         for note in [] if args.quiet else notes(experiment):
             errors.print(f"note: {note}", highlight=False)
         summary = experiment.run(Path(args.out) if args.out else None, args.force)

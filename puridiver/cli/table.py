@@ -1,4 +1,4 @@
-"""`puridiver table` and `puridiver plot`: finished runs as tables and pictures."""
+"""`puridiver table`: finished runs as tables."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from typing import Any
 
 from puridiver.cli.common import add_command
 
-TABLE_EXAMPLES = """\
+EXAMPLES = """\
 examples:
   puridiver run --ledger results/digits.jsonl        add a run to a ledger
   puridiver table results/digits.jsonl               mean ± standard deviation over seeds
   puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
       write the table between <!-- digits:begin --> and <!-- digits:end --> of a page
-"""
-
-PLOT_EXAMPLES = """\
-examples:
-  puridiver run --out runs/a && puridiver run --sampler rsv --trainer plain --out runs/b
-  puridiver plot runs/a runs/b --out comparison.png
 """
 
 
@@ -28,17 +22,13 @@ def add_parser(subparsers: Any) -> None:
         subparsers,
         "table",
         "print the finished runs of a ledger, with mean and deviation over seeds",
-        TABLE_EXAMPLES,
+        EXAMPLES,
     )
     table.add_argument("ledger", nargs="+", help="JSON-lines file(s) written by `puridiver run --ledger`")
     table.add_argument("--format", choices=("text", "markdown", "csv"), default="text", help="(default: text)")
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
     table.set_defaults(handler=handle_table)
-    plot = add_command(subparsers, "plot", "draw accuracy and memory purity over the stream", PLOT_EXAMPLES)
-    plot.add_argument("runs", nargs="+", metavar="RUN", help="folders written by `puridiver run --out`")
-    plot.add_argument("--out", default="runs.png", help="picture to write: .png, .svg or .pdf (default: runs.png)")
-    plot.set_defaults(handler=handle_plot)
 
 
 def handle_table(args: argparse.Namespace) -> int:
@@ -53,21 +43,4 @@ def handle_table(args: argparse.Namespace) -> int:
         insert_between_markers(Path(args.into), args.marker, text)
     else:
         sys.stdout.write(text + "\n")
-    return 0
-
-
-def handle_plot(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
-    from puridiver.errors import DataError
-
-    try:
-        from puridiver.report import plot_runs
-
-        out = plot_runs([Path(run) for run in args.runs], Path(args.out))
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise DataError("plots need matplotlib: pip install 'puridiver[plot]'") from error
-    print(out)
     return 0

@@ -16,6 +16,7 @@ def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor
         "memory_size": len(given),
         "memory_purity": equations.purity(given, true),
         "memory_per_class": given.bincount(minlength=n_classes).tolist(),
+        "memory_per_true_class": true.bincount(minlength=n_classes).tolist(),
     }
     if features is not None:
         found["memory_diversity"] = equations.diversity(features, true, n_classes)

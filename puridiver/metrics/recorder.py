@@ -19,6 +19,8 @@ from puridiver.metrics.accuracy import (
 )
 from puridiver.metrics.memory import memory_metrics, split_metrics
 from puridiver.metrics.stopwatch import Stopwatch
+from puridiver.metrics.trace import memory_snapshot, split_trace
+from puridiver.snapshot import MemorySnapshot
 from puridiver.streams import Batch, TrueLabels
 
 Event = dict[str, Any]
@@ -112,7 +114,8 @@ class Recorder:
             event["best_epoch_accuracy"] = max(self.epoch_accuracies)
             self.epoch_accuracies = []
         self.task_events.append(event)
-        self.emit({**event, "confusion": confusion.tolist()})
+        self.emit({**event, "confusion": confusion.tolist(), **self._stream_so_far(len(learner.classes))})
+        self.emit({"event": "split", "task": task, **split_trace(learner, self._true(learner.memory.samples.arrivals))})
         return event
 
     def summary(self) -> Event:
@@ -130,6 +133,19 @@ class Recorder:
             **kept,
             "seconds": sum(self.clock.seconds.values()),
             "phase_seconds": dict(self.clock.seconds),
+        }
+
+    def snapshot(self, learner: Learner) -> MemorySnapshot:
+        """The memory as it is, with the learner's opinion and the true label of each sample."""
+        return memory_snapshot(learner, self._true(learner.memory.samples.arrivals))
+
+    def _stream_so_far(self, n_classes: int) -> Event:
+        """How many samples of each class have arrived, by given and by true label."""
+        positions = torch.cat(self._positions)
+        given, true = self.truth.given_at(positions), self.truth.of(positions)
+        return {
+            "stream_per_class": given.bincount(minlength=n_classes).tolist(),
+            "stream_per_true_class": true.bincount(minlength=n_classes).tolist(),
         }
 
     def _memory(self, learner: Learner) -> Event:

@@ -75,9 +75,14 @@ class TrueLabels:
         if check:
             check_belongs(source, manifest)
         self._labels = source.train.labels[torch.from_numpy(manifest.order.copy())]
+        self._given = torch.from_numpy(manifest.labels.copy())
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    def given_at(self, positions: Tensor) -> Tensor:
+        """The labels with which these samples arrived, to be compared with the true ones."""
+        return self._given[positions.cpu()].to(positions.device)
 
     def of(self, positions: Tensor) -> Tensor:
         """The true labels at these arrival numbers, on the positions' device."""

@@ -38,7 +38,7 @@ def test_the_json_is_the_summary_of_the_folder(capsys, tmp_path):
     captured = capsys.readouterr()
     assert json.loads(captured.out) == json.loads((tmp_path / "run" / "summary.json").read_text())
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "config.json", "manifest.json", "metrics.jsonl", "summary.json",
+        "config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json",
     }  # fmt: skip
 
 

@@ -38,27 +38,6 @@ def test_the_table_goes_into_a_page(two_runs: Path, tmp_path: Path) -> None:
     assert "| digits | rsv | plain |" in page.read_text()
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_plot_of_two_runs(two_runs: Path, tmp_path: Path, ending: str) -> None:
-    picture = tmp_path / f"picture.{ending}"
-    assert main(["plot", str(two_runs / "rsv"), str(two_runs / "gbs"), "--out", str(picture)]) == 0
-    assert picture.stat().st_size > 10_000
-    if ending == "svg":
-        assert "rsv + plain" in picture.read_text()
-        assert "gbs + plain" in picture.read_text()
-
-
 def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", str(tmp_path / "none.jsonl")]) == 2
-    assert main(["plot", str(tmp_path)]) == 2
-    errors = capsys.readouterr().err
-    assert "none.jsonl" in errors
-    assert "holds no finished run: summary.json is missing" in errors
-
-
-def test_plots_without_matplotlib_say_how_to_get_it(
-    two_runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    assert main(["plot", str(two_runs / "rsv")]) == 2
-    assert "puridiver[plot]" in capsys.readouterr().err
+    assert "none.jsonl" in capsys.readouterr().err

@@ -68,6 +68,29 @@ def test_class_accuracy_and_confusion_agree_with_predictions(watched):
         assert last["confusion"][c] == [int(((true == c) & (predicted == k)).sum()) for k in range(3)]
 
 
+def test_the_classes_of_stream_and_memory_are_counted_by_given_and_by_true_label(watched):
+    last, memory = watched.of_kind("task")[-1], watched.learner.memory.samples
+    seen = np.array(watched.positions)
+    true_of = SOURCE.train.labels[torch.from_numpy(MANIFEST.order.copy())].numpy()
+    kept = seen[memory.arrivals.numpy()]
+    for name, labels in {
+        "stream_per_class": MANIFEST.labels[seen],
+        "stream_per_true_class": true_of[seen],
+        "memory_per_class": memory.labels.numpy(),
+        "memory_per_true_class": true_of[kept],
+    }.items():
+        assert last[name] == [int((labels == c).sum()) for c in range(3)], name
+    assert last["stream_per_class"] != last["stream_per_true_class"]
+
+
+def test_each_task_leaves_what_every_sample_of_the_memory_looked_like(watched):
+    splits, sizes = watched.of_kind("split"), [event["memory_size"] for event in watched.ended]
+    assert [event["task"] for event in splits] == [0, 1, 2]
+    assert [len(event["losses"]) for event in splits] == sizes
+    purity = [sum(event["right"]) / len(event["right"]) for event in splits]
+    assert purity == pytest.approx([event["memory_purity"] for event in watched.ended])
+
+
 def test_purity_and_diversity_follow_the_samples_of_a_shortened_stream(watched):
     """Arrivals count what the learner saw; positions skip what it did not see."""
     memory = watched.learner.memory.samples

@@ -1,0 +1,76 @@
+"""`puridiver report` and `puridiver plot`: finished runs as a page and as pictures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from puridiver.cli.common import add_command
+
+REPORT_EXAMPLES = """\
+examples:
+  puridiver report runs/a --open                     one page with everything that `puridiver run --out runs/a` did
+  puridiver report runs/a runs/b --out both.html     runs side by side, and each in detail
+  puridiver report grids/table1 --figures figures    a grid's finished runs; every figure as PNG and SVG
+"""
+
+PLOT_EXAMPLES = """\
+examples:
+  puridiver plot runs/a runs/b --out comparison.png  folders written by `puridiver run --out`
+  puridiver plot runs/a --figure mixtures --out mixtures.svg
+"""
+
+RUN_HELP = "folders written by `puridiver run --out`; a grid's folder stands for all its finished runs"
+# Beside the drawing code, which must not be imported for --help; a test holds the two together.
+FIGURE_NAMES = (
+    "accuracy", "stream", "memory", "tasks", "alpha", "diversity", "time", "sets", "mixtures", "balance", "confusion",
+)  # fmt: skip
+
+
+def add_parser(subparsers: Any) -> None:
+    report = add_command(subparsers, "report", "write one HTML page that shows what finished runs did", REPORT_EXAMPLES)
+    report.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    report.add_argument("--out", default="report.html", metavar="PAGE", help="page to write (default: report.html)")
+    report.add_argument("--figures", metavar="FOLDER", help="also write every figure there, as PNG (300 dpi) and SVG")
+    report.add_argument("--open", action="store_true", help="show the page in the browser")
+    report.set_defaults(handler=handle_report)
+    plot = add_command(subparsers, "plot", "draw one figure of finished runs", PLOT_EXAMPLES)
+    plot.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    plot.add_argument("--figure", choices=FIGURE_NAMES, default="stream",
+                      help="what to draw (default: stream, accuracy and purity over the stream)")  # fmt: skip
+    plot.add_argument("--out", default="runs.png", help="picture to write: .png, .svg or .pdf (default: runs.png)")
+    plot.add_argument("--dpi", type=int, help="dots an inch of a .png (default: 300)")
+    plot.set_defaults(handler=handle_plot)
+
+
+def handle_report(args: argparse.Namespace) -> int:
+    import webbrowser
+    from pathlib import Path
+
+    from puridiver.report.figures import draw_all
+    from puridiver.report.page import write_page
+    from puridiver.report.reading import find_runs
+
+    runs, notes = find_runs([Path(run) for run in args.runs])
+    for note in notes:
+        print(f"note: left out: {note}", file=sys.stderr)
+    page = write_page(runs, notes, Path(args.out))
+    print(page)
+    if args.figures:
+        written, left_out = draw_all(runs, Path(args.figures))
+        for reason in left_out:
+            print(f"note: not drawn: {reason}", file=sys.stderr)
+        print(f"{len(written)} pictures in {args.figures}")
+    if args.open:
+        webbrowser.open(page.resolve().as_uri())
+    return 0
+
+
+def handle_plot(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from puridiver.report.figures import draw
+
+    print(draw(args.figure, [Path(run) for run in args.runs], Path(args.out), args.dpi))
+    return 0

@@ -1,0 +1,117 @@
+"""Pictures of alpha, the balance of purity and diversity: over the stream, and what each static value gives."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from puridiver.errors import DataError
+from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, shade_tasks, spread_text
+from puridiver.report.reading import OPTION, Group, Run, grouped
+from puridiver.report.style import Panel, Picture, colour, line_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def _with_alpha(runs: Sequence[Run]) -> list[Run]:
+    found = [run for run in runs if curve(run, "alpha", 1)[0]]
+    if not found:
+        raise DataError("no run has an alpha: only PuriDivER's sampler balances purity against diversity")
+    return found
+
+
+def alpha_picture(runs: Sequence[Run]) -> Picture:
+    """Alpha over the stream; with runs of static alphas also the accuracy that each gave."""
+    with_alpha = _with_alpha(runs)
+    adaptive = grouped([run for run in with_alpha if run.static_alpha is None] or with_alpha)
+    panels = [Panel("Alpha over the stream", partial(_paint_alpha, adaptive))]
+    if len({run.static_alpha for run in with_alpha}) > 1:
+        panels.insert(0, Panel("Last accuracy by alpha, %", partial(_paint_by_alpha, with_alpha, last_accuracy)))
+    return Picture(
+        "alpha",
+        "Alpha: purity against diversity",
+        "Alpha near 0 makes the memory keep what looks rightly labelled, a higher alpha what looks different from "
+        "the rest; the adaptive rule raises it as the learner's loss on the stream falls.",
+        panels,
+        ("run", "seed", "task", "mean alpha", "last accuracy %"),
+        [
+            [group.label, str(run.seed), str(task + 1), f"{mean:.3f}", f"{last_accuracy(run):.1f}"]
+            for group in grouped(with_alpha)
+            for run in group.runs
+            for task, mean in enumerate(alpha_of_tasks(run))
+        ],
+    )
+
+
+def alpha_of_tasks(run: Run) -> list[float]:
+    """The mean over each task's points, which are spread evenly."""
+    means: dict[int, list[float]] = {}
+    for event in run.events:
+        if event["event"] in ("anytime", "task") and event.get("alpha") is not None:
+            means.setdefault(event["task"], []).append(event["alpha"])
+    return [statistics.mean(values) for values in means.values()]
+
+
+def _paint_alpha(groups: Sequence[Group], axes: Axes) -> None:
+    for number, group in enumerate(groups):
+        paint_group(axes, number, group.label, [curve(run, "alpha", 1) for run in group.runs])
+    shade_tasks(axes, groups[0].runs[0])
+    axes.set(xlabel="samples of the stream seen", ylabel="alpha", xlim=(0, None), ylim=(0, None))
+
+
+def _purity(run: Run) -> float:
+    return 100 * run.summary["memory_purity"]
+
+
+def _diversity(run: Run) -> float:
+    return run.summary["memory_diversity"]
+
+
+def _paint_by_alpha(runs: Sequence[Run], value: Callable[[Run], float], axes: Axes) -> None:
+    """A line over the static alphas of each stream, and a dashed level for the adaptive runs of it."""
+    groups = grouped(runs, ignore=(OPTION + "alpha",))
+    for number, group in enumerate(groups):
+        static: dict[float, list[Run]] = {}
+        for run in group.runs:
+            if run.static_alpha is not None:
+                static.setdefault(run.static_alpha, []).append(run)
+        x = sorted(static)
+        points = [Group("", static[alpha]).spread(value) for alpha in x]
+        name = f", {group.label}" if len(groups) > 1 else ""
+        paint_band(axes, x, points, {**line_style(number), "linestyle": "-"}, f"static{name}")
+        adaptive = [run for run in group.runs if run.static_alpha is None]
+        if adaptive:
+            mean = Group("", adaptive).spread(value)[0]
+            axes.axhline(mean, color=colour(number), linestyle="--", linewidth=1.5, label=f"adaptive{name}")
+    axes.set(xlabel="alpha")
+
+
+def diversity_picture(runs: Sequence[Run]) -> Picture:
+    runs = _with_alpha(runs)
+    if not any(run.static_alpha is not None for run in runs):
+        raise DataError("no run has a static alpha (--set alpha=0.3): diversity against alpha needs several of them")
+    panels = [Panel("Purity of the final memory, %", partial(_paint_by_alpha, runs, _purity))]
+    measured = [run for run in runs if run.summary.get("memory_diversity") is not None]
+    if measured:
+        panels.append(Panel("Diversity of the final memory", partial(_paint_by_alpha, measured, _diversity)))
+    return Picture(
+        "diversity",
+        "Diversity and purity against alpha",
+        "Alpha weighs a varied memory against clean labels: purity shows what a higher one costs in right labels, "
+        "diversity what it brings in variety.",
+        panels,
+        ("run", "alpha", "purity %", "diversity", "last accuracy %"),
+        [_alpha_row(group) for group in grouped(runs)],
+    )
+
+
+def _alpha_row(group: Group) -> list[str]:
+    first, n = group.runs[0], len(group.runs)
+    alpha = "adaptive" if first.static_alpha is None else f"{first.static_alpha:g}"
+    measured = all(run.summary.get("memory_diversity") is not None for run in group.runs)
+    diversity = spread_text(*group.spread(_diversity), n, 2) if measured else "-"
+    texts = [spread_text(*group.spread(value), n) for value in (_purity, last_accuracy)]
+    return [group.label, alpha, texts[0], diversity, texts[1]]

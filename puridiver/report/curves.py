@@ -1,0 +1,235 @@
+"""Pictures of what changes along the stream or from method to method: lines, with the spread over seeds."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from puridiver.report.reading import FEW, Group, Run, faceted, grouped
+from puridiver.report.style import INK, Panel, Picture, line_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Curve = tuple[list[float], list[float]]
+
+
+# Along the stream --------------------------------------------------------------------------------------------------
+
+
+def curve(run: Run, figure: str, scale: float = 100) -> Curve:
+    """A figure at the anytime points and the ends of tasks, against samples seen; points without it are left out."""
+    events = [event for event in _points(run) if event.get(figure) is not None]
+    return [event["seen"] for event in events], [scale * event[figure] for event in events]
+
+
+def accuracy_picture(runs: Sequence[Run]) -> Picture:
+    groups = grouped(runs)
+    return Picture(
+        "accuracy",
+        "Accuracy over the stream",
+        "How many test images the learner names rightly at each moment; it drops while new classes stream in and "
+        "recovers when it trains on its memory at the end of a task (grey bands are tasks).",
+        _stream_panels("Test accuracy, %", "accuracy", runs),
+        ("samples seen", *(f"accuracy %, {group.label}" for group in groups)),
+        _stream_rows(groups, ("accuracy",)),
+    )
+
+
+def stream_picture(runs: Sequence[Run]) -> Picture:
+    """Accuracy and purity side by side, for `puridiver plot`."""
+    left, right = accuracy_picture(runs), memory_picture(runs)
+    return Picture(
+        "stream",
+        "Accuracy and purity over the stream",
+        f"{left.meaning} {right.meaning}",
+        [
+            *_stream_panels("Test accuracy, %", "accuracy", runs),
+            *_stream_panels("Purity of the memory, %", "memory_purity", runs),
+        ],
+        [*left.headings, *right.headings[1:]],
+        [[*first, *second[1:]] for first, second in zip(left.rows, right.rows, strict=True)],
+    )
+
+
+def memory_picture(runs: Sequence[Run]) -> Picture:
+    """Purity and, where it was measured, diversity."""
+    groups = grouped(runs)
+    panels = _stream_panels("Purity of the memory, %", "memory_purity", runs)
+    figures, headings = ["memory_purity"], [f"purity %, {g.label}" for g in groups]
+    if any(curve(run, "memory_diversity")[0] for run in runs):
+        panels += _stream_panels("Diversity of the memory", "memory_diversity", runs)
+        figures.append("memory_diversity")
+        headings += [f"diversity, {g.label}" for g in groups]
+    return Picture(
+        "memory",
+        "What the memory is worth",
+        "Purity is the share of the memory's labels that are right: above the dotted line the learner keeps cleaner "
+        "labels than the stream brings. Diversity is how far apart the images of one class are.",
+        panels,
+        ("samples seen", *headings),
+        _stream_rows(groups, figures),
+    )
+
+
+def _stream_panels(title: str, figure: str, runs: Sequence[Run]) -> list[Panel]:
+    return [Panel(title + stream, partial(_paint_stream, groups, figure)) for stream, groups in faceted(runs)]
+
+
+def _paint_stream(groups: Sequence[Group], figure: str, axes: Axes) -> None:
+    percent = figure != "memory_diversity"
+    for group in groups:
+        label = group.label if len(groups) > 1 else "right labels in the memory"
+        curves = [curve(run, figure, 100 if percent else 1) for run in group.runs]
+        paint_group(axes, group.number, label, curves, each=len(groups) <= FEW)
+    shade_tasks(axes, groups[0].runs[0])
+    if figure == "memory_purity":
+        _paint_noise(axes, groups)
+    axes.set(xlabel="samples of the stream seen", xlim=(0, None))
+    axes.set_ylim(*((0, 101) if percent else (0, None)))
+
+
+def paint_group(axes: Axes, number: int, label: str, curves: Sequence[Curve], each: bool = True) -> None:
+    """The mean over seeds; with `each`, every seed faintly behind it."""
+    style = {**line_style(number), "marker": ""}
+    if each and len(curves) > 1:
+        for x, y in curves:
+            axes.plot(x, y, color=style["color"], alpha=0.25, linewidth=0.8)
+    # Streams of other seeds end their tasks at slightly other counts: the mean is taken point by point.
+    points = list(zip(*(zip(x, y, strict=True) for x, y in curves), strict=False))
+    x = [statistics.mean(x for x, _ in point) for point in points]
+    y = [statistics.mean(y for _, y in point) for point in points]
+    seeds = f" ({len(curves)} seeds)" if len(curves) > 1 else ""
+    axes.plot(x, y, **style, label=label + seeds)
+
+
+def _paint_noise(axes: Axes, groups: Sequence[Group]) -> None:
+    shares = {round(100 * (1 - run.summary["stream_noise"]), 1) for group in groups for run in group.runs}
+    for number, share in enumerate(sorted(shares)):
+        label = "right labels in the stream" if not number else None
+        axes.axhline(share, color=INK, linestyle=":", linewidth=1.3, label=label)
+
+
+def shade_tasks(axes: Axes, run: Run) -> None:
+    ends = [0, *(event["seen"] for event in run.tasks)]
+    for start, end in list(itertools.pairwise(ends))[1::2]:
+        axes.axvspan(start, end, color=INK, alpha=0.07, linewidth=0)
+
+
+def _points(run: Run) -> list[dict[str, Any]]:
+    return [event for event in run.events if event["event"] in ("anytime", "task")]
+
+
+def _stream_rows(groups: Sequence[Group], figures: Sequence[str]) -> list[list[str]]:
+    """Means over seeds, point by point; a point is named by where the first run had it."""
+    seen = [str(event["seen"]) for event in _points(groups[0].runs[0])]
+    columns = [_means(group, figure, len(seen)) for figure in figures for group in groups]
+    return [list(row) for row in zip(seen, *columns, strict=True)]
+
+
+def _means(group: Group, figure: str, n: int) -> list[str]:
+    scale, digits = (1, 2) if figure == "memory_diversity" else (100, 1)
+    events = [_points(run) for run in group.runs]
+    at = [
+        [scale * run[i][figure] for run in events if i < len(run) and run[i].get(figure) is not None] for i in range(n)
+    ]
+    return [f"{statistics.mean(known):.{digits}f}" if known else "-" for known in at]
+
+
+# Over tasks --------------------------------------------------------------------------------------------------------
+
+
+def tasks_picture(runs: Sequence[Run]) -> Picture:
+    groups = grouped(runs)
+    return Picture(
+        "tasks",
+        "Accuracy and purity after each task",
+        "Each line is a method's mean over seeds, the band its standard deviation; beside the accuracy stands how "
+        "clean the memory was meanwhile.",
+        [
+            Panel(title + stream, partial(_paint_tasks, members, name))
+            for stream, members in faceted(runs)
+            for name, title in (("accuracy", "Test accuracy, %"), ("memory_purity", "Purity of the memory, %"))
+        ],
+        ("method", "task", "accuracy %", "purity %"),
+        [
+            [group.label, str(task + 1), *(_with_spread(group, task, name) for name in ("accuracy", "memory_purity"))]
+            for group in groups
+            for task in range(_n_tasks(group))
+        ],
+    )
+
+
+def _n_tasks(group: Group) -> int:
+    return min(len(run.tasks) for run in group.runs)
+
+
+def _at_task(name: str, task: int, run: Run) -> float:
+    return 100 * run.tasks[task][name]
+
+
+def _with_spread(group: Group, task: int, name: str) -> str:
+    return spread_text(*group.spread(partial(_at_task, name, task)), len(group.runs))
+
+
+def spread_text(mean: float, deviation: float, n: int, digits: int = 1) -> str:
+    return f"{mean:.{digits}f}" if n == 1 else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def _paint_tasks(groups: Sequence[Group], name: str, axes: Axes) -> None:
+    for group in groups:
+        tasks = list(range(_n_tasks(group)))
+        points = [group.spread(partial(_at_task, name, task)) for task in tasks]
+        paint_band(axes, [task + 1 for task in tasks], points, line_style(group.number), group.label)
+    if name == "memory_purity":
+        _paint_noise(axes, groups)
+    axes.set(xlabel="task", ylim=(0, 101))
+    axes.locator_params(axis="x", integer=True)
+
+
+def paint_band(
+    axes: Axes, x: Sequence[float], points: Sequence[tuple[float, float]], style: dict[str, Any], label: str
+) -> None:
+    means = [mean for mean, _ in points]
+    axes.plot(x, means, **style, label=label, clip_on=False)
+    low, high = [m - d for m, d in points], [m + d for m, d in points]
+    axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+
+
+# Time --------------------------------------------------------------------------------------------------------------
+
+
+def last_accuracy(run: Run) -> float:
+    return 100 * run.summary["last_accuracy"]
+
+
+def time_picture(runs: Sequence[Run]) -> Picture:
+    groups = grouped(runs)
+    return Picture(
+        "time",
+        "Accuracy against training time",
+        "Up and to the left is better: more accurate in less time. Seconds are of training alone, without evaluation, "
+        "and compare only between runs on one device.",
+        [Panel(f"Last accuracy, %{stream}", partial(_paint_time, members)) for stream, members in faceted(runs)],
+        ("method", "training seconds", "last accuracy %", "device"),
+        [
+            [
+                group.label,
+                spread_text(*group.spread(lambda run: run.training_seconds), len(group.runs)),
+                spread_text(*group.spread(last_accuracy), len(group.runs)),
+                ", ".join(sorted({run.summary.get("device", "unknown") for run in group.runs})),
+            ]
+            for group in groups
+        ],
+    )
+
+
+def _paint_time(groups: Sequence[Group], axes: Axes) -> None:
+    for group in groups:
+        (x, dx), (y, dy) = group.spread(lambda run: run.training_seconds), group.spread(last_accuracy)
+        style = {**line_style(group.number), "linestyle": "", "markersize": 8, "label": group.label}
+        axes.errorbar([x], [y], xerr=[dx], yerr=[dy], capsize=2, elinewidth=1, **style)
+    axes.set(xlabel="seconds of training", xlim=(0, None), ylim=(0, 101))

@@ -1,0 +1,185 @@
+"""The report: one HTML page that needs nothing but itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from puridiver.errors import DataError
+from puridiver.report import gallery, style
+from puridiver.report.curves import spread_text
+from puridiver.report.figures import FIGURES, detailed
+from puridiver.report.reading import Group, Run, grouped, noise_name
+from puridiver.storage import write_atomically
+
+OF_A_RUN = ("accuracy", "alpha", "memory", "sets", "mixtures", "balance", "confusion")
+OF_SEVERAL = ("tasks", "accuracy", "time", "memory", "alpha", "diversity")
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """A picture on the page: its panels as SVG, those that are folded away, its numbers."""
+
+    name: str
+    picture: style.Picture
+    shown: list[str]
+    folded: list[str]
+
+
+@dataclass(frozen=True)
+class Headline:
+    label: str
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Everything the page tells of one run."""
+
+    name: str
+    title: str
+    run: Run
+    headlines: list[Headline]
+    figures: list[PageFigure]
+    not_drawn: list[str]
+    gallery: gallery.Gallery | None
+    no_gallery: str  # why there is none
+
+
+def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path) -> Path:
+    """Write the report of these runs."""
+    if out.is_dir():
+        raise DataError(f"{out} is a folder; name a file for the page")
+    content = render(runs, notes).encode()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, content)
+    return out
+
+
+def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
+    style.check_installed("report", "jinja2", "PIL", "matplotlib")
+    import jinja2
+    from markupsafe import Markup
+
+    here = resources.files("puridiver.report") / "templates"
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment.filters["percent"] = percent
+    chosen = detailed(runs)
+    several = len(runs) > 1
+    figures, not_drawn = _figures(runs, OF_SEVERAL, "all") if several else ([], [])
+    return environment.from_string((here / "page.html").read_text(encoding="utf-8")).render(
+        css=Markup((here / "page.css").read_text(encoding="utf-8")),
+        js=Markup((here / "page.js").read_text(encoding="utf-8")),
+        safe=Markup,
+        title=page_title(runs),
+        notes=notes,
+        several=several,
+        comparison=[_comparison_row(group) for group in grouped(runs)] if several else [],
+        headings=COMPARISON,
+        figures=figures,
+        not_drawn=not_drawn,
+        all_runs=runs,
+        parts=[_run_part(run, number, several) for number, run in enumerate(chosen, start=1)],
+        left_out=len(runs) - len(chosen),
+        shortened=any(run.summary["shortened"] for run in runs),
+    )
+
+
+def page_title(runs: Sequence[Run]) -> str:
+    kinds = {(run.summary["data"], noise_name(run.summary)) for run in runs}
+    what = ", ".join(next(iter(kinds))) if len(kinds) == 1 else f"{len(kinds)} streams"
+    return f"{runs[0].method} on {what}" if len(runs) == 1 else f"{len(runs)} runs on {what}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return "-" if value is None else f"{100 * value:.{digits}f} %"
+
+
+# One run -----------------------------------------------------------------------------------------------------------
+
+
+def _run_part(run: Run, number: int, several: bool) -> RunPart:
+    name = f"run{number}"
+    figures, not_drawn = _figures([run], OF_A_RUN, name)
+    options = [f"{option}={value}" for option, value in run.summary["options_changed"].items()]
+    kinds = [noise_name(run.summary), *options, f"seed {run.seed}"]
+    title = f"{run.method}: {', '.join(kinds)}" if several else "What happened"
+    shown, reason = None, "this run is of a version that did not keep its memory"
+    try:
+        shown = gallery.build(run, name)
+    except DataError as error:
+        reason = str(error)
+    return RunPart(name, title, run, headlines(run), figures, not_drawn, shown, reason)
+
+
+def headlines(run: Run) -> list[Headline]:
+    """The figures that matter, each with a sentence; the first is the headline."""
+    s = run.summary
+    right = 1 - s["stream_noise"]
+    found = [
+        Headline("Last accuracy", percent(s["last_accuracy"]),
+                 f"of the {s['evaluated_on']} images are named rightly after the whole stream, at the true last epoch. "
+                 "This is the headline."),
+        Headline("Memory purity", percent(s["memory_purity"]),
+                 f"of the {s['memory_size']} labels kept are right; the stream brought {percent(right)}."),
+        Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
+        Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
+        Headline("Forgetting", percent(s["forgetting"]),
+                 "mean drop on the classes of earlier tasks since they were known best; lower is better."),
+    ]  # fmt: skip
+    if s.get("memory_diversity") is not None:
+        meaning = "mean distance between images of one class in the memory; higher is more varied."
+        found.append(Headline("Diversity", f"{s['memory_diversity']:.2f}", meaning))
+    meaning = f"of learning on {s.get('device', 'an unknown device')}, evaluation not counted."
+    return [*found, Headline("Time", f"{run.training_seconds:.1f} s", meaning)]
+
+
+def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[list[PageFigure], list[str]]:
+    figures, not_drawn = [], []
+    for name in names:
+        try:
+            picture = FIGURES[name](runs)
+        except DataError as error:
+            not_drawn.append(str(error))
+            continue
+        figures.append(_page_figure(picture, f"{prefix}-{name}"))
+    return figures, not_drawn
+
+
+def _page_figure(picture: style.Picture, name: str) -> PageFigure:
+    svgs = [style.inline_svg(panel, f"{name}-{i}", picture.meaning) for i, panel in enumerate(picture.panels)]
+    last = len(svgs) - 2 if picture.name == "mixtures" else 0  # of the mixtures the last task, the others folded away
+    return PageFigure(name, picture, svgs[last:], svgs[:last])
+
+
+# Several runs ------------------------------------------------------------------------------------------------------
+
+COMPARISON = (
+    "method", "last accuracy %", "purity %", "average %", "anytime %", "forgetting %", "diversity", "training s",
+    "seeds",
+)  # fmt: skip
+
+
+def _from_summary(name: str, run: Run) -> Any:
+    return run.summary.get(name)
+
+
+def _comparison_row(group: Group) -> list[str]:
+    def cell(value: Callable[[Run], Any], scale: float = 100, digits: int = 1) -> str:
+        if any(value(run) is None for run in group.runs):
+            return "-"
+        return spread_text(*group.spread(lambda run: scale * value(run)), len(group.runs), digits)
+
+    names = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
+    return [
+        group.label,
+        *(cell(partial(_from_summary, name)) for name in names),
+        cell(partial(_from_summary, "memory_diversity"), 1, 2),
+        cell(lambda run: run.training_seconds, 1),
+        ", ".join(str(run.seed) for run in group.runs),
+    ]

@@ -1,0 +1,237 @@
+"""Run folders as the report reads them: one `Run` each, grouped by what they are runs of."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from puridiver.errors import DataError
+from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
+from puridiver.snapshot import MemorySnapshot
+
+CELLS = "cells"  # where a grid keeps its run folders
+OPTION = "option:"
+STREAM = ("data", "stream_kind", "noise_name")  # what makes streams differ
+FEW = 6  # series that one pair of axes can show apart
+
+# What makes runs differ in kind, beside the options that were changed; a label names only what runs do differ in.
+KIND = (
+    "method", "data", "stream_kind", "noise_name", "recipe", "memory", "network", "epochs", "told_noise",
+    "evaluated_on", "shortened", "precision",
+)  # fmt: skip
+WORDS = {
+    "memory": "memory {}", "epochs": "{} epochs", "told_noise": "told the noise: {}", "evaluated_on": "on {}",
+    "shortened": "shortened: {}",
+}  # fmt: skip
+
+IN_SUMMARY = (
+    "data", "stream", "stream_hash", "noise", "noise_rate", "stream_noise", "sampler", "trainer", "recipe",
+    "options_changed", "memory", "network", "epochs", "seed", "evaluated_on", "shortened", "last_accuracy",
+    "average_accuracy", "anytime_area", "forgetting", "task_accuracy", "memory_size", "memory_purity",
+    "phase_seconds", "command", "versions", "started",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run."""
+
+    folder: Path
+    summary: dict[str, Any]
+    config: dict[str, Any]
+    events: list[dict[str, Any]]
+    manifest: dict[str, Any]
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in self.events if event["event"] == kind]
+
+    @cached_property
+    def tasks(self) -> list[dict[str, Any]]:
+        return self.of_kind("task")
+
+    @cached_property
+    def memory(self) -> MemorySnapshot | None:
+        """What the memory held at the end; None for a run of a version that did not keep it."""
+        path = self.folder / MEMORY
+        return MemorySnapshot.read(path) if path.exists() else None
+
+    @property
+    def class_names(self) -> list[str]:
+        return self.manifest["class_names"]
+
+    @property
+    def seed(self) -> int:
+        return self.summary["seed"]
+
+    @property
+    def method(self) -> str:
+        return f"{self.summary['sampler']} + {self.summary['trainer']}"
+
+    @property
+    def static_alpha(self) -> float | None:
+        """The alpha that was set by hand, None for the adaptive one."""
+        alpha = self.config["resolved"]["options"].get("alpha", -1)
+        return None if alpha < 0 else alpha
+
+    @property
+    def training_seconds(self) -> float:
+        """Without evaluation, which is no part of learning."""
+        return sum(seconds for phase, seconds in self.summary["phase_seconds"].items() if phase != "evaluate")
+
+    def kind(self, name: str) -> str:
+        """One property that may set runs apart, as text."""
+        s = self.summary
+        if name == "method":
+            return self.method
+        if name == "noise_name":
+            return noise_name(s)
+        if name.startswith(OPTION):
+            option = name.removeprefix(OPTION)
+            return f"{option}={s['options_changed'][option]}" if option in s["options_changed"] else ""
+        if name == "stream_kind":  # published streams of several seeds are of one kind
+            return s["stream"].rpartition(":")[0] if s["stream"].startswith("official:") else s["stream"]
+        value = s.get(name, "")
+        return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def noise_name(summary: dict[str, Any]) -> str:
+    if summary["noise"] == "none":
+        return "no noise"
+    return f"{summary['noise']}-{100 * summary['noise_rate']:g}"
+
+
+def read_run(folder: Path) -> Run:
+    """A finished run; a `DataError` says what is missing or damaged."""
+    summary, config, manifest = (_parsed(folder, name, json.loads) for name in (SUMMARY, CONFIG, MANIFEST))
+    events = _parsed(folder, METRICS, lambda text: [json.loads(line) for line in text.splitlines()])
+    run = Run(folder, summary, config, events, manifest)
+    _check(run)
+    return run
+
+
+def _parsed(folder: Path, name: str, parse: Callable[[str], Any]) -> Any:
+    try:
+        return parse((folder / name).read_text())
+    except FileNotFoundError:
+        raise DataError(_what_is_missing(folder, name)) from None
+    except NotADirectoryError:
+        raise DataError(f"{folder} is a file; name a run folder (written by `puridiver run --out`)") from None
+    except ValueError as error:  # neither JSON nor text
+        raise DataError(f"{folder / name} is damaged: {error}") from error
+
+
+def _what_is_missing(folder: Path, name: str) -> str:
+    if not folder.exists():
+        return f"{folder} does not exist"
+    unfinished = name == SUMMARY and (folder / CONFIG).exists()
+    hint = "; it has not come to its end" if unfinished else ""
+    return f"{folder} holds no finished run: {name} is missing{hint}"
+
+
+def _check(run: Run) -> None:
+    """What every figure relies on must be there."""
+    parts = ((SUMMARY, run.summary, IN_SUMMARY), (CONFIG, run.config, ("resolved",)),
+             (MANIFEST, run.manifest, ("class_names",)))  # fmt: skip
+    for name, found, wanted in parts:
+        missing = [key for key in wanted if key not in found] if isinstance(found, dict) else list(wanted)
+        if missing:
+            raise DataError(f"{run.folder / name} is damaged: it should hold {', '.join(missing)}")
+    if not all(isinstance(event, dict) and "event" in event for event in run.events):
+        raise DataError(f"{run.folder / METRICS} is damaged: every line should hold an event")
+    ended, expected = len(run.tasks), len(run.summary["task_accuracy"])
+    if ended != expected:
+        raise DataError(f"{run.folder / METRICS} is damaged: it should tell the ends of {expected} tasks, not {ended}")
+
+
+def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """The runs of all folders and notes on what was left out; a grid's folder stands for its finished runs.
+
+    A single folder that cannot be read is an error; among several it is left out with a note.
+    """
+    folders = [folder for path in paths for folder in _expanded(path)]
+    runs, notes = [], []
+    for folder in dict.fromkeys(folders):
+        try:
+            runs.append(read_run(folder))
+        except DataError as error:
+            if len(folders) == 1:
+                raise
+            notes.append(str(error))
+    if not runs:
+        raise DataError("no finished run was found: " + "; ".join(notes or map(str, paths)))
+    return runs, notes
+
+
+def _expanded(path: Path) -> list[Path]:
+    if not (path / CELLS).is_dir():
+        return [path]
+    found = sorted(cell for cell in (path / CELLS).iterdir() if cell.is_dir())
+    if not found:
+        raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
+    return found
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ by seed alone."""
+
+    label: str
+    runs: list[Run]
+    number: int = 0  # which series it is in a figure: decides its colour
+
+    def spread(self, value: Callable[[Run], float]) -> tuple[float, float]:
+        """Mean and sample standard deviation over the seeds (0 for one run)."""
+        values = [value(run) for run in self.runs]
+        return statistics.mean(values), statistics.stdev(values) if len(values) > 1 else 0.0
+
+
+def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
+    """Runs of one kind together, in order of first appearance, labelled by all in which the kinds differ.
+
+    A property named in `ignore` neither separates groups nor stands in labels.
+    """
+    changed = dict.fromkeys(OPTION + option for run in runs for option in run.summary["options_changed"])
+    # "epochs" is a kind of its own and may stand among the options too.
+    names = [name for name in (*KIND, *changed) if name not in (*ignore, OPTION + "epochs")]
+    differing = [name for name in names if len({run.kind(name) for run in runs}) > 1]
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        groups.setdefault(tuple(run.kind(name) for name in differing), []).append(run)
+    return [
+        Group(_label(differing, key) or members[0].method, sorted(members, key=lambda run: run.seed), number)
+        for number, (key, members) in enumerate(groups.items())
+    ]
+
+
+def faceted(runs: Sequence[Run]) -> list[tuple[str, list[Group]]]:
+    """Groups for one pair of axes each: all together where they are few, else apart by stream, with its name.
+
+    What has the same label in several facets has the same number.
+    """
+    groups, names = grouped(runs), [name for name in STREAM if len({run.kind(name) for run in runs}) > 1]
+    if len(groups) <= FEW or not names:
+        return [("", groups)]
+    streams: dict[str, list[Run]] = {}
+    for run in runs:
+        streams.setdefault(_label(names, [run.kind(name) for name in names]), []).append(run)
+    facets = [(f", {stream}", grouped(members)) for stream, members in streams.items()]
+    labels = list(dict.fromkeys(group.label for _, members in facets for group in members))
+    return [
+        (stream, [dataclasses.replace(group, number=labels.index(group.label)) for group in members])
+        for stream, members in facets
+    ]
+
+
+def representatives(runs: Sequence[Run]) -> dict[str, Run]:
+    """The run of the lowest seed of each kind, by the kind's label."""
+    return {group.label: group.runs[0] for group in grouped(runs)}
+
+
+def _label(names: Sequence[str], values: Sequence[str]) -> str:
+    return ", ".join(WORDS.get(name, "{}").format(value) for name, value in zip(names, values, strict=True) if value)

@@ -1,0 +1,147 @@
+"use strict";
+
+// Light and dark ------------------------------------------------------------------------------------------------------
+const themeButton = document.getElementById("theme");
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (document.documentElement.dataset.theme || (systemDark.matches ? "dark" : "light")) === "dark";
+const nameTheme = () => { themeButton.textContent = isDark() ? "Light colours" : "Dark colours"; };
+themeButton.addEventListener("click", () => {
+  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  nameTheme();
+});
+systemDark.addEventListener("change", nameTheme);
+nameTheme();
+
+// Galleries -----------------------------------------------------------------------------------------------------------
+const PAGE_SIZE = 48, THUMB = 88;
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text; // never HTML: class names may hold anything
+  return made;
+}
+
+// A cell that a spreadsheet would take for a formula gets an apostrophe in front.
+function csvCell(value) {
+  const text = String(value);
+  const guarded = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? "'" + text : text;
+  return /[",\r\n]/.test(guarded) ? '"' + guarded.replaceAll('"', '""') + '"' : guarded;
+}
+
+function setUpGallery(section) {
+  const data = JSON.parse(section.querySelector(".data").textContent);
+  const form = section.querySelector("form"), cards = section.querySelector(".cards");
+  const samples = data.rows.map(([arrival, given, suggested, p, set, truth], index) => ({
+    index, arrival, given, suggested, p, set, truth,
+    words: [given, suggested, truth].filter((c) => c !== null).map((c) => data.classes[c].toLowerCase()).concat(String(arrival)),
+  }));
+  const byName = (key) => (a, b) => data.classes[a[key]].localeCompare(data.classes[b[key]]) || a.p - b.p || a.arrival - b.arrival;
+  const orders = {
+    doubt: (a, b) => a.p - b.p || a.arrival - b.arrival,
+    sure: (a, b) => b.p - a.p || a.arrival - b.arrival,
+    arrival: (a, b) => a.arrival - b.arrival,
+    recent: (a, b) => b.arrival - a.arrival,
+    given: byName("given"),
+    suggested: byName("suggested"),
+  };
+  let shown = [], page = 0;
+
+  function matches(sample) {
+    const wanted = Object.fromEntries(new FormData(form));
+    const text = wanted.text.trim().toLowerCase();
+    if (text && !sample.words.some((word) => word.includes(text))) return false;
+    if (wanted.class && ![sample.given, sample.suggested].includes(Number(wanted.class))) return false;
+    if (wanted.set && sample.set !== Number(wanted.set)) return false;
+    if (wanted.doubt === "doubtful" && sample.p >= 0.5) return false;
+    if (wanted.doubt === "differs" && sample.given === sample.suggested) return false;
+    if (wanted.truth && (sample.truth === null || (sample.truth === sample.given) !== (wanted.truth === "right"))) return false;
+    return true;
+  }
+
+  function thumbnail(sample) {
+    const [width, height] = data.cell, scale = THUMB / Math.max(width, height);
+    const place = sample.index % data.perSheet, sheet = Math.floor(sample.index / data.perSheet);
+    const onSheet = Math.min(data.perSheet, samples.length - sheet * data.perSheet);
+    const box = element("span", `thumb ${section.id.replace("-gallery", "")}-sheet${sheet}`);
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", `image that arrived as number ${sample.arrival}, labelled ${data.classes[sample.given]}`);
+    const [w, h] = [width * scale, height * scale];
+    box.style.width = `${w}px`;
+    box.style.height = `${h}px`;
+    box.style.backgroundSize = `${data.columns * w}px ${Math.ceil(onSheet / data.columns) * h}px`;
+    box.style.backgroundPosition = `${-(place % data.columns) * w}px ${-Math.floor(place / data.columns) * h}px`;
+    return box;
+  }
+
+  function card(sample) {
+    const item = element("li"), name = (c) => data.classes[c];
+    item.dataset.arrival = sample.arrival;
+    const label = element("div", "", "label ");
+    label.append(element("b", "", name(sample.given)));
+    const better = element("div", "", "suggested ");
+    better.append(element("b", "", name(sample.suggested)));
+    const bar = element("div", "bar"), fill = element("i");
+    fill.style.width = `${100 * sample.p}%`;
+    bar.append(fill);
+    const sure = element("div", "", `chance right ${(100 * sample.p).toFixed(1)} %`);
+    const last = element("div");
+    last.append(element("span", "chip", data.sets[sample.set].replace("relabel", "re-label")), ` no. ${sample.arrival}`);
+    item.append(thumbnail(sample), label, better, sure, bar, last);
+    if (sample.truth !== null) {
+      const right = sample.truth === sample.given;
+      item.append(element("div", right ? "is-right" : "is-wrong", right ? "in truth: right" : `in truth: ${name(sample.truth)}`));
+    }
+    return item;
+  }
+
+  function describe() {
+    const known = shown.filter((sample) => sample.truth !== null);
+    const wrong = known.filter((sample) => sample.truth !== sample.given).length;
+    const truth = known.length ? `; ${wrong} of these labels ${wrong === 1 ? "is" : "are"} in truth wrong` : "";
+    return `${shown.length} of ${samples.length} samples${truth}.`;
+  }
+
+  function draw() {
+    const pages = Math.max(1, Math.ceil(shown.length / PAGE_SIZE));
+    cards.replaceChildren(...shown.slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE).map(card));
+    section.querySelector(".page").textContent = `page ${page + 1} of ${pages}`;
+    section.querySelector(".previous").disabled = page === 0;
+    section.querySelector(".next").disabled = page + 1 >= pages;
+  }
+
+  function update() {
+    shown = samples.filter(matches).sort(orders[form.elements.sort.value]);
+    page = 0;
+    section.querySelector(".count").textContent = describe();
+    const button = section.querySelector(".download");
+    button.textContent = `Download ${shown.length === 1 ? "this row" : `these ${shown.length} rows`} as CSV`;
+    button.disabled = !shown.length;
+    draw();
+  }
+
+  function download() {
+    const head = ["arrival", "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
+    const rows = shown.map((s) => [
+      s.arrival, data.classes[s.given], data.classes[s.suggested], s.p, data.sets[s.set], s.truth === null ? "" : data.classes[s.truth],
+    ]);
+    const text = [head, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
+    const link = element("a");
+    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+    link.download = data.file;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  form.addEventListener("input", update);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  section.querySelector(".previous").addEventListener("click", () => { page -= 1; draw(); });
+  section.querySelector(".next").addEventListener("click", () => { page += 1; draw(); });
+  section.querySelector(".download").addEventListener("click", download);
+  update();
+}
+
+document.querySelectorAll(".gallery").forEach(setUpGallery);
+
+// On paper everything that is folded is open.
+addEventListener("beforeprint", () => document.querySelectorAll("details:not(.numbers)").forEach((fold) => { fold.open = true; }));

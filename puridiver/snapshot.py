@@ -1,0 +1,58 @@
+"""What a memory held at one moment and what the learner thought of it: one safetensors file that a report can show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from puridiver.errors import DataError
+
+FORMAT = "puridiver memory 1"
+UNKNOWN = -1  # a true label that nobody knows
+LARGEST_SIDE = 64  # px: larger images are shrunk, so that the file stays small beside the run
+
+
+@dataclass(frozen=True)
+class MemorySnapshot:
+    """The memory's samples, a row each. Labels are class ids; their names are in the stream's manifest."""
+
+    images: np.ndarray  # uint8 (N, H, W, C)
+    arrivals: np.ndarray  # int64 (N,)
+    given: np.ndarray  # int64 (N,)
+    suggested: np.ndarray  # int64 (N,): what the learner would call it
+    true: np.ndarray  # int64 (N,); UNKNOWN where there is no true label
+    p_correct: np.ndarray  # float32 (N,): probability that the given label is right
+    sets: np.ndarray  # uint8 (N,): 0 clean, 1 relabel, 2 unlabelled
+
+    def __post_init__(self) -> None:
+        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        if len(set(lengths.values())) != 1 or self.images.ndim != 4 or self.images.dtype != np.uint8:
+            raise ValueError(
+                "a snapshot should hold uint8 images of shape (N, H, W, C) and N of everything else, "
+                f"but got {self.images.dtype} {self.images.shape} and {lengths}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def to_bytes(self) -> bytes:
+        from safetensors.numpy import save
+
+        tensors = {field.name: np.ascontiguousarray(getattr(self, field.name)) for field in fields(self)}
+        return save(tensors, metadata={"format": FORMAT})
+
+    @classmethod
+    def read(cls, path: Path) -> MemorySnapshot:
+        """A snapshot file; a `DataError` names one that is damaged."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                found = (file.metadata() or {}).get("format")
+                if found != FORMAT:
+                    raise DataError(f"{path} should be of the format {FORMAT!r}, but is of {found!r}")
+                return cls(**{field.name: file.get_tensor(field.name) for field in fields(cls)})
+        except (SafetensorError, ValueError) as error:
+            raise DataError(f"{path} is damaged: {error}") from error

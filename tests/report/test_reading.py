@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+
+from puridiver.errors import DataError
+from puridiver.report.reading import Run, faceted, find_runs, grouped, read_run
+
+
+@pytest.fixture
+def copy(grid: Path, tmp_path: Path) -> Path:
+    """A run folder that a test may damage."""
+    shutil.copytree(grid / "cells" / "plain-0", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_a_grid_stands_for_its_finished_runs(grid: Path) -> None:
+    runs, notes = find_runs([grid])
+    assert sorted(run.folder.name for run in runs) == ["alpha", "plain-0", "puridiver-0", "puridiver-1"]
+    assert notes == []
+
+
+def test_a_run_that_is_named_twice_counts_once(grid: Path) -> None:
+    assert len(find_runs([grid, grid / "cells" / "plain-0"])[0]) == 4
+
+
+def test_an_unfinished_run_alone_is_an_error_and_among_others_a_note(copy: Path, grid: Path) -> None:
+    (copy / "summary.json").unlink()
+    with pytest.raises(DataError, match=r"no finished run: summary.json is missing; it has not come to its end"):
+        find_runs([copy])
+    runs, notes = find_runs([copy, grid / "cells" / "plain-0"])
+    assert [run.folder.name for run in runs] == ["plain-0"]
+    assert len(notes) == 1
+    assert str(copy) in notes[0]
+
+
+@pytest.mark.parametrize("name", ["summary.json", "config.json", "manifest.json", "metrics.jsonl"])
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"{}"])
+def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
+    (copy / name).write_bytes(content)
+    with pytest.raises(DataError, match=f"{name} is damaged"):
+        read_run(copy)
+
+
+def test_metrics_that_miss_a_task_are_damaged(copy: Path) -> None:
+    lines = (copy / "metrics.jsonl").read_text().splitlines()
+    cut = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "task")
+    (copy / "metrics.jsonl").write_text("\n".join(lines[:cut]))
+    with pytest.raises(DataError, match="the ends of 2 tasks, not 0"):
+        read_run(copy)
+
+
+def test_what_is_no_run_folder_is_told_plainly(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "grid" / "cells").mkdir(parents=True)
+    for path, words in ((tmp_path / "none", "does not exist"), (tmp_path / "file", "is a file"),
+                        (tmp_path / "grid", "a grid without a run"), (tmp_path, "holds no finished run")):  # fmt: skip
+        with pytest.raises(DataError, match=words):
+            find_runs([path])
+
+
+def test_runs_that_differ_by_seed_alone_are_one_group(grid: Path) -> None:
+    groups = {group.label: group for group in grouped(find_runs([grid])[0])}
+    assert {label: [run.seed for run in group.runs] for label, group in groups.items()} == {
+        "puridiver + puridiver": [0, 1],
+        "puridiver + puridiver, alpha=0.3": [0],
+        "rsv + plain": [0],
+    }
+    both = groups["puridiver + puridiver"]
+    values = [run.summary["last_accuracy"] for run in both.runs]
+    assert both.spread(lambda run: run.summary["last_accuracy"]) == pytest.approx(
+        (statistics.mean(values), statistics.stdev(values))
+    )
+
+
+def test_more_groups_than_one_picture_can_show_are_parted_by_stream(grid: Path) -> None:
+    one = read_run(grid / "cells" / "puridiver-0")
+
+    def run(rate: float, sampler: str) -> Run:
+        summary = {**one.summary, "noise_rate": rate, "sampler": sampler}
+        return Run(one.folder, summary, one.config, one.events, one.manifest)
+
+    few = [run(rate, sampler) for rate in (0.2, 0.4) for sampler in ("rsv", "rm", "gbs")]
+    assert [len(groups) for _, groups in faceted(few)] == [6]
+    many = [*few, run(0.6, "gbs"), run(0.6, "rsv")]
+    facets = faceted(many)
+    assert [stream for stream, _ in facets] == [", sym-20", ", sym-40", ", sym-60"]
+    assert {(group.label, group.number) for _, groups in facets for group in groups} == {
+        ("rsv + puridiver", 0), ("rm + puridiver", 1), ("gbs + puridiver", 2),
+    }  # fmt: skip
+
+
+def test_a_label_names_only_what_differs(grid: Path) -> None:
+    runs, _ = find_runs([grid / "cells" / "puridiver-0", grid / "cells" / "puridiver-1"])
+    assert [group.label for group in grouped(runs)] == ["puridiver + puridiver"]

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+
+TINY = ["--epochs", "2", "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
+
+
+def test_scalars_are_the_events_of_the_run(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    log, out = tmp_path / "log", tmp_path / "run"
+    assert main(["run", *TINY, "--tensorboard", str(log), "--out", str(out)]) == 0
+    events = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    found = accumulator.EventAccumulator(str(log)).Reload()
+    for group, kind in (("stream", "anytime"), ("task", "task")):
+        expected = [(e["seen"], pytest.approx(e["accuracy"])) for e in events if e["event"] == kind]
+        assert [(s.step, s.value) for s in found.Scalars(f"{group}/accuracy")] == expected
+    sizes = [e["clean_size"] for e in events if e["event"] == "epoch"]
+    assert [(s.step, s.value) for s in found.Scalars("memory epoch/clean_size")] == list(enumerate(sizes, start=1))
+    assert not any("losses" in tag for tag in found.Tags()["scalars"])
+
+
+def test_without_the_library_it_says_so_before_the_work(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    monkeypatch.setattr("puridiver.experiment.Experiment", lambda *a: pytest.fail("the work had begun"))
+    assert main(["run", *TINY, "--tensorboard", str(tmp_path / "log")]) == 2
+    assert "pip install 'puridiver[tensorboard]'" in capsys.readouterr().err
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path, capsys) -> None:
+    pytest.importorskip("tensorboard")
+    (tmp_path / "log").write_text("")
+    assert main(["run", *TINY, "--tensorboard", str(tmp_path / "log")]) == 2
+    assert "is a file; name a folder" in capsys.readouterr().err
+
+
+def test_a_run_that_cannot_start_leaves_no_folder(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    assert main(["run", *TINY, "--noise", "sym-140", "--tensorboard", str(tmp_path / "log")]) == 2
+    assert not (tmp_path / "log").exists()
