@@ -11,8 +11,8 @@ from puridiver.errors import DataError
 
 # Runs are of one kind if they agree in all of these.
 GROUP = (
-    "data", "stream", "noise", "noise_rate", "sampler", "trainer", "recipe", "options_changed", "memory", "network",
-    "epochs", "told_noise", "evaluated_on", "shortened", "precision",
+    "data", "stream", "noise", "noise_rate", "noise_map", "sampler", "trainer", "recipe", "options_changed",
+    "memory", "network", "epochs", "told_noise", "evaluated_on", "shortened", "precision",
 )  # fmt: skip
 HEADINGS = (
     "data",
