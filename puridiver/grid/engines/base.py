@@ -106,18 +106,19 @@ class Stopped(Exception):
 
 
 class News:
-    """The progress of a run as events, not more than two a second."""
+    """The progress of a run as events, not more than two a second; ends the run when it should stop."""
 
-    def __init__(self, key: str, tell: Callable[[Event], None], stopping: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, key: str, tell: Callable[[Event], None], stopping: Callable[[], bool]) -> None:
         self.key, self.tell, self.stopping = key, tell, stopping
+        self.experiment: Experiment | None = None
         self.total, self.done, self.told = 1, 0, 0.0
 
     def start(self, total: int) -> None:
         self.total = max(total, 1)
 
     def advance(self, amount: int, text: str) -> None:
-        if self.stopping():
-            raise Stopped
+        if self.stopping() and self.experiment is not None:
+            stop(self.experiment)
         self.done += amount
         if time.monotonic() - self.told >= SECONDS_BETWEEN_NEWS:
             self.told = time.monotonic()
@@ -128,15 +129,18 @@ class News:
 
 
 def run_job(
-    job: Job, source: Callable[[RunConfig], DataSource], tell: Callable[[Event], None],
+    job: Job,
+    source: Callable[[RunConfig], DataSource],
+    tell: Callable[[Event], None],
     stopping: Callable[[], bool] = lambda: False,
-) -> None:  # fmt: skip
+) -> None:
     """Run one cell to its end and tell how it went; whatever goes wrong is told, not raised."""
     try:
-        experiment = Experiment(job.config, News(job.key, tell, stopping), source(job.config))
+        news = News(job.key, tell, stopping)
+        experiment = news.experiment = Experiment(job.config, news, source(job.config))
         experiment.lanes = job.lanes
         summary = run_or_resume(experiment, job.folder)
-    except Stopped:
+    except (Stopped, KeyboardInterrupt):
         return
     except Exception as error:
         tell(Event("failed", job.key, described(error)))
@@ -149,6 +153,13 @@ def run_or_resume(experiment: Experiment, folder: Path) -> dict[str, Any]:
     if "resume" in inspect.signature(experiment.run).parameters:
         return experiment.run(folder, resume=True)  # type: ignore[call-arg]
     return experiment.run(folder, force=True)
+
+
+def stop(experiment: Experiment) -> None:
+    """End a run before its time: after a checkpoint where it can write one, else at once."""
+    if not hasattr(experiment, "stop"):
+        raise Stopped
+    experiment.stop()
 
 
 def described(error: BaseException) -> dict[str, Any]:

@@ -100,6 +100,8 @@ class ProcessEngine(Engine):
                 yield event
         finally:
             for worker in self.crew:
+                worker.process.terminate()  # all at once, so that their last checkpoints are written side by side
+            for worker in self.crew:
                 worker.dismiss()
             self.crew = []
 
