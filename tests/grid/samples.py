@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,3 +83,24 @@ def result(planned: Planned, accuracy: float = 0.5) -> Event:
 
 def ledger_of(folder: Path) -> Path:
     return folder / "ledger.jsonl"
+
+
+class Killer:
+    """A watcher that kills the first worker of which it hears an event of some kind."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.workers: dict[str, int] = {}
+        self.victims: list[int] = []
+        self.events: list[Event] = []
+
+    def begin(self, done: int, waiting: object, seconds: float | None) -> None: ...
+    def note(self, text: str) -> None: ...
+
+    def happened(self, event: Event, planned: Planned) -> None:
+        self.events.append(event)
+        if event.kind == "started":
+            self.workers[event.key] = event.detail["worker"]
+        if event.kind == self.kind and not self.victims:
+            self.victims.append(self.workers[event.key])
+            os.kill(self.victims[0], signal.SIGKILL)

@@ -39,7 +39,8 @@ def test_lists_multiply_and_one_value_counts_as_a_list(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         '[grid]\nmethods = ["rsv+plain", {sampler = "rm", trainer = "plain", title = "RM", options = {lr = 0.1}}]\n'
-        'streams = ["blurry-10", "disjoint"]\nnoises = "sym-20"\nseeds = [0, 1, 2]\nepochs = 2\n[grid.options]\neta = 0.5\n',
+        'streams = ["blurry-10", "disjoint"]\nnoises = "sym-20"\nseeds = [0, 1, 2]\nepochs = 2\n'
+        "[grid.options]\neta = 0.5\n",
     )
     grid = read_grid(path)
     assert [method.title for method in grid.methods] == ["rsv + plain", "RM"]

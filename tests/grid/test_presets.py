@@ -84,7 +84,7 @@ def test_the_published_streams_are_used_where_there_are_some() -> None:
 def test_data_that_cannot_be_loaded_yet_is_said_to_be_so() -> None:
     with pytest.raises(DataError, match=r"webvision cannot be loaded yet.*--data digits"):
         find_grid("table2")
-    with pytest.raises(ValueError, match="has sizes for cifar10, cifar100, digits, but not for mine.npz"):
+    with pytest.raises(ValueError, match="has sizes for cifar10, cifar100, digits, but not for mine"):
         find_grid("table1", ["mine.npz"])
     with pytest.raises(ValueError, match="table1, table2"):
         find_grid("table9")
