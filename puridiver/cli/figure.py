@@ -10,7 +10,7 @@ from puridiver.cli.common import add_command
 
 EXAMPLES = """\
 examples:
-  puridiver grid figure-tasks --data digits --out runs/tasks
+  puridiver figure figure-tasks                                    after `puridiver grid figure-tasks`
   puridiver figure figure-tasks runs/tasks --out tasks.png
   puridiver figure figure-alpha runs/alpha --data cifar10 --out alpha.pdf
 """
