@@ -13,7 +13,8 @@ from puridiver.grid.engines.base import Engine, Event, Job
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.plan import Planned, done_rows
 
-DISK_FULL = "disk full"
+# Why a cell failed. Only an error of its own keeps it from being tried the next time.
+ERROR, DISK_FULL, NOT_AS_PLANNED = "error", "disk full", "not as planned"
 
 
 class Watcher(Protocol):
@@ -53,14 +54,14 @@ class Outcome:
 
 
 def look(planned: Sequence[Planned], folder: GridFolder, any_code: bool, retry_failed: bool) -> State:
-    """Compare the plan with the folder. A cell that failed waits for --retry-failed, unless only the disk was full."""
+    """Compare the plan with the folder. A cell that failed by an error of its own waits for --retry-failed."""
     done = done_rows(planned, folder.rows(), any_code)
+    failures = {} if retry_failed else {entry["cell"]: entry for entry in folder.failures()}
     failed = {
-        entry["cell"]: entry
-        for entry in folder.failures()
-        if not retry_failed and entry["reason"] != DISK_FULL and entry["cell"] not in done
+        p.key: failures[p.key]
+        for p in planned
+        if p.key not in done and p.key in failures and failures[p.key]["reason"] == ERROR
     }
-    failed = {p.key: failed[p.key] for p in planned if p.key in failed}
     waiting = [p for p in planned if p.key not in done and p.key not in failed]
     return State(done, failed, waiting)
 
@@ -128,14 +129,14 @@ class Runner:
             f"the worker ran something else than was planned: its {' and '.join(other) or 'stream'} differs. "
             "Was the code changed meanwhile, or is it another version or device there? Start the grid again"
         )
-        return Event("failed", event.key, {"error": error, "traceback": "", "errno": None})
+        return Event("failed", event.key, {"error": error, "traceback": "", "errno": None, "reason": NOT_AS_PLANNED})
 
     def _fail(self, event: Event, planned: Planned, outcome: Outcome) -> None:
         full = event.detail.get("errno") in (errno.ENOSPC, errno.EDQUOT)
         entry = {
             "cell": event.key,
             "name": planned.cell.name,
-            "reason": DISK_FULL if full else "error",
+            "reason": DISK_FULL if full else event.detail.get("reason", ERROR),
             "error": event.detail["error"],
             "traceback": event.detail["traceback"],
             "when": datetime.now(UTC).isoformat(timespec="seconds"),

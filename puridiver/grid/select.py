@@ -108,7 +108,7 @@ def kind_of(row: Row, own: set[str], any_code: bool) -> Kind:
     extra = {
         name: value
         for name, value in row["options_changed"].items()
-        if name not in own and getattr(defaults, name, None) != value
+        if name not in (*own, "epochs") and getattr(defaults, name, None) != value
     }
     kind = {
         "recipe": row["recipe"],

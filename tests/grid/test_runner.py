@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from puridiver.grid.engines.base import Event
+from puridiver.grid.engines.base import Event, described
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.plan import Planned, estimated_seconds
 from puridiver.grid.runner import Runner, adopt, look
@@ -95,6 +95,18 @@ def test_a_full_disk_starts_no_more_cells_and_the_same_grid_goes_on_later(
     assert waiting(planned, folder) == planned[1:]
 
 
+def test_a_full_disk_is_known_also_behind_another_error(planned: list[Planned], folder: GridFolder) -> None:
+    try:
+        try:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        except OSError as error:
+            raise ValueError("the checkpoint was not written") from error
+    except ValueError as error:
+        told = described(error)
+    outcome = Runner(folder, ScriptedEngine([Event("failed", planned[0].key, told)])).run(planned)
+    assert outcome.disk_full
+
+
 def test_a_result_that_does_not_fit_on_the_disk_is_not_lost(
     planned: list[Planned], folder: GridFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +138,7 @@ def test_a_row_of_something_else_than_was_planned_is_refused(planned: list[Plann
     outcome = Runner(folder, ScriptedEngine([other])).run(planned[:1])
     assert folder.rows() == []
     assert "its code_hash differs" in outcome.failures[planned[0].key]["error"]
+    assert waiting(planned[:1], folder) == planned[:1]
 
 
 def test_time_is_estimated_from_runs_of_the_same_method(planned: list[Planned]) -> None:

@@ -163,6 +163,10 @@ def stop(experiment: Experiment) -> None:
 
 
 def described(error: BaseException) -> dict[str, Any]:
+    """An error as a failed job tells it; the number of a system error also where another was raised from it."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__ or cause.__context__
     text = "".join(traceback.format_exception(error))
     message = f"{type(error).__name__}: {error}"
-    return {"error": message, "traceback": text, "errno": getattr(error, "errno", None)}
+    return {"error": message, "traceback": text, "errno": cause.errno if cause else None}
