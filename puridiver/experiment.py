@@ -18,8 +18,9 @@ from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import command_for, commit, identify, versions
+from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device
-from puridiver.streams import Batch, Stream, StreamManifest, TrueLabels, named_map, resolve_stream
+from puridiver.streams import Batch, Stream, TrueLabels
 from puridiver.trainers import NoiseHint
 
 
@@ -212,33 +213,6 @@ class Experiment:
             "commit": commit(),
             "command": command_for(self.config),
         }
-
-
-def load_source(config: RunConfig) -> DataSource:
-    """The config's data; for a manifest that of the manifest, unless the user names other data than the default."""
-    name = config.data
-    if config.stream.endswith(".json") and name == RunConfig.data:
-        made_from = StreamManifest.load(config.stream).source
-        name = made_from if made_from in data.SOURCES else name
-    return data.load(name, Path(config.data_root) if config.data_root else None)
-
-
-def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
-    """The stream of a run; what a ready-made one decides itself must be left out of the config."""
-    if config.stream.endswith(".json") or config.stream.startswith("official:"):
-        for name in ("tasks", "noise", "noise_map", "holdout"):
-            if getattr(config, name) != getattr(RunConfig, name):
-                raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
-    return resolve_stream(
-        config.stream,
-        source,
-        splits=config.splits or config.data_root or data.default_root(),
-        n_tasks=config.tasks,
-        noise=config.noise,
-        noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,
-        seed=config.seed,
-        holdout=config.holdout,
-    )
 
 
 def first_samples(batches: Iterable[Batch], limit: int | None) -> list[Batch]:

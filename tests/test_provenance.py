@@ -12,8 +12,9 @@ import torch
 
 from puridiver import data, provenance
 from puridiver.config import RunConfig
-from puridiver.experiment import Experiment, resolve_run_stream
+from puridiver.experiment import Experiment
 from puridiver.provenance import Identity, hash_code, identify
+from puridiver.resolve import resolve_run_stream
 from puridiver.runtime import Runtime
 
 PACKAGE = Path(provenance.__file__).parent

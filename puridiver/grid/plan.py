@@ -9,9 +9,9 @@ from typing import Any
 
 from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
-from puridiver.experiment import load_source, resolve_run_stream
 from puridiver.grid.cells import Cell
 from puridiver.provenance import Identity, identify
+from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import Runtime, choose_runtime
 
 STREAM_FIELDS = ("data", "data_root", "stream", "splits", "tasks", "noise", "noise_map", "holdout", "seed")
