@@ -102,7 +102,7 @@ def test_failures_are_listed_and_the_exit_code_is_1(
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_grid_that_was_stopped_goes_on_where_it_was(grid_file: Path, tmp_path: Path, how: signal.Signals) -> None:
     out = tmp_path / "out"
-    words = ["grid", str(grid_file), "--out", str(out), "--epochs", "40", "--processes", "1"]
+    words = ["grid", str(grid_file), "--out", str(out), "--epochs", "12", "--processes", "1"]
     command = [sys.executable, "-m", "puridiver", *words]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
@@ -117,9 +117,9 @@ def test_a_grid_that_was_stopped_goes_on_where_it_was(grid_file: Path, tmp_path:
         assert shlex.join(["puridiver", *words]) in rest
     finished = len(read_ledger(out / "ledger.jsonl"))
     assert 1 <= finished < 4
-    assert grid(grid_file, out, "--epochs", "40") == 0
+    assert grid(grid_file, out, "--epochs", "12") == 0
     assert {found["cell"] for found in read_ledger(out / "ledger.jsonl")} == {
-        p.key for p in planned_cells(small_grid(epochs=40))
+        p.key for p in planned_cells(small_grid(epochs=12))
     }
     assert len(read_ledger(out / "ledger.jsonl")) == 4
 

@@ -150,9 +150,8 @@ def run_job(
 
 def run_or_resume(experiment: Experiment, folder: Path) -> dict[str, Any]:
     """Run into the folder, going on from the checkpoint that an earlier attempt may have left there."""
-    if "resume" in inspect.signature(experiment.run).parameters:
-        return experiment.run(folder, resume=True)  # type: ignore[call-arg]
-    return experiment.run(folder, force=True)
+    run: Callable[..., dict[str, Any]] = experiment.run
+    return run(folder, resume=True) if "resume" in inspect.signature(run).parameters else run(folder, force=True)
 
 
 def stop(experiment: Experiment) -> None:
