@@ -10,8 +10,7 @@ from puridiver.cli.common import add_command
 
 TABLE_EXAMPLES = """\
 examples:
-  puridiver run --ledger results/digits.jsonl        add a run to a ledger
-  puridiver table results/digits.jsonl               mean ± standard deviation over seeds
+  puridiver table results/digits.jsonl               what `puridiver run --ledger results/digits.jsonl` put there
   puridiver table table1 runs/table1                 the paper's Table 1 from a grid's folder, beside its figures
   puridiver table table1 results/cifar10.jsonl --format latex
   puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
@@ -33,9 +32,9 @@ def add_parser(subparsers: Any) -> None:
         TABLE_EXAMPLES,
     )
     table.add_argument(
-        "ledger", nargs="+", metavar="[PRESET] LEDGER",
-        help="JSON-lines files written by `puridiver run --ledger`, or folders of `puridiver grid`; a preset or a grid "
-        "file (.toml) before them asks for its table (its ledger by default: runs/PRESET)",
+        "ledger", nargs="+", metavar="LEDGER",
+        help="JSON-lines files written by `puridiver run --ledger`, or folders of `puridiver grid`; a preset's name or "
+        "a grid file (.toml) before them asks for its table (alone: from runs/NAME)",
     )  # fmt: skip
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
     table.add_argument("--data", nargs="+", default=[], help="data sets of a preset's table (default: those there are)")

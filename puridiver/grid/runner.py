@@ -102,9 +102,10 @@ class Runner:
             yield from events
 
     def _job(self, planned: Planned) -> Job:
-        lanes = self.engine.workers if self.engine.name == "lanes" else 1
-        folder = self.folder.cell_folder(planned)
-        return Job(planned.key, planned.cell.name, planned.cell.config, folder, lanes)
+        config = planned.cell.config
+        return Job(
+            planned.key, planned.cell.name, config, self.folder.cell_folder(planned), self.engine.sharing(config)
+        )
 
     def _take(self, event: Event, planned: Planned, outcome: Outcome) -> None:
         if event.kind == "finished":

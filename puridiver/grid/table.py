@@ -110,8 +110,9 @@ def _entry(grid: Grid, m: int, c: int, rows: Sequence[Row]) -> Entry:
     paper = figures.get(grid.methods[m].title, {}).get(column.noise, "")
     if not rows:
         return Entry(None, None, 0, paper)
-    values = [100 * row["last_accuracy"] for row in rows]
-    return Entry(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None, len(values), paper)
+    values = [row["last_accuracy"] for row in rows]
+    deviation = 100 * statistics.stdev(values) if len(values) > 1 else None
+    return Entry(100 * statistics.mean(values), deviation, len(values), paper)
 
 
 def _legend(grid: Grid, blocks: Sequence[Block]) -> list[str]:

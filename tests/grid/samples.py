@@ -52,8 +52,6 @@ def row(seed: int = 1, accuracy: float = 0.5, **changes: Any) -> dict[str, Any]:
 class ScriptedEngine(Engine):
     """Tells events that a test wrote, and remembers whether it was drained and closed."""
 
-    name = "scripted"
-
     def __init__(self, script: Sequence[Event | type[BaseException]]) -> None:
         super().__init__()
         self.script, self.closed, self.jobs = script, False, list[Job]()

@@ -58,8 +58,6 @@ class Event:
 class Engine(ABC):
     """Runs jobs and tells what happens to them. Closing the generator `events` stops whatever still runs."""
 
-    name: str
-
     def __init__(self) -> None:
         self.draining = False
 
@@ -73,6 +71,10 @@ class Engine(ABC):
     def runtime(self, config: RunConfig) -> Runtime:
         """On what the engine would run a config."""
         return runtime_of(config)
+
+    def sharing(self, config: RunConfig) -> int:
+        """How many runs share the device with a run: one alone on a CPU, where each has its own cores."""
+        return self.workers if self.runtime(config).device.type == "cuda" else 1
 
     @property
     @abstractmethod

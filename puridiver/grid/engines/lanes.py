@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 
+from puridiver.config import RunConfig
 from puridiver.grid.engines.base import Engine, Event, Job, described, run_job
 from puridiver.grid.plan import Sources
 from puridiver.lanes import run_in_lanes
@@ -17,8 +18,6 @@ from puridiver.lanes import run_in_lanes
 class LaneEngine(Engine):
     """`lanes` runs at a time on one device; the data is loaded once for all."""
 
-    name = "lanes"
-
     def __init__(self, lanes: int, device: torch.device, sources: Sources) -> None:
         super().__init__()
         self.lanes, self.device, self.sources = lanes, device, sources
@@ -26,6 +25,9 @@ class LaneEngine(Engine):
 
     @property
     def workers(self) -> int:
+        return self.lanes
+
+    def sharing(self, config: RunConfig) -> int:
         return self.lanes
 
     def events(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:

@@ -74,8 +74,6 @@ class Worker:
 class ProcessEngine(Engine):
     """`processes` runs at a time, each with its share of the cores; a worker loads a data set once."""
 
-    name = "processes"
-
     def __init__(self, processes: int, logs: Path) -> None:
         super().__init__()
         self.processes, self.logs = processes, logs

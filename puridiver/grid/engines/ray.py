@@ -66,8 +66,6 @@ class ClusterWorker:
 class RayEngine(Engine):
     """`workers` actors with `lanes` runs at a time in each; a dead worker is replaced and its runs tried again."""
 
-    name = "ray"
-
     def __init__(
         self, address: str | None = None, actors: int | None = None, lanes: int = 1, gpus: float | None = None
     ) -> None:
@@ -93,6 +91,10 @@ class RayEngine(Engine):
     @property
     def workers(self) -> int:
         return self.actors * self.lanes
+
+    def sharing(self, config: RunConfig) -> int:
+        """Lanes of a worker, times the workers that fit on one GPU."""
+        return self.lanes * (int(1 / self.gpus) if 0 < self.gpus < 1 else 1)
 
     def runtime(self, config: RunConfig) -> Runtime:
         """As a worker finds it: the leading process may have no GPU."""
@@ -129,7 +131,7 @@ class RayEngine(Engine):
                 continue
             busy = sum(other is worker for other, _ in running.values())
             while busy < self.lanes and backlog.waiting and not self.draining:
-                job, busy = replace(backlog.waiting.popleft(), lanes=self.lanes), busy + 1
+                job, busy = backlog.waiting.popleft(), busy + 1
                 running[worker.run.remote(json.dumps(job.to_dict()))] = (worker, job)
                 yield Event("started", job.key, {"worker": process})
 
