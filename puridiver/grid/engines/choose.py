@@ -11,7 +11,6 @@ from puridiver.grid.engines.processes import ProcessEngine, cores
 from puridiver.grid.plan import Sources
 from puridiver.runtime import choose_runtime
 
-ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8
 
 
