@@ -171,7 +171,9 @@ def whole_runs(
     """Seconds a run of `lanes` runs at a time, start to end, loading data and capturing steps included."""
 
     def job(config: RunConfig) -> dict[str, Any]:
-        summary = {**Experiment(config, source=source).run(), "lanes": lanes}
+        experiment = Experiment(config, source=source)
+        experiment.lanes = lanes
+        summary = experiment.run()
         on_finish(summary)
         return summary
 

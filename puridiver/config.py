@@ -42,6 +42,9 @@ class RunConfig:
         "label noise of a generated stream: none, sym-RATE or asym-RATE (for a class map of your own make the stream "
         "with `puridiver stream make --noise-map`)",
     )
+    noise_map: str | None = setting(
+        None, "named class map of asymmetric noise: next or spr-cifar10 (default: the data's own)"
+    )
     holdout: int = setting(0, "train images kept out of a generated stream for validation")
     evaluate_on: str = setting("test", "what accuracy is measured on", ("test", "validation"))
     seed: int = setting(0, "seed of the learner and of a generated stream")
@@ -83,3 +86,18 @@ def resolve_options(config: RunConfig, source: DataSource) -> Options:
     if config.epochs is not None:
         asked["epochs"] = config.epochs
     return replaced(options, asked)
+
+
+def resolve_memory(config: RunConfig, source: DataSource) -> int:
+    return int(source.defaults.get("memory", 500)) if config.memory is None else config.memory
+
+
+def resolve_network(config: RunConfig, source: DataSource) -> str:
+    from puridiver.nets import suggest_network  # needs torch, which the command line's flags do not
+
+    chosen = config.network or source.defaults.get("network", "auto")
+    return suggest_network(source.image_shape) if chosen == "auto" else chosen
+
+
+def resolve_diversity(config: RunConfig, source: DataSource) -> bool:
+    return bool(source.defaults.get("diversity", False)) if config.diversity is None else config.diversity

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from puridiver import data, runs
 from puridiver.augment import ViewSettings
-from puridiver.config import RunConfig, resolve_options
+from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
-from puridiver.provenance import command_for, commit, versions
+from puridiver.provenance import command_for, commit, identify, versions
+from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import Runtime, choose_runtime, describe_device
-from puridiver.streams import Batch, Stream, StreamManifest, TrueLabels, resolve_stream
+from puridiver.streams import Batch, Stream, TrueLabels
 from puridiver.trainers import NoiseHint
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
@@ -44,27 +45,28 @@ class Silent:
 class Experiment:
     """One run, ready to go: the data is loaded, the stream resolved, the learner built. `run` does the rest.
 
-    `source` is data that is loaded already, instead of what the config names.
+    `source` is data that is loaded already, instead of what the config names. Whoever runs several at once on one
+    device says so in `lanes`, for the record.
     """
+
+    lanes = 1
 
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
         self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
-        root = Path(config.data_root) if config.data_root else None
-        self.source = source or data.load(self._data_name(), root)
-        self.manifest = self._resolve_stream(root)
+        self.source = source or load_source(config)
+        self.manifest = resolve_run_stream(config, self.source)
         self.options = resolve_options(config, self.source)
-        defaults = self.source.defaults
         self.learner = Learner(
             len(self.source.class_names),
             self.source.image_shape,
-            defaults.get("memory", 500) if config.memory is None else config.memory,
+            resolve_memory(config, self.source),
             sampler=config.sampler,
             trainer=config.trainer,
             recipe=self.options,
-            network=config.network or defaults.get("network", "auto"),
+            network=resolve_network(config, self.source),
             device=config.device,
             precision=config.precision,
             graphs=config.graphs,
@@ -140,32 +142,6 @@ class Experiment:
 
     # Putting it together ---------------------------------------------------------------------------------------
 
-    def _data_name(self) -> str:
-        """The data a manifest was made from, unless the user names other data than the default."""
-        config = self.config
-        if config.stream.endswith(".json") and config.data == RunConfig.data:
-            made_from = StreamManifest.load(config.stream).source
-            return made_from if made_from in data.SOURCES else config.data
-        return config.data
-
-    def _resolve_stream(self, root: Path | None) -> StreamManifest:
-        config = self.config
-        if config.stream.endswith(".json") or config.stream.startswith("official:"):
-            for name in ("tasks", "noise", "holdout"):
-                if getattr(config, name) != getattr(RunConfig, name):
-                    raise ValueError(
-                        f"the stream {config.stream} is already made, with its own {name}: leave {name} out"
-                    )
-        return resolve_stream(
-            config.stream,
-            self.source,
-            splits=config.splits or root or data.default_root(),
-            n_tasks=config.tasks,
-            noise=config.noise,
-            seed=config.seed,
-            holdout=config.holdout,
-        )
-
     def _hint(self) -> NoiseHint | None:
         """Told only on demand; the realised rate, since that is what is true of the stream."""
         if not self.config.tell_noise:
@@ -205,10 +181,7 @@ class Experiment:
 
     def _features(self) -> Tensor | None:
         """Joint features in stream order, or None."""
-        wanted = self.config.diversity
-        if wanted is None:
-            wanted = bool(self.source.defaults.get("diversity", False))
-        if not wanted:
+        if not resolve_diversity(self.config, self.source):
             return None
         root = Path(self.config.data_root) if self.config.data_root else data.default_root()
         features = joint_features(
@@ -224,11 +197,14 @@ class Experiment:
     def _provenance(self) -> dict[str, Any]:
         config, manifest = self.config, self.manifest
         return {
+            **identify(config, self.source, manifest.content_hash, self.learner.runtime).to_dict(),
+            "lanes": self.lanes,
             "data": self.source.name,
             "stream": config.stream,
             "stream_hash": manifest.content_hash,
             "noise": manifest.noise,
             "noise_rate": manifest.noise_rate,
+            "noise_map": config.noise_map,
             "stream_noise": manifest.realised_noise,
             "sampler": config.sampler,
             "trainer": config.trainer,

@@ -1,20 +1,94 @@
-"""Where a figure comes from: the command, the commit and the versions that every result row carries."""
+"""Where a figure comes from: the command, the commit, the versions and the identity that every result row carries.
+
+Two runs have the same identity (`cell`) if nothing that decides their results differs: the resolved settings
+(`config_hash`), the stream's content and the code (`code_hash`).
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import hashlib
+import json
 import os
 import platform
 import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from puridiver._version import __version__
-from puridiver.config import RunConfig
+from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
+
+if TYPE_CHECKING:
+    from puridiver.data.base import DataSource
+    from puridiver.runtime import Runtime
 
 PLACES = {"data_root": "DATA", "splits": "SPLITS"}  # where things lie on one machine does not belong in a record
+
+# Parts of the package that only start runs or look at their results.
+CANNOT_CHANGE_RESULTS = ("cli", "report", "grid", "bench.py", "__main__.py")
+# Fields whose effect is told by the stream's content hash or by the resolved settings; every other field counts as
+# it stands, so that a new one counts too.
+TOLD_OTHERWISE = frozenset(
+    ("data", "data_root", "stream", "splits", "tasks", "noise", "noise_map", "holdout", "recipe", "memory", "network",
+     "epochs", "device", "precision", "graphs", "diversity", "options")
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a run is: hashes of its settings, of the code, and of both with the stream (`cell`)."""
+
+    cell: str
+    config_hash: str
+    code_hash: str
+
+    def to_dict(self) -> dict[str, str]:
+        return dataclasses.asdict(self)
+
+
+def identify(config: RunConfig, source: DataSource, stream_hash: str, runtime: Runtime) -> Identity:
+    """The identity of the run that a config makes of a source's stream; where files lie does not enter."""
+    fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.name not in TOLD_OTHERWISE}
+    settings = _hash_of({**fields, **_resolved(config, source, runtime)})
+    code = code_hash()
+    return Identity(_hash_of([settings, stream_hash, code]), settings, code)
+
+
+def _resolved(config: RunConfig, source: DataSource, runtime: Runtime) -> dict[str, Any]:
+    return {
+        "options": resolve_options(config, source).to_dict(),
+        "memory": resolve_memory(config, source),
+        "network": resolve_network(config, source),
+        "diversity": resolve_diversity(config, source),
+        "device": runtime.device.type,
+        "precision": runtime.precision,
+        "graphs": runtime.graphs,
+    }
+
+
+def _hash_of(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@functools.cache
+def code_hash() -> str:
+    """The hash of the running package's code; read once, so that a later edit does not change what is running."""
+    return hash_code(Path(__file__).parent)
+
+
+def hash_code(package: Path) -> str:
+    """SHA-256 over names and contents of the Python files that can change results."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        if name.parts[0] not in CANNOT_CHANGE_RESULTS:
+            digest.update(f"{name.as_posix()} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
 
 
 def command_for(config: RunConfig) -> str:

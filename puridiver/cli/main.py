@@ -1,7 +1,7 @@
 """Parses the command line, runs the sub-command, turns errors into exit codes.
 
-Exit codes: 0 success; 1 a check found a difference (`verify`); 2 wrong usage, bad input or missing data;
-3 out of memory; 130 interrupted with Ctrl-C.
+Exit codes: 0 success; 1 a check found a difference (`verify`) or a cell failed (`grid`); 2 wrong usage, bad input or
+missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from puridiver._version import __version__
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
-COMMANDS = ("run", "table", "report", "methods", "data", "stream", "bench")
+COMMANDS = ("run", "grid", "table", "figure", "report", "methods", "data", "stream", "bench")
 
 EXAMPLES = """\
 examples:
   puridiver run                                  PuriDivER on digits, blurry-10, 40 % wrong labels
   puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
+  puridiver grid table1 --data digits            the paper's Table 1, on digits
   puridiver methods                              every sampler, trainer and recipe
   puridiver data list                            data sets and whether they are here
   puridiver stream make --help                   contaminated, blurry streams of your own
@@ -46,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
+    args.command_line = sys.argv[1:] if argv is None else list(argv)  # to tell how an interrupted command goes on
     try:
         return int(args.handler(args) or 0)
     except KeyboardInterrupt:

@@ -10,8 +10,9 @@ from puridiver.cli.common import add_command
 
 EXAMPLES = """\
 examples:
-  puridiver run --ledger results/digits.jsonl        add a run to a ledger
-  puridiver table results/digits.jsonl               mean ± standard deviation over seeds
+  puridiver table results/digits.jsonl               what `puridiver run --ledger results/digits.jsonl` put there
+  puridiver table table1 runs/table1                 the paper's Table 1 from a grid's folder, beside its figures
+  puridiver table table1 results/cifar10.jsonl --format latex
   puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
       write the table between <!-- digits:begin --> and <!-- digits:end --> of a page
 """
@@ -21,11 +22,17 @@ def add_parser(subparsers: Any) -> None:
     table = add_command(
         subparsers,
         "table",
-        "print the finished runs of a ledger, with mean and deviation over seeds",
+        "print finished runs with mean and deviation over seeds: of a ledger, or as a table of the paper",
         EXAMPLES,
     )
-    table.add_argument("ledger", nargs="+", help="JSON-lines file(s) written by `puridiver run --ledger`")
-    table.add_argument("--format", choices=("text", "markdown", "csv"), default="text", help="(default: text)")
+    table.add_argument(
+        "ledger", nargs="+", metavar="LEDGER",
+        help="JSON-lines files written by `puridiver run --ledger`, or folders of `puridiver grid`; a preset's name or "
+        "a grid file (.toml) before them asks for its table (alone: from runs/NAME)",
+    )  # fmt: skip
+    table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
+    table.add_argument("--data", nargs="+", default=[], help="data sets of a preset's table (default: those there are)")
+    table.add_argument("--any-code", action="store_true", help="let a preset's table mix runs of different code")
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
     table.set_defaults(handler=handle_table)
@@ -34,13 +41,42 @@ def add_parser(subparsers: Any) -> None:
 def handle_table(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from puridiver.report import FORMATS, insert_between_markers, summarise
-    from puridiver.runs import read_ledger
+    from puridiver.report import insert_between_markers
 
-    rows = [row for ledger in args.ledger for row in read_ledger(Path(ledger))]
-    text = FORMATS[args.format](summarise(rows))
+    text = _grid_table(args) if _names_grid(args.ledger[0]) else _ledger_table(args)
     if args.into:
         insert_between_markers(Path(args.into), args.marker, text)
     else:
         sys.stdout.write(text + "\n")
     return 0
+
+
+def _names_grid(word: str) -> bool:
+    """Whether the first word is a preset or a grid file; a file that is there is a ledger whatever its name."""
+    from pathlib import Path
+
+    from puridiver.grid.presets import PRESETS
+
+    return word.endswith(".toml") or (word in PRESETS and not Path(word).is_file())
+
+
+def _grid_table(args: argparse.Namespace) -> str:
+    from pathlib import Path
+
+    from puridiver.grid.results import read_results
+    from puridiver.grid.table import FORMATS
+
+    name, *places = args.ledger
+    paths = [Path(place) for place in places or [f"runs/{Path(name).stem}"]]
+    return FORMATS[args.format](read_results(name, paths, args.data).table(args.any_code))
+
+
+def _ledger_table(args: argparse.Namespace) -> str:
+    from pathlib import Path
+
+    from puridiver.grid.results import ledger_at
+    from puridiver.report import FORMATS, summarise
+    from puridiver.runs import read_ledger
+
+    rows = [row for ledger in args.ledger for row in read_ledger(ledger_at(Path(ledger)))]
+    return FORMATS[args.format](summarise(rows))

@@ -11,8 +11,8 @@ from puridiver.errors import DataError
 
 # Runs are of one kind if they agree in all of these.
 GROUP = (
-    "data", "stream", "noise", "noise_rate", "sampler", "trainer", "recipe", "options_changed", "memory", "network",
-    "epochs", "told_noise", "evaluated_on", "shortened", "precision",
+    "data", "stream", "noise", "noise_rate", "noise_map", "sampler", "trainer", "recipe", "options_changed",
+    "memory", "network", "epochs", "told_noise", "evaluated_on", "shortened", "precision",
 )  # fmt: skip
 HEADINGS = (
     "data",
@@ -97,7 +97,33 @@ def as_text(lines: Sequence[tuple[str, ...]]) -> str:
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table)
 
 
-FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv}
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+    "[": "{[}", "]": "{]}",  # at the start of a cell a bracket is read as an argument of the line break before it
+}  # fmt: skip
+
+
+def latex_escaped(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def latex_tabular(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A tabular with the rules of booktabs; all columns but the first to the right."""
+
+    def line(cells: Sequence[str]) -> str:
+        return " & ".join(latex_escaped(cell) for cell in cells) + r" \\"
+
+    opening = rf"\begin{{tabular}}{{l{'r' * (len(heading) - 1)}}}"
+    rows = [line(heading), r"\midrule", *map(line, lines)]
+    return "\n".join([opening, r"\toprule", *rows, r"\bottomrule", r"\end{tabular}"])
+
+
+def as_latex(lines: Sequence[tuple[str, ...]]) -> str:
+    return latex_tabular(HEADINGS, lines)
+
+
+FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}
 
 
 def insert_between_markers(page: Path, name: str, content: str) -> None:

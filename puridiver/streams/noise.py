@@ -71,6 +71,13 @@ NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
 }
 
 
+def named_map(name: str, n_classes: int) -> ClassMap:
+    """The class map of that name."""
+    if name not in NAMED_MAPS:
+        raise ValueError(f"a noise map should be one of {', '.join(NAMED_MAPS)}, but got {name!r}")
+    return NAMED_MAPS[name](n_classes)
+
+
 @dataclass(frozen=True)
 class NoiseKind:
     """One kind of label noise; `apply` takes (labels, n_classes, class_map, rate, rng)."""

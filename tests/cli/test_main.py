@@ -16,7 +16,7 @@ from puridiver.cli.main import build_parser
 from puridiver.errors import DataError
 
 COMMANDS = (
-    "", "run", "report", "plot", "methods", "data", "data list", "data fetch", "data verify",
+    "", "run", "grid", "table", "figure", "report", "plot", "methods", "data", "data list", "data fetch", "data verify",
     "stream", "stream make", "stream show", "stream verify",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 
 from puridiver.errors import DataError
 from puridiver.report import FORMATS, insert_between_markers, summarise
-from puridiver.report.table import HEADINGS
+from puridiver.report.table import HEADINGS, latex_escaped, latex_tabular
 
 
 def row(seed: int, accuracy: float, **changes: Any) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def test_published_streams_of_several_seeds_are_of_one_kind() -> None:
 
 def test_every_format_holds_every_cell() -> None:
     lines = summarise([row(0, 0.5), row(0, 0.9, recipe="paper", options_changed={"eta": 0.5})])
-    for form in FORMATS.values():
+    for name, form in FORMATS.items():
         text = form(lines)
         for cell in (*HEADINGS, "paper, eta=0.5", "90.0"):
-            assert cell in text
+            assert (latex_escaped(cell) if name == "latex" else cell) in text
     parsed = list(csv.reader(io.StringIO(FORMATS["csv"](lines))))
     assert [tuple(cells) for cells in parsed] == [HEADINGS, *lines]
 
@@ -84,3 +84,16 @@ def test_a_page_without_its_markers_is_left_as_it_is(tmp_path: Path, text: str) 
     with pytest.raises(DataError, match="markers"):
         insert_between_markers(page, "x", "new")
     assert page.read_text() == text
+
+
+def test_latex_has_the_rules_of_booktabs_and_no_bare_special_character() -> None:
+    text = latex_tabular(["a_b", "50 %"], [["R&D", "[1 ± 2]"]])
+    assert text.splitlines() == [
+        r"\begin{tabular}{lr}",
+        r"\toprule",
+        r"a\_b & 50 \% \\",
+        r"\midrule",
+        r"R\&D & {[}1 $\pm$ 2{]} \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]

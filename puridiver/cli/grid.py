@@ -1,0 +1,219 @@
+"""`puridiver grid`: many runs, such as those of one of the paper's tables."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from puridiver.cli.common import add_command
+from puridiver.cli.run import flag_specs, parse_assignments
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from puridiver.grid.cells import Grid
+    from puridiver.grid.engines.base import Engine
+    from puridiver.grid.folder import GridFolder
+    from puridiver.grid.plan import Planned
+    from puridiver.grid.runner import Outcome, State
+
+EXAMPLES = """\
+A grid file is TOML: one table [grid] with the lists methods, data, streams, noises and seeds, any further setting of
+`puridiver run` (epochs, memory, recipe, ...) and a table [grid.options]; docs/GRIDS.md has an example.
+
+The folder keeps everything: start the same command again after a crash, Ctrl-C or a full disk, and it goes on.
+
+examples:
+  puridiver grid --list                              the paper's tables and figures
+  puridiver grid table1 --data digits                thirteen methods, five noises; some minutes on a laptop
+  puridiver grid table1 --data digits --dry-run      its cells, which are done, and how long the rest may take
+  puridiver grid table1 --data cifar10 --splits DIR --lanes 8
+      the published streams, eight runs at a time on a GPU
+  puridiver grid my.toml --out runs/my --seeds 1 2 3
+  puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
+      on a Ray cluster (pip install 'puridiver[ray]')
+"""
+
+# Fields of a run that may be replaced for the whole grid.
+CHANGES = (
+    "data_root", "splits", "recipe", "memory", "network", "epochs", "device", "precision", "tell_noise",
+    "stream_limit", "test_limit",
+)  # fmt: skip
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = add_command(subparsers, "grid", "run the cells of a table or figure of the paper, or of a file", EXAMPLES)
+    parser.add_argument("grid", nargs="?", metavar="PRESET|FILE", help="a name from --list, or a .toml file")
+    parser.add_argument("--list", action="store_true", help="show the presets")
+    parser.add_argument("--out", metavar="FOLDER", help="where results go (default: runs/NAME)")
+    parser.add_argument("--data", nargs="+", default=[], help="data sets (default: those of the paper, or of the file)")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[], metavar="N", help="seeds (default: the preset's)")
+    parser.add_argument("--dry-run", action="store_true", help="show the cells and the time they may take; run nothing")
+    parser.add_argument("--limit", type=int, metavar="N", help="run at most N cells")
+    parser.add_argument("--retry-failed", action="store_true", help="also run cells that failed before")
+    parser.add_argument(
+        "--any-code", action="store_true",
+        help="let runs of other code count as done (the table says so), for long campaigns over small commits",
+    )  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    _add_engine_flags(parser)
+    specs = flag_specs()
+    for name in CHANGES:
+        flag = "--" + name.replace("_", "-")
+        spec = specs[flag] | {"default": None}  # left out: what the preset or the file says
+        parser.add_argument(flag, **spec)
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
+        help="replace an option of the recipe in every cell; may be repeated",
+    )  # fmt: skip
+    parser.set_defaults(handler=handle)
+
+
+def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", choices=("auto", "lanes", "processes", "ray"), default="auto",
+        help="lanes: threads on one GPU; processes: on a CPU; ray: a cluster (default: auto, by the device)",
+    )  # fmt: skip
+    parser.add_argument("--lanes", type=int, metavar="N", help="runs at a time on a GPU (default: 8; in Ray 1)")
+    parser.add_argument(
+        "--processes", type=int, metavar="N", help="worker processes, or Ray workers (default: as many as fit)"
+    )
+    parser.add_argument("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a local one)")
+    parser.add_argument(
+        "--gpus-per-worker", type=float, metavar="SHARE", help="of each Ray worker, such as 0.5 (default: 1 if any)"
+    )
+
+
+def handle(args: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    if args.list:
+        _print_presets()
+        return 0
+    if args.grid is None:
+        raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
+    if args.limit is not None and args.limit < 1:
+        raise ValueError(f"limit should be at least 1, but got {args.limit}")
+    return run(args, Console(stderr=True))
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    from contextlib import closing
+
+    from puridiver.grid.cells import cells
+    from puridiver.grid.define import find_grid
+    from puridiver.grid.engines.choose import Wishes, choose_engine
+    from puridiver.grid.folder import LOGS, GridFolder
+    from puridiver.grid.plan import Sources, plan
+
+    grid = find_grid(args.grid, args.data, args.seeds, official=args.splits is not None)
+    folder = GridFolder(Path(args.out or f"runs/{grid.name}"))
+    wanted, sources = cells(grid, changes_of(args)), Sources()
+    device = args.device or "auto"
+    wishes = Wishes(args.engine, args.lanes, args.processes, device, args.ray_address, args.gpus_per_worker)
+    with closing(choose_engine(wishes, len(wanted), folder.path / LOGS, sources)) as engine:
+        planned = plan(wanted, sources, engine.runtime)
+        if args.dry_run:
+            _print_plan(planned, folder, engine.workers, args)
+            return 0
+        return _run_locked(args, grid, folder, engine, planned, console)
+
+
+def changes_of(args: argparse.Namespace) -> dict[str, Any]:
+    found = {name: getattr(args, name) for name in CHANGES if getattr(args, name) is not None}
+    options = parse_assignments(args.assignments)
+    return {**found, "options": options} if options else found
+
+
+def _run_locked(
+    args: argparse.Namespace, grid: Grid, folder: GridFolder, engine: Engine, planned: Sequence[Planned],
+    console: Console,
+) -> int:  # fmt: skip
+    from puridiver.cli.grid_display import GridDisplay
+    from puridiver.grid.plan import estimated_seconds
+    from puridiver.grid.runner import Runner, adopt, look
+
+    with folder.locked():
+        adopt(planned, folder)
+        state = look(planned, folder, args.any_code, args.retry_failed)
+        _print_other_code(state, planned, console)
+        waiting = state.waiting[: args.limit]
+        with GridDisplay(console, hidden=args.quiet) as display:
+            display.begin(len(state.done), waiting, estimated_seconds(waiting, folder.rows(), engine.workers))
+            outcome = Runner(folder, engine, display).run(waiting, state.failed)
+        _print_outcome(outcome, folder, console, args.command_line)
+        _print_table(grid, folder, args, planned)
+    return 130 if outcome.interrupted else int(bool(outcome.failures))
+
+
+def _print_other_code(state: State, planned: Sequence[Planned], console: Console) -> None:
+    other = sum(p.key in state.done and state.done[p.key]["cell"] != p.key for p in planned)
+    if other:
+        console.print(f"note: {other} of the runs that count as done are of other code (--any-code)", highlight=False)
+
+
+def _print_outcome(outcome: Outcome, folder: GridFolder, console: Console, command_line: Sequence[str]) -> None:
+    from rich.table import Table
+
+    if outcome.failures:
+        table = Table(title="failed", title_justify="left", header_style="bold", title_style="bold")
+        for heading in ("cell", "error"):
+            table.add_column(heading, overflow="fold")
+        for entry in outcome.failures.values():
+            table.add_row(entry["name"], entry["error"].splitlines()[0])
+        console.print(table, highlight=False)
+        text = f"tracebacks: {folder.path}/failures.jsonl; --retry-failed runs these cells again"
+        console.print(text, highlight=False, soft_wrap=True)
+    if outcome.interrupted or outcome.disk_full:
+        why = "the disk is full" if outcome.disk_full else "stopped"
+        command = shlex.join(["puridiver", *command_line])
+        text = f"{why}: {outcome.finished} cells finished now, {outcome.left} are left. To go on:\n  {command}"
+        console.print(text, highlight=False, soft_wrap=True)
+
+
+def _print_table(grid: Grid, folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned]) -> None:
+    """The table of what the folder holds of this code; shortened runs are not results, and have none."""
+    from puridiver.grid.table import as_text, make_table
+
+    keys = {p.identity.code_hash for p in planned}
+    code = None if args.any_code or len(keys) != 1 else keys.pop()
+    rows = folder.rows()
+    if all(row["shortened"] for row in rows):
+        if rows:
+            print("Shortened runs (--stream-limit or --test-limit) do not enter the table.")
+        return
+    sys.stdout.write(as_text(make_table(grid, rows, args.any_code, code)) + "\n")
+
+
+def _print_plan(planned: Sequence[Planned], folder: GridFolder, workers: int, args: argparse.Namespace) -> None:
+    from puridiver.cli.grid_display import duration
+    from puridiver.grid.plan import estimated_seconds
+    from puridiver.grid.runner import look
+
+    rows = folder.rows()
+    state = look(planned, folder, args.any_code, args.retry_failed)
+    for p in planned:
+        word = "done" if p.key in state.done else "failed" if p.key in state.failed else "to run"
+        figure = f"{state.done[p.key]['last_accuracy']:.1%}" if p.key in state.done else ""
+        print(f"{word:<7} {p.folder_name} {figure}".rstrip())
+    waiting = state.waiting[: args.limit]
+    seconds = estimated_seconds(waiting, rows, workers)
+    time = f"about {duration(seconds)}" if seconds is not None else "time unknown: --limit 1 runs and measures one"
+    counts = f"{len(planned)} cells: {len(state.done)} done, {len(state.failed)} failed, {len(waiting)} to run"
+    print(f"{counts}, {workers} at a time, {time}")
+
+
+def _print_presets() -> None:
+    from puridiver.grid.presets import PRESETS
+
+    widest = max(map(len, PRESETS))
+    for name, preset in PRESETS.items():
+        size = preset.sizes["digits"]
+        methods = sum(bool(method.sampler) for method in preset.methods)
+        runs = methods * len(size.noises or preset.noises) * len(size.seeds)
+        print(f"{name:<{widest}}  {preset.title}")
+        print(f"{'':<{widest}}  --data {', '.join(preset.sizes)} ({runs} runs on digits)")

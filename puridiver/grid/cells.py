@@ -1,0 +1,107 @@
+"""A grid (methods x columns x seeds) and its cells, each of which is one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from puridiver.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table. Without a sampler it is a method of the paper that this package cannot run."""
+
+    title: str
+    sampler: str = ""
+    trainer: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the data, the stream made of it, the seeds, and further fields of `RunConfig`.
+
+    The stream "official" stands for the published one of the column's noise and the cell's seed.
+    """
+
+    data: str
+    stream: str
+    noise: str
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every method on every column; `paper` names the paper's figures, `figure` the picture drawn of it."""
+
+    name: str
+    title: str
+    methods: tuple[Method, ...]
+    columns: tuple[Column, ...]
+    paper: str = ""
+    figure: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a grid."""
+
+    name: str
+    method: Method
+    column: Column
+    config: RunConfig
+
+
+def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
+    """The grid's runs, with some fields of their config replaced; one whole table for each seed after the other."""
+    found = [
+        _cell(method, column, seed, dict(changes or {}))
+        for method in grid.methods
+        if method.sampler
+        for column in grid.columns
+        for seed in column.seeds
+    ]
+    return sorted(found, key=lambda cell: cell.column.seeds.index(cell.config.seed))
+
+
+def _cell(method: Method, column: Column, seed: int, changes: dict[str, Any]) -> Cell:
+    changed = dict(changes)
+    options = {**column.settings.get("options", {}), **changed.pop("options", {}), **method.options}
+    fields = {
+        "data": column.data,
+        **_stream_fields(column, seed),
+        **column.settings,
+        **changed,
+        "sampler": method.sampler,
+        "trainer": method.trainer,
+        "seed": seed,
+        "options": options,
+    }
+    name = slug(f"{_short(column.data)} {_short(column.stream)} {column.noise} {method.title} s{seed}")
+    return Cell(name, method, column, RunConfig(**fields))
+
+
+def _stream_fields(column: Column, seed: int) -> dict[str, str]:
+    if column.stream == "official":
+        return {"stream": f"official:{column.noise.replace('-', '')}:{seed}"}
+    if column.stream.endswith(".json"):
+        return {"stream": column.stream}
+    return {"stream": column.stream, "noise": column.noise}
+
+
+def _short(path: str) -> str:
+    return re.split(r"[\\/]", path)[-1]
+
+
+def slug(text: str) -> str:
+    """The text as part of a folder's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-")
+
+
+def config_fields() -> dict[str, dataclasses.Field]:
+    return {spec.name: spec for spec in dataclasses.fields(RunConfig)}

@@ -1,0 +1,153 @@
+"""Grids from presets and from TOML files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from puridiver import data as sources
+from puridiver.errors import DataError
+from puridiver.grid.cells import Column, Grid, Method, config_fields
+from puridiver.grid.presets import PRESETS, Preset, Size
+from puridiver.recipes import Options, replaced
+
+GRID_KEYS = ("title", "data", "streams", "noises", "methods", "seeds")
+METHOD_KEYS = ("title", "sampler", "trainer", "options")
+# Fields of a run that a file's lists decide.
+FROM_LISTS = frozenset(("data", "stream", "noise", "seed", "sampler", "trainer"))
+
+
+def find_grid(
+    name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False, strict: bool = True
+) -> Grid:
+    """The grid of a preset or of a .toml file, on other data or seeds if these are named.
+
+    Parameters
+    ----------
+    official
+        Use the published streams where there are some (CIFAR, blurry), instead of generated ones.
+    strict
+        Refuse data that cannot be loaded: right for running, but not for a table of results.
+    """
+    if name.endswith(".toml"):
+        return read_grid(Path(name), data, seeds)
+    if name not in PRESETS:
+        raise ValueError(f"a grid should be a .toml file or one of {', '.join(PRESETS)}, but got {name!r}")
+    return grid_of_preset(name, PRESETS[name], data, seeds, official, strict)
+
+
+def grid_of_preset(
+    name: str, preset: Preset, data: Sequence[str], seeds: Sequence[int], official: bool, strict: bool
+) -> Grid:
+    columns: list[Column] = []
+    for source in data or preset.data:
+        if source not in preset.sizes:
+            raise ValueError(
+                f"the preset {name} has sizes for {', '.join(preset.sizes)}, but not for {source}; "
+                "write a grid file for other data (docs/GRIDS.md)"
+            )
+        if strict and source not in sources.SOURCES:
+            raise DataError(
+                f"{source} cannot be loaded yet: this version reads {', '.join(sources.SOURCES)}. "
+                f"`--data digits` runs the rows of {name} on digits"
+            )
+        columns += _columns(preset, source, preset.sizes[source], tuple(seeds), official)
+    return Grid(name, preset.title, preset.methods, tuple(columns), preset.paper, preset.figure)
+
+
+def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], official: bool) -> list[Column]:
+    published = official and preset.stream == "blurry-10" and source.startswith("cifar")
+    found = []
+    for noise in size.noises or preset.noises:
+        settings = dict(size.settings)
+        if noise.startswith("asym") and source in preset.noise_maps:
+            settings["noise_map"] = preset.noise_maps[source]
+        found.append(Column(source, "official" if published else preset.stream, noise, seeds or size.seeds, settings))
+    return found
+
+
+# Files ------------------------------------------------------------------------------------------------------------
+
+
+def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
+    """A grid from the table [grid] of a TOML file; docs/GRIDS.md tells its keys."""
+    table = _read_table(path)
+    settings = {key: value for key, value in table.items() if key not in GRID_KEYS}
+    _check_settings(path, settings)
+    methods = tuple(_method(path, entry) for entry in _list(path, table, "methods", (str, dict)))
+    chosen_seeds = tuple(seeds or _list(path, table, "seeds", (int,), [0]))
+    columns = tuple(
+        Column(source, stream, noise, chosen_seeds, settings)
+        for source in data or _list(path, table, "data", (str,), ["digits"])
+        for stream in _list(path, table, "streams", (str,), ["blurry-10"])
+        for noise in _list(path, table, "noises", (str,), ["sym-40"])
+    )
+    return Grid(path.stem, str(table.get("title", path.stem)), methods, columns)
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not TOML: {error}") from error
+    if set(content) != {"grid"} or not isinstance(content["grid"], dict):
+        raise DataError(f"{path} should hold one table, [grid], but holds {', '.join(content) or 'none'}")
+    return content["grid"]
+
+
+def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
+    allowed = [name for name in config_fields() if name not in FROM_LISTS]
+    for key in settings:
+        if key not in allowed:
+            raise DataError(f"{path}: there is no key {key!r}; the keys are {', '.join([*GRID_KEYS, *allowed])}")
+    _check_options(path, settings.get("options", {}))
+
+
+def _check_options(path: Path, options: Any) -> None:
+    if not isinstance(options, dict):
+        raise DataError(f"{path}: options should be a table of option = value, but got {options!r}")
+    try:
+        replaced(Options(), options)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _list(path: Path, table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
+    """A list of the file; one value alone counts as a list of one."""
+    value = table.get(key, default)
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(type(item) in kinds for item in values):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise DataError(f"{path}: {key} should be a list of {wanted}, but got {value!r}")
+    return values
+
+
+def _method(path: Path, entry: str | dict[str, Any]) -> Method:
+    """A method written "sampler+trainer", or as a table with a title and options of its own."""
+    if isinstance(entry, str):
+        sampler, plus, trainer = (part.strip() for part in entry.partition("+"))
+        if not (sampler and plus and trainer):
+            raise DataError(f'{path}: a method should be written "sampler+trainer", but got {entry!r}')
+        return _checked(path, Method(f"{sampler} + {trainer}", sampler, trainer))
+    unknown = [key for key in entry if key not in METHOD_KEYS]
+    if unknown or not {"sampler", "trainer"} <= set(entry):
+        raise DataError(
+            f"{path}: a method should have sampler and trainer, and may have title and options, but got {entry!r}"
+        )
+    options = entry.get("options", {})
+    _check_options(path, options)
+    changed = "".join(f", {name}={value}" for name, value in options.items())
+    title = entry.get("title", f"{entry['sampler']} + {entry['trainer']}{changed}")
+    return _checked(path, Method(title, entry["sampler"], entry["trainer"], options))
+
+
+def _checked(path: Path, method: Method) -> Method:
+    from puridiver.memory import SAMPLERS
+    from puridiver.trainers import TRAINERS
+
+    for family, members, name in (("sampler", SAMPLERS, method.sampler), ("trainer", TRAINERS, method.trainer)):
+        if name not in members:
+            raise DataError(f"{path}: {family} should be one of {', '.join(members)}, but got {name!r}")
+    return method

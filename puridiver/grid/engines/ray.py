@@ -1,0 +1,180 @@
+"""Runs cells on a Ray cluster: an actor a worker, each with a share of a GPU and a group of lanes in it.
+
+A worker runs in a folder of its own machine; what the run leaves there comes back with the summary to the process
+that leads, which alone writes the grid's folder. So nothing needs to be shared between the machines, and a cell
+whose worker died starts anew on another one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from puridiver import runs
+from puridiver.config import RunConfig
+from puridiver.errors import DataError
+from puridiver.grid.engines.base import MOST_RETRIES, Backlog, Engine, Event, Job, run_job
+from puridiver.grid.plan import Sources, runtime_of
+from puridiver.lanes import lane
+from puridiver.runtime import Runtime
+from puridiver.storage import write_atomically
+
+RUN_FILES = (runs.CONFIG, runs.MANIFEST, runs.METRICS, runs.SUMMARY)
+POLL_SECONDS = 1.0
+
+
+def import_ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
+    return ray
+
+
+class ClusterWorker:
+    """What a Ray actor does. Everything goes in and out as JSON text."""
+
+    def __init__(self) -> None:
+        self.sources = Sources()
+
+    def ready(self) -> int:
+        return os.getpid()
+
+    def runtime(self, config: str) -> tuple[str, str, bool]:
+        found = runtime_of(RunConfig(**json.loads(config)))
+        return found.device.type, found.precision, found.graphs
+
+    def run(self, job_text: str) -> str:
+        """The last event of a job, with the files its run left."""
+        job, told = Job.from_dict(json.loads(job_text)), list[Event]()
+        with tempfile.TemporaryDirectory(prefix="puridiver-") as folder:
+            with lane(runtime_of(job.config).device):
+                run_job(replace(job, folder=Path(folder) / "run"), self.sources.of, told.append)
+            last = told[-1]
+            paths = [Path(folder) / "run" / name for name in RUN_FILES]
+            files = {path.name: path.read_text() for path in paths if path.exists()}
+        return runs.to_json({"kind": last.kind, "key": last.key, "detail": last.detail, "files": files})
+
+
+class RayEngine(Engine):
+    """`workers` actors with `lanes` runs at a time in each; a dead worker is replaced and its runs tried again."""
+
+    def __init__(
+        self, address: str | None = None, actors: int | None = None, lanes: int = 1, gpus: float | None = None
+    ) -> None:
+        super().__init__()
+        self.ray = import_ray()
+        self.lanes = lanes
+        self._own_cluster = not self.ray.is_initialized()
+        if self._own_cluster:
+            self.ray.init(address=address or os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level="error")
+        has = self.ray.cluster_resources()
+        self.gpus = gpus if gpus is not None else float(has.get("GPU", 0) > 0)
+        if self.gpus > has.get("GPU", 0):
+            raise DataError(f"a worker should have {self.gpus:g} GPUs, but the cluster has {has.get('GPU', 0):g}")
+        self.actors = actors or max(1, int(has["GPU"] / self.gpus) if self.gpus else int(has.get("CPU", 1)))
+        # lanes + 1 threads, so that a busy worker still answers.
+        actor = self.ray.remote(num_cpus=1, num_gpus=self.gpus, max_concurrency=lanes + 1)
+        self._actor = actor(ClusterWorker)
+        self.crew: dict[Any, int | None] = {}  # worker -> its process, once it has answered
+        self._arriving: dict[Any, Any] = {}  # what it will answer -> worker
+        self._runtimes: dict[str, Runtime] = {}
+        self._stillborn = 0
+
+    @property
+    def workers(self) -> int:
+        return self.actors * self.lanes
+
+    def sharing(self, config: RunConfig) -> int:
+        """Lanes of a worker, times the workers that fit on one GPU."""
+        return self.lanes * (int(1 / self.gpus) if 0 < self.gpus < 1 else 1)
+
+    def runtime(self, config: RunConfig) -> Runtime:
+        """As a worker finds it: the leading process may have no GPU."""
+        asked = json.dumps({"device": config.device, "precision": config.precision, "graphs": config.graphs})
+        if asked not in self._runtimes:
+            if not self.crew:
+                self._hire()
+            kind, precision, graphs = self.ray.get(next(iter(self.crew)).runtime.remote(asked))
+            self._runtimes[asked] = Runtime(torch.device(kind), precision, graphs)
+        return self._runtimes[asked]
+
+    def events(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
+        folders, backlog = {job.key: job.folder for job in jobs}, Backlog(jobs)
+        running: dict[Any, tuple[Any, Job]] = {}  # what will come back -> worker and job
+        try:
+            while len(self.crew) < min(self.actors, len(jobs)):
+                self._hire()
+            while running or (backlog.waiting and not self.draining):
+                yield from self._distribute(backlog, running)
+                ready, _ = self.ray.wait([*running, *self._arriving], timeout=POLL_SECONDS)
+                for reference in ready:
+                    yield from self._collect(reference, running, backlog, folders)
+        finally:
+            self.close()
+
+    def _hire(self) -> None:
+        worker = self._actor.remote()
+        self.crew[worker] = None
+        self._arriving[worker.ready.remote()] = worker
+
+    def _distribute(self, backlog: Backlog, running: dict[Any, tuple[Any, Job]]) -> Iterator[Event]:
+        for worker, process in self.crew.items():
+            if process is None:  # the cluster has no room for it yet
+                continue
+            busy = sum(other is worker for other, _ in running.values())
+            while busy < self.lanes and backlog.waiting and not self.draining:
+                job, busy = backlog.waiting.popleft(), busy + 1
+                running[worker.run.remote(json.dumps(job.to_dict()))] = (worker, job)
+                yield Event("started", job.key, {"worker": process})
+
+    def _collect(
+        self, reference: Any, running: dict[Any, tuple[Any, Job]], backlog: Backlog, folders: dict[str, Path]
+    ) -> Iterator[Event]:
+        worker, job = running.pop(reference, (self._arriving.pop(reference, None), None))
+        try:
+            answer = self.ray.get(reference)
+        except self.ray.exceptions.RayError as error:
+            self._replace(worker, error, had_started=job is not None)
+            if job is not None:
+                yield backlog.lost(job, f"the Ray worker was lost: {type(error).__name__}: {error}")
+            return
+        if job is None:
+            self.crew[worker] = answer
+        else:
+            yield self._received(answer, folders)
+
+    def _replace(self, worker: Any, error: Exception, had_started: bool) -> None:
+        """Another worker for one that died; not for ever where they die at their start."""
+        self._stillborn += not had_started
+        if self._stillborn > MOST_RETRIES:
+            raise DataError(f"no Ray worker starts; is puridiver installed on the cluster? {error}") from error
+        if self.crew.pop(worker, 0) != 0 and not self.draining:  # several of its runs may report one death
+            self._hire()
+
+    def _received(self, answer: str, folders: dict[str, Path]) -> Event:
+        content = json.loads(answer)
+        files = content.pop("files")
+        event, folder = Event(**content), folders[content["key"]]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in RUN_FILES:  # the summary last: it marks a finished run
+                if name in files:
+                    write_atomically(folder / name, files[name].encode())
+        except OSError as error:
+            return Event("failed", event.key, {"error": str(error), "traceback": "", "errno": error.errno})
+        return event
+
+    def close(self) -> None:
+        for worker in self.crew:
+            self.ray.kill(worker)
+        self.crew, self._arriving = {}, {}
+        if self._own_cluster:
+            self.ray.shutdown()

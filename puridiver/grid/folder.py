@@ -1,0 +1,117 @@
+"""The folder of a grid: its ledger, its failures, the run folders of its cells, and a lock.
+
+ledger.jsonl      one line a finished run
+failures.jsonl    one line a failed attempt, with its traceback
+cells/            a run folder for each cell, named after the cell and its identity
+logs/             what worker processes say
+grid.lock         held by the process that runs the grid; grid.pid says which one that is
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from puridiver import runs
+from puridiver.data.lock import file_lock
+from puridiver.errors import DataError
+from puridiver.grid.plan import Planned
+
+LEDGER, FAILURES, CELLS, LOGS, LOCK, PID = "ledger.jsonl", "failures.jsonl", "cells", "logs", "grid.lock", "grid.pid"
+
+
+class GridFolder:
+    """Where a grid writes. Only the process that holds the lock may."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def rows(self) -> list[dict[str, Any]]:
+        return _read(self.path / LEDGER)
+
+    def failures(self) -> list[dict[str, Any]]:
+        return _read(self.path / FAILURES)
+
+    def record(self, row: dict[str, Any]) -> None:
+        append_line(self.path / LEDGER, row)
+
+    def record_failure(self, entry: dict[str, Any]) -> None:
+        append_line(self.path / FAILURES, entry)
+
+    def cell_folder(self, planned: Planned) -> Path:
+        return self.path / CELLS / planned.folder_name
+
+    def finished_summary(self, planned: Planned) -> dict[str, Any] | None:
+        """The summary that a run left whose row did not reach the ledger: the process ended in between."""
+        try:
+            summary = json.loads((self.cell_folder(planned) / runs.SUMMARY).read_text())
+        except (OSError, ValueError):
+            return None
+        return summary if summary.get("cell") == planned.key else None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder; a `DataError` names the process that holds it already."""
+        if self.path.exists() and not self.path.is_dir():
+            raise DataError(f"{self.path} is a file; name a folder for the grid")
+        self.path.mkdir(parents=True, exist_ok=True)
+        with _held(self.path):
+            for name in (LEDGER, FAILURES):
+                drop_torn_line(self.path / name)
+            yield
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    with ExitStack() as stack:
+        try:
+            # The system drops the lock when its process dies, so that a stale one never stands in the way.
+            stack.enter_context(file_lock(path / LOCK, wait_seconds=0))
+        except DataError:
+            raise DataError(
+                f"{path} is in use by another grid, process {_pid(path)}: wait for it, stop it, or choose another --out"
+            ) from None
+        stack.callback((path / PID).unlink, missing_ok=True)
+        (path / PID).write_text(f"{os.getpid()}\n")
+        yield
+
+
+def _pid(path: Path) -> str:
+    try:
+        return (path / PID).read_text().strip() or "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    return runs.read_ledger(path) if path.exists() else []
+
+
+def append_line(path: Path, value: dict[str, Any]) -> None:
+    """Add one line of JSON, all of it or, where the disk is full, nothing."""
+    line = (runs.to_json(value) + "\n").encode()
+    with path.open("ab", buffering=0) as file:
+        start = file.seek(0, os.SEEK_END)
+        try:
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(start)
+            raise
+
+
+def drop_torn_line(path: Path) -> None:
+    """Remove a last line that lacks its end: the power went while it was written."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole != len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)

@@ -1,0 +1,172 @@
+"""The paper's tables and figures as data: rows, noises, and a size for each data set.
+
+Memory (K) and tasks (T) are the paper's: CIFAR-10 K=500, CIFAR-100 K=2,000, Food-101N K=2,000, five tasks each;
+WebVision K=1,000, ten tasks. Every preset also has a size for the embedded digits that takes minutes on a laptop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from puridiver.grid.cells import Method
+
+SYMMETRIC = ("sym-20", "sym-40", "sym-60")
+FIVE = (*SYMMETRIC, "asym-20", "asym-40")
+REAL = ("none",)  # web data is wrong by itself
+
+
+@dataclass(frozen=True)
+class Size:
+    """How a preset runs on one data set; `noises` replaces the preset's."""
+
+    seeds: tuple[int, ...]
+    noises: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A table or figure of the paper. `data` is what the paper ran it on; `sizes` has these and digits."""
+
+    title: str
+    methods: tuple[Method, ...]
+    noises: tuple[str, ...]
+    sizes: Mapping[str, Size]
+    data: tuple[str, ...]
+    stream: str = "blurry-10"
+    noise_maps: Mapping[str, str] = field(default_factory=dict)  # data -> class map of asymmetric noise
+    paper: str = ""
+    figure: str = ""
+
+
+TRAINERS = (("", "plain"), (" + SELFIE", "selfie"), (" + Co-teaching", "coteaching"), (" + DivideMix", "dividemix"))
+PURIDIVER = Method("PuriDivER", "puridiver", "puridiver")
+TABLE1 = (
+    *(Method("RSV" + title, "rsv", trainer) for title, trainer in TRAINERS),
+    *(Method("GBS" + title, "gbs", trainer) for title, trainer in TRAINERS),
+    *(Method("RM" + title, "rm", trainer) for title, trainer in TRAINERS),
+    PURIDIVER,
+)
+ABLATION = (
+    Method("neither", "puridiver", "puridiver", {"relabel": False, "consistency": False}),
+    Method("re-label", "puridiver", "puridiver", {"relabel": True, "consistency": False}),
+    Method("consistency", "puridiver", "puridiver", {"relabel": False, "consistency": True}),
+    Method("re-label + consistency", "puridiver", "puridiver", {"relabel": True, "consistency": True}),
+)
+
+
+def static_alpha(*values: float) -> tuple[Method, ...]:
+    return tuple(Method(f"alpha {value}", "puridiver", "puridiver", {"alpha": value}) for value in values)
+
+
+ADAPTIVE = Method("adaptive", "puridiver", "puridiver", {"alpha": -1.0})
+
+THREE, TWO, ONE = (1, 2, 3), (1, 2), (1,)
+CIFAR10 = Size(THREE, settings={"memory": 500})
+CIFAR100 = Size(THREE, settings={"memory": 2000})
+CIFARS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
+DIGITS = {"memory": 100}
+
+PRESETS: dict[str, Preset] = {
+    "table1": Preset(
+        "Table 1: last accuracy, twelve baselines and PuriDivER under five noises",
+        TABLE1,
+        FIVE,
+        {**CIFARS, "digits": Size(TWO, settings=DIGITS)},
+        ("cifar10", "cifar100"),
+        paper="table1",
+    ),
+    "table2": Preset(
+        "Table 2: last accuracy on data that is wrong by itself (digits: 20 % symmetric noise stands in)",
+        TABLE1,
+        REAL,
+        {
+            "webvision": Size(THREE, settings={"memory": 1000, "tasks": 10, "network": "resnet34", "epochs": 127}),
+            "food101n": Size(THREE, settings={"memory": 2000, "tasks": 5, "network": "resnet34", "epochs": 127}),
+            "digits": Size(THREE, ("sym-20",), DIGITS),
+        },
+        ("webvision", "food101n"),
+        paper="table2",
+    ),
+    "table3": Preset(
+        "Table 3: PuriDivER without and with re-labelling and consistency",
+        ABLATION,
+        FIVE,
+        {**CIFARS, "digits": Size(THREE, settings=DIGITS)},
+        ("cifar10", "cifar100"),
+        paper="table3",
+    ),
+    "table4": Preset(
+        "Table 4: static alpha, and the adaptive one",
+        (*static_alpha(0.1, 0.3, 0.5, 0.6, 1.0), ADAPTIVE),
+        FIVE,
+        {**CIFARS, "digits": Size(THREE, settings=DIGITS)},
+        ("cifar10", "cifar100"),
+        paper="table4",
+    ),
+    "disjoint": Preset(
+        "The supplement's table: disjoint tasks, a memory of twice the size",
+        (Method("Self-Centered filter"), Method("Self-Replay"), Method("SPR"), PURIDIVER),
+        FIVE,
+        {
+            "cifar10": Size(THREE, settings={"memory": 1000}),
+            "webvision": Size(THREE, REAL, {"memory": 2000, "tasks": 7, "network": "resnet34", "epochs": 127}),
+            "digits": Size(THREE, settings={"memory": 200}),
+        },
+        ("cifar10",),
+        stream="disjoint",
+        noise_maps={"cifar10": "spr-cifar10"},
+        paper="disjoint",
+    ),
+    "figure-tasks": Preset(
+        "Figure 2: accuracy and memory purity after each task",
+        tuple(method for method in TABLE1 if "DivideMix" in method.title or method == PURIDIVER),
+        SYMMETRIC,
+        {**CIFARS, "digits": Size(TWO, settings=DIGITS)},
+        ("cifar10", "cifar100"),
+        paper="table1",
+        figure="tasks",
+    ),
+    "figure-mixtures": Preset(
+        "Figure 3: losses and uncertainties in the memory with the fitted mixtures",
+        (PURIDIVER,),
+        ("sym-20",),
+        {"cifar10": Size(ONE, settings={"memory": 500}), "digits": Size(ONE, ("sym-40",), DIGITS)},
+        ("cifar10",),
+        paper="table1",
+        figure="mixtures",
+    ),
+    "figure-alpha": Preset(
+        "Figure 4: accuracy with static and adaptive alpha, and alpha over the tasks",
+        (*static_alpha(0.1, 0.3, 0.5), ADAPTIVE),
+        SYMMETRIC,
+        {"cifar10": CIFAR10, "digits": Size(THREE, settings=DIGITS)},
+        ("cifar10",),
+        paper="table4",
+        figure="alpha",
+    ),
+    "figure-diversity": Preset(
+        "The supplement's figures of diversity and purity of the memory against alpha",
+        static_alpha(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+        SYMMETRIC,
+        {
+            "cifar10": Size(THREE, settings={"memory": 500, "diversity": True}),
+            "cifar100": Size(THREE, settings={"memory": 2000, "diversity": True}),
+            "digits": Size(TWO, settings={**DIGITS, "diversity": True}),
+        },
+        ("cifar10", "cifar100"),
+        paper="table4",
+        figure="diversity",
+    ),
+    "figure-time": Preset(
+        "Figure 5: accuracy against training time",
+        TABLE1,
+        ("sym-40",),
+        {"cifar10": CIFAR10, "digits": Size(TWO, settings=DIGITS)},
+        ("cifar10",),
+        paper="table1",
+        figure="time",
+    ),
+}

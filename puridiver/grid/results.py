@@ -1,0 +1,60 @@
+"""Finished runs of a grid, read from grid folders or ledgers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from puridiver import runs
+from puridiver.errors import DataError
+from puridiver.grid.cells import Grid
+from puridiver.grid.define import find_grid
+from puridiver.grid.folder import CELLS, LEDGER
+from puridiver.grid.presets import PRESETS
+from puridiver.grid.select import select
+from puridiver.grid.table import GridTable, make_table
+
+
+@dataclass(frozen=True)
+class Results:
+    """A grid and the rows that may belong to it, with the folders they were read from."""
+
+    grid: Grid
+    rows: list[dict[str, Any]]
+    places: list[Path]
+
+    def table(self, any_code: bool = False) -> GridTable:
+        return make_table(self.grid, self.rows, any_code)
+
+    def run_folders(self, any_code: bool = False) -> list[Path]:
+        """Folders of the runs that the table would show."""
+        chosen = select(self.grid, self.rows, any_code).rows.values()
+        wanted = {row.get("cell") for rows in chosen for row in rows}
+        folders = [path.parent for place in self.places for path in sorted(place.glob(f"{CELLS}/*/{runs.SUMMARY}"))]
+        return [folder for folder in folders if _cell_of(folder) in wanted]
+
+
+def read_results(name: str, places: Sequence[Path], data: Sequence[str] = ()) -> Results:
+    """The results of a preset or grid file in folders or ledgers; without `data`, on whatever they were run."""
+    rows = [row for place in places for row in runs.read_ledger(ledger_at(place))]
+    if not data and name in PRESETS:
+        have = {row["data"] for row in rows}
+        data = [source for source in PRESETS[name].sizes if source in have]
+    return Results(find_grid(name, data, strict=False), rows, list(places))
+
+
+def ledger_at(place: Path) -> Path:
+    """A ledger, or that of a grid's folder."""
+    ledger = place / LEDGER if place.is_dir() else place
+    if not ledger.exists():
+        raise DataError(f"{ledger} is not there: run `puridiver grid` first, or name its folder")
+    return ledger
+
+
+def _cell_of(folder: Path) -> str | None:
+    import json
+
+    found = json.loads((folder / runs.SUMMARY).read_text()).get("cell")
+    return None if found is None else str(found)

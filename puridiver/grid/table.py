@@ -1,0 +1,193 @@
+"""A grid's table: mean ± standard deviation over seeds beside the paper's figure, in four formats."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import io
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from puridiver.grid.cells import Column, Grid
+from puridiver.grid.select import Row, Selection, select
+from puridiver.report.table import latex_escaped, latex_tabular
+
+NAMES = {
+    "digits": "digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision",
+    "food101n": "Food-101N",
+}  # fmt: skip
+NOT_RUN = "-"
+CSV_HEADINGS = (
+    "method", "data", "stream", "noise", "last accuracy %", "standard deviation", "seeds", "paper %",
+    "paper standard deviation",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table: our mean and deviation in percent over `seeds` runs, and the paper's figure as printed."""
+
+    mean: float | None
+    deviation: float | None
+    seeds: int
+    paper: str
+
+    @property
+    def ours(self) -> str:
+        if self.mean is None:
+            return NOT_RUN
+        spread = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+        return f"{self.mean:.1f}{spread} ({self.seeds})"
+
+    @property
+    def text(self) -> str:
+        return f"{self.ours} [{self.paper}]" if self.paper else self.ours
+
+
+@dataclass(frozen=True)
+class Block:
+    """The part of a table that is about one data set."""
+
+    heading: str
+    columns: tuple[Column, ...]
+    lines: tuple[tuple[str, tuple[Entry, ...]], ...]
+
+
+@dataclass(frozen=True)
+class GridTable:
+    """Everything that a format needs."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...]
+
+
+@functools.cache
+def paper_figures() -> dict[str, Any]:
+    """The paper's tables, by preset: source, and figures by data, row and noise."""
+    text = resources.files("puridiver.grid").joinpath("paper_figures.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def make_table(grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None) -> GridTable:
+    """The table of a grid from the rows of one or more ledgers."""
+    selection = select(grid, rows, any_code, code)
+    data_sets = dict.fromkeys(column.data for column in grid.columns)
+    blocks = tuple(_block(grid, data, selection) for data in data_sets)
+    return GridTable(grid.title, blocks, (*_legend(grid, blocks), *selection.notes))
+
+
+def _block(grid: Grid, data: str, selection: Selection) -> Block:
+    numbers = [number for number, column in enumerate(grid.columns) if column.data == data]
+    lines = tuple(
+        (method.title, tuple(_entry(grid, m, c, selection.rows.get((m, c), [])) for c in numbers))
+        for m, method in enumerate(grid.methods)
+    )
+    return Block(_heading(data, selection.kinds.get(data)), tuple(grid.columns[c] for c in numbers), lines)
+
+
+def _heading(data: str, kind: dict[str, Any] | None) -> str:
+    """The data and what all its runs have in common, for whoever wants to run them again."""
+    name = NAMES.get(data, data)
+    if kind is None:
+        return f"{name}: not run"
+    options = "".join(f", {option}={value}" for option, value in kind["options"].items())
+    told = ", told the noise" if kind["told_noise"] else ""
+    return (
+        f"{name}, {kind['stream']}, {kind['tasks']} tasks, memory {kind['memory']}, {kind['network']}, "
+        f"{kind['epochs']} epochs, recipe {kind['recipe']}{options}{told}, {kind['precision']}"
+    )
+
+
+def _entry(grid: Grid, m: int, c: int, rows: Sequence[Row]) -> Entry:
+    column = grid.columns[c]
+    figures = paper_figures().get(grid.paper, {"data": {}})["data"].get(column.data, {})
+    paper = figures.get(grid.methods[m].title, {}).get(column.noise, "")
+    if not rows:
+        return Entry(None, None, 0, paper)
+    values = [row["last_accuracy"] for row in rows]
+    deviation = 100 * statistics.stdev(values) if len(values) > 1 else None
+    return Entry(100 * statistics.mean(values), deviation, len(values), paper)
+
+
+def _legend(grid: Grid, blocks: Sequence[Block]) -> list[str]:
+    entries = [entry for block in blocks for _, line in block.lines for entry in line]
+    found = ["last accuracy %, mean ± standard deviation (seeds)"]
+    if any(entry.paper for entry in entries):
+        found.append(f"[...] the paper's {paper_figures()[grid.paper]['source']}")
+    if any(entry.mean is None for entry in entries):
+        found.append("- not run")
+    absent = [method.title for method in grid.methods if not method.sampler]
+    if absent:
+        found.append(f"not in this package: {', '.join(absent)}")
+    return found
+
+
+def column_title(column: Column, block: Block) -> str:
+    """The noise, and the stream where the block has several."""
+    noise = "real noise" if column.noise == "none" and column.data in ("webvision", "food101n") else column.noise
+    several = len({other.stream for other in block.columns}) > 1
+    return f"{column.stream}, {noise}" if several else noise
+
+
+# Formats ----------------------------------------------------------------------------------------------------------
+
+
+def _cells(block: Block) -> list[list[str]]:
+    """Heading and lines of a block as text."""
+    heading = ["method", *(column_title(column, block) for column in block.columns)]
+    return [heading, *([title, *(entry.text for entry in entries)] for title, entries in block.lines)]
+
+
+def as_text(table: GridTable) -> str:
+    parts = [table.title]
+    for block in table.blocks:
+        cells = _cells(block)
+        widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+        lines = ("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
+        parts.append("\n".join([block.heading, *lines]))
+    return "\n\n".join([*parts, "\n".join(table.notes)])
+
+
+def as_markdown(table: GridTable) -> str:
+    parts = [f"**{table.title}**"]
+    for block in table.blocks:
+        heading, *lines = _cells(block)
+        rows = [heading, ["---"] * len(heading), *lines]
+        parts.append("\n".join([block.heading, "", *("| " + " | ".join(row) + " |" for row in rows)]))
+    return "\n\n".join([*parts, "; ".join(table.notes) + "."])
+
+
+def as_csv(table: GridTable) -> str:
+    """One line a cell, for programs."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_HEADINGS)
+    for block in table.blocks:
+        for title, entries in block.lines:
+            for column, entry in zip(block.columns, entries, strict=True):
+                paper, _, paper_deviation = entry.paper.partition(" ± ")
+                ours = ["" if value is None else f"{value:.3f}" for value in (entry.mean, entry.deviation)]
+                where = (title, column.data, column.stream, column.noise)
+                writer.writerow([*where, *ours, entry.seeds, paper, paper_deviation])
+    return text.getvalue().rstrip("\n")
+
+
+def as_latex(table: GridTable) -> str:
+    """booktabs tables, one a data set."""
+    return "\n\n".join(_latex_block(table, block) for block in table.blocks)
+
+
+def _latex_block(table: GridTable, block: Block) -> str:
+    heading, *lines = _cells(block)
+    caption = latex_escaped(f"{table.title}. {block.heading}. {'; '.join(table.notes)}.")
+    parts = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", latex_tabular(heading, lines), r"\end{table}"]
+    return "\n".join([r"% needs \usepackage{booktabs}", *parts])
+
+
+FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}

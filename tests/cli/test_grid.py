@@ -1,0 +1,227 @@
+"""`puridiver grid`, `table PRESET` and `figure` from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+from puridiver.grid.define import read_grid
+from puridiver.grid.folder import GridFolder
+from puridiver.grid.presets import PRESETS
+from puridiver.runs import read_ledger
+from tests.grid.samples import TINY, planned_cells, row, small_grid
+
+FILE = """
+[grid]
+methods = ["rsv+plain", "gbs+plain"]
+seeds = [1, 2]
+"""
+SETTINGS = "".join(f"{name} = {json.dumps(value)}\n" for name, value in TINY.items())
+
+
+@pytest.fixture
+def grid_file(tmp_path: Path) -> Path:
+    """The small grid of the tests as a file: four runs, a second of work."""
+    path = tmp_path / "small.toml"
+    path.write_text(FILE + SETTINGS)
+    return path
+
+
+def grid(path: Path, out: Path, *more: str) -> int:
+    return main(["grid", str(path), "--out", str(out), "--engine", "lanes", "--lanes", "1", *more])
+
+
+def test_from_nothing_to_rows_and_the_second_time_nothing_is_left(
+    grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert grid(grid_file, out, "--limit", "3") == 0
+    errors = capsys.readouterr().err
+    assert "0 cells are done, 3 to run" in errors
+    assert "[3/3] digits-blurry-10-sym-40-" in errors
+    assert grid(grid_file, out, "--dry-run") == 0
+    plan = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in plan[:4]] == ["done", "done", "done", "to"]
+    assert plan[4].startswith("4 cells: 3 done, 0 failed, 1 to run, 1 at a time, about ")
+    assert grid(grid_file, out) == 0
+    assert "3 cells are done, 1 to run, about" in capsys.readouterr().err
+    before = (out / "ledger.jsonl").read_bytes()
+    assert grid(grid_file, out) == 0
+    assert "4 cells are done, 0 to run" in capsys.readouterr().err
+    assert (out / "ledger.jsonl").read_bytes() == before
+    assert sorted(found["cell"] for found in read_ledger(out / "ledger.jsonl")) == sorted(
+        p.key for p in planned_cells(small_grid())
+    )
+
+
+def test_a_dry_run_of_nothing_writes_nothing(
+    grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert grid(grid_file, tmp_path / "out", "--dry-run") == 0
+    assert "4 cells: 0 done, 0 failed, 4 to run, 1 at a time, time unknown" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_in_use_names_the_process(grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with GridFolder(tmp_path / "out").locked():
+        assert grid(grid_file, tmp_path / "out") == 2
+    assert f"in use by another grid, process {os.getpid()}" in capsys.readouterr().err
+
+
+def test_failures_are_listed_and_the_exit_code_is_1(
+    grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    # A file where the first cell's run folder should be, so that this cell alone fails.
+    blocked = GridFolder(out).cell_folder(planned_cells(read_grid(grid_file))[0])
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("")
+    assert grid(grid_file, out) == 1
+    errors = capsys.readouterr().err
+    assert "is a file" in errors
+    assert f"tracebacks: {out}/failures.jsonl" in errors
+    assert len(read_ledger(out / "failures.jsonl")) == 1
+    assert len(read_ledger(out / "ledger.jsonl")) == 3
+    assert grid(grid_file, out) == 1
+    assert "3 cells are done, 0 to run" in capsys.readouterr().err
+    blocked.unlink()
+    assert grid(grid_file, out, "--retry-failed") == 0
+    assert len(read_ledger(out / "ledger.jsonl")) == 4
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_grid_that_was_stopped_goes_on_where_it_was(grid_file: Path, tmp_path: Path, how: signal.Signals) -> None:
+    out = tmp_path / "out"
+    words = ["grid", str(grid_file), "--out", str(out), "--epochs", "12", "--processes", "1"]
+    command = [sys.executable, "-m", "puridiver", *words]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("[1/4]"):
+                process.send_signal(how)
+                break
+        rest = process.stderr.read()
+    assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
+    if how == signal.SIGINT:
+        assert "To go on:" in rest
+        assert shlex.join(["puridiver", *words]) in rest
+    finished = len(read_ledger(out / "ledger.jsonl"))
+    assert 1 <= finished < 4
+    assert grid(grid_file, out, "--epochs", "12") == 0
+    assert {found["cell"] for found in read_ledger(out / "ledger.jsonl")} == {
+        p.key for p in planned_cells(small_grid(epochs=12))
+    }
+    assert len(read_ledger(out / "ledger.jsonl")) == 4
+
+
+def test_the_list_has_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grid", "--list"]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--list"),
+        (["table9"], "table1, table2"),
+        (["table2"], "cannot be loaded yet"),
+        (["table3", "--data", "digits", "--limit", "0"], "limit should be at least 1"),
+        (["table3", "--data", "digits", "--set", "zeta=1"], "there is no option 'zeta'"),
+        (["none.toml"], "none.toml"),
+    ],
+)
+def test_what_cannot_be_run_is_told(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["grid", *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+
+
+# Tables and figures ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A grid's folder with hand-made rows and the run folders they came from."""
+    folder = GridFolder(tmp_path / "results")
+    folder.path.mkdir()
+    for seed, accuracy in ((1, 0.5), (2, 0.6)):
+        found = row(seed, accuracy, data="digits", noise_rate=0.2)
+        folder.record(found)
+        run = folder.path / "cells" / f"run-{seed}"
+        run.mkdir(parents=True)
+        (run / "summary.json").write_text(json.dumps(found))
+    other = folder.path / "cells" / "of-another-grid"
+    other.mkdir()
+    (other / "summary.json").write_text(json.dumps(row(9, 0.9, cell="another")))
+    return folder.path
+
+
+def test_a_preset_before_a_folder_or_a_ledger_asks_for_its_table(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in (results, results / "ledger.jsonl"):
+        assert main(["table", "table1", str(place)]) == 0
+        text = capsys.readouterr().out
+        assert "55.0 ± 7.1 (2)" in text
+        assert "digits, blurry-10" in text
+    assert main(["table", str(results)]) == 0
+    assert "55.0 ± 7.1" in capsys.readouterr().out
+    (results.parent / "runs").mkdir()
+    results.rename(results.parent / "runs" / "table1")
+    monkeypatch.chdir(results.parent)
+    assert main(["table", "table1"]) == 0
+    assert "55.0 ± 7.1 (2)" in capsys.readouterr().out
+
+
+def test_a_presets_table_goes_into_a_page(results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- here:begin -->\n<!-- here:end -->\n")
+    words = ["table", "table1", str(results), "--format", "markdown", "--into", str(page), "--marker", "here"]
+    assert main(words) == 0
+    assert "| PuriDivER | 55.0 ± 7.1 (2) | - |" in page.read_text()
+
+
+def test_results_that_are_not_there_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", "table1", str(tmp_path)]) == 2
+    assert "ledger.jsonl is not there" in capsys.readouterr().err
+
+
+def test_a_figure_is_drawn_of_the_presets_runs(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = []
+
+    def draw(name: str, folders: Sequence[Path], out: Path) -> Path:
+        drawn.append((name, [folder.name for folder in folders]))
+        return out
+
+    monkeypatch.setitem(sys.modules, "puridiver.report.figures", types.SimpleNamespace(draw=draw))
+    out = tmp_path / "picture.svg"
+    assert main(["figure", "figure-tasks", str(results), "--out", str(out)]) == 0
+    assert drawn == [("tasks", ["run-1", "run-2"])]
+    assert capsys.readouterr().out == f"{out}\n"
+    assert main(["figure", "figure-time", str(results), "--out", str(out)]) == 2
+    assert "holds no finished runs of figure-time" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["table1"], "figure-tasks, figure-mixtures"), (["figure-tasks", "--out", "a.gif"], ".png, .svg, .pdf")],
+)
+def test_a_figure_that_cannot_be_drawn_is_told(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["figure", *arguments]) == 2
+    assert message in capsys.readouterr().err

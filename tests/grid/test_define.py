@@ -1,0 +1,78 @@
+"""Grid files: what they may say, and what is said about their mistakes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+from puridiver.errors import DataError
+from puridiver.grid.cells import cells
+from puridiver.grid.define import read_grid
+from puridiver.runs import read_ledger
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "GRIDS.md"
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.usefixtures("quick_diversity")
+def test_the_documents_example_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    path = written(tmp_path, example)
+    wanted = cells(read_grid(path))
+    assert len(wanted) == 12
+    assert {cell.config.options.get("eta") for cell in wanted} == {0.5, 2.0}
+    out = tmp_path / "out"
+    quick = ["--limit", "1", "--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--engine", "lanes"]
+    assert main(["grid", str(path), "--out", str(out), "--quiet", *quick]) == 0
+    assert len(read_ledger(out / "ledger.jsonl")) == 1
+
+
+def test_lists_multiply_and_one_value_counts_as_a_list(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        '[grid]\nmethods = ["rsv+plain", {sampler = "rm", trainer = "plain", title = "RM", options = {lr = 0.1}}]\n'
+        'streams = ["blurry-10", "disjoint"]\nnoises = "sym-20"\nseeds = [0, 1, 2]\nepochs = 2\n'
+        "[grid.options]\neta = 0.5\n",
+    )
+    grid = read_grid(path)
+    assert [method.title for method in grid.methods] == ["rsv + plain", "RM"]
+    wanted = cells(grid, {"epochs": 1})
+    assert len(wanted) == 2 * 2 * 3
+    assert {cell.config.stream for cell in wanted} == {"blurry-10", "disjoint"}
+    assert {cell.config.epochs for cell in wanted} == {1}
+    assert wanted[-1].config.options == {"eta": 0.5, "lr": 0.1}
+    assert [cell.config.seed for cell in wanted] == [0] * 4 + [1] * 4 + [2] * 4
+    assert {cell.config.data for cell in cells(read_grid(path, ["cifar10"], [7]))} == {"cifar10"}
+
+
+METHODS = 'methods = ["rsv+plain"]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"[grid]\n{METHODS}epoch = 3\n", r"no key 'epoch'.*methods.*epochs"),
+        (f"[grid]\n{METHODS}sampler = 'rsv'\n", "no key 'sampler'"),
+        (f"[grid]\n{METHODS}seeds = ['one']\n", "seeds should be a list of int"),
+        (f"[grid]\n{METHODS}seeds = []\n", "seeds should be a list of int"),
+        ("[grid]\nseeds = [1]\n", "methods should be a list of str or dict, but got None"),
+        ("[grid]\nmethods = ['rsv']\n", "sampler\\+trainer"),
+        ("[grid]\nmethods = ['best+plain']\n", "sampler should be one of .*rsv.*but got 'best'"),
+        ("[grid]\nmethods = [{sampler = 'rsv'}]\n", "should have sampler and trainer"),
+        (f"[grid]\n{METHODS}[grid.options]\nzeta = 1\n", "no option 'zeta'"),
+        (f"[grid]\n{METHODS}options = 3\n", "options should be a table"),
+        ("[grids]\n", "one table, \\[grid\\], but holds grids"),
+        ("[grid\n", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_told_with_what_is_allowed(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_grid(written(tmp_path, text))

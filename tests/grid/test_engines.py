@@ -1,0 +1,108 @@
+"""Engines: each tells the same results, and survives what happens to its workers."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from puridiver.grid.engines import base
+from puridiver.grid.engines.base import Backlog, Job
+from puridiver.grid.engines.choose import Wishes, choose_engine
+from puridiver.grid.engines.lanes import LaneEngine
+from puridiver.grid.engines.processes import ProcessEngine
+from puridiver.grid.folder import GridFolder
+from puridiver.grid.plan import Planned, Sources
+from puridiver.grid.runner import Runner
+from tests.grid.samples import RSV, Killer, lane_engine, planned_cells, small_grid
+
+
+def job(planned: Planned, folder: Path) -> Job:
+    return Job(planned.key, planned.cell.name, planned.cell.config, folder / planned.folder_name)
+
+
+def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
+    planned = planned_cells(small_grid(seeds=(1,)))
+    killed, whole = GridFolder(tmp_path / "killed"), GridFolder(tmp_path / "whole")
+    killer = Killer("advanced")
+    for folder in (killed, whole):
+        folder.path.mkdir()
+    outcome = Runner(killed, ProcessEngine(1, tmp_path / "logs"), killer).run(planned)
+    assert (outcome.finished, outcome.failures) == (2, {})
+    (lost,) = (event for event in killer.events if event.kind == "lost")
+    assert f"worker process {killer.victims[0]} was killed by SIGKILL" in lost.detail["error"]
+    Runner(whole, lane_engine()).run(planned)
+    for name in ("last_accuracy", "memory_purity", "cell"):
+        found, expected = ({row["cell"]: row[name] for row in folder.rows()} for folder in (killed, whole))
+        assert found == expected
+
+
+def test_a_cell_whose_workers_always_die_is_given_up_after_two_retries() -> None:
+    (planned, _) = planned_cells(small_grid(seeds=(1,)))
+    backlog = Backlog([job(planned, Path())])
+    kinds = []
+    while backlog.waiting:
+        kinds.append(backlog.lost(backlog.waiting.popleft(), "it was killed by SIGKILL"))
+    assert [event.kind for event in kinds] == ["lost", "lost", "failed"]
+    assert kinds[-1].detail["error"] == "its worker died 3 times; the last time: it was killed by SIGKILL"
+
+
+def test_a_worker_that_cannot_start_is_a_failure_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("puridiver.grid.engines.processes.MODULE", "puridiver.no_such_module")
+    (planned, _) = planned_cells(small_grid(seeds=(1,)))
+    events = list(ProcessEngine(1, tmp_path / "logs").events([job(planned, tmp_path)]))
+    assert [event.kind for event in events] == ["lost", "lost", "failed"]
+    assert "No module named puridiver.no_such_module" in events[-1].detail["error"]
+
+
+def test_closing_the_events_stops_the_workers(tmp_path: Path) -> None:
+    (planned, _) = planned_cells(small_grid(seeds=(1,), epochs=100_000))
+    engine = ProcessEngine(1, tmp_path / "logs")
+    events = engine.events([job(planned, tmp_path)])
+    worker = next(events).detail["worker"]
+    events.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+def test_lanes_stop_in_the_middle_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "SECONDS_BETWEEN_NEWS", 0.0)
+    planned = planned_cells(small_grid(epochs=100_000))
+    engine = lane_engine(2)
+    events = engine.events([job(p, tmp_path) for p in planned])
+    seen = [next(events) for _ in range(6)]
+    assert {event.kind for event in seen} == {"started", "advanced"}
+    before = time.monotonic()
+    events.close()
+    assert time.monotonic() - before < 20
+    assert not [thread for thread in threading.enumerate() if thread.name == "grid lanes"]
+
+
+def test_a_drained_engine_finishes_what_runs_and_starts_nothing(tmp_path: Path) -> None:
+    planned = planned_cells(small_grid([RSV], seeds=(1, 2, 3)))
+    engine, ended = lane_engine(), []
+    for event in engine.events([job(p, tmp_path) for p in planned]):
+        engine.drain()
+        ended += [event.key] * (event.kind == "finished")
+    assert len(ended) < len(planned)
+    assert set(ended) <= {planned[0].key, planned[1].key}
+
+
+def test_lanes_put_their_number_into_the_rows(tmp_path: Path) -> None:
+    folder = GridFolder(tmp_path)
+    Runner(folder, lane_engine(2)).run(planned_cells(small_grid(seeds=(1,))))
+    assert [row["lanes"] for row in folder.rows()] == [2, 2]
+
+
+def test_auto_takes_processes_on_a_cpu(tmp_path: Path) -> None:
+    engine = choose_engine(Wishes(device="cpu"), 100, tmp_path, Sources())
+    assert isinstance(engine, ProcessEngine)
+    assert engine.workers * engine.threads <= os.cpu_count()
+    lanes = choose_engine(Wishes("lanes", lanes=3, device="cpu"), 100, tmp_path, Sources())
+    assert isinstance(lanes, LaneEngine)
+    assert lanes.workers == 3
+    with pytest.raises(ValueError, match="processes should be at least 1, but got 0"):
+        choose_engine(Wishes(processes=0), 1, tmp_path, Sources())

@@ -1,0 +1,90 @@
+"""Every preset: that it is what the paper has, that its digits size is valid, and that it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+from puridiver.errors import DataError
+from puridiver.grid.cells import cells
+from puridiver.grid.define import find_grid
+from puridiver.grid.plan import Sources, plan
+from puridiver.grid.presets import PRESETS
+from puridiver.grid.table import paper_figures
+from puridiver.runs import read_ledger
+
+SMOKE = ["--limit", "2", "--epochs", "1", "--stream-limit", "48", "--test-limit", "40", "--engine", "lanes"]
+
+
+@pytest.fixture(scope="module")
+def sources() -> Sources:
+    return Sources()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str, sources: Sources) -> None:
+    wanted = cells(find_grid(name, ["digits"]))
+    planned = plan(wanted, sources)
+    assert len(planned) == len(wanted) > 0
+    assert len({p.cell.name for p in planned}) == len(planned)
+    assert not any(cell.config.shortened for cell in wanted)
+
+
+@pytest.mark.usefixtures("quick_diversity")
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_small_size_runs(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert main(["grid", name, "--data", "digits", "--out", str(out), "--quiet", *SMOKE]) == 0
+    rows = read_ledger(out / "ledger.jsonl")
+    assert len(rows) == min(2, len(cells(find_grid(name, ["digits"]))))
+    assert all(row["shortened"] and row["data"] == "digits" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "methods", "noises"),
+    [("table1", 13, 5), ("table2", 13, 1), ("table3", 4, 5), ("table4", 6, 5), ("disjoint", 4, 5)],
+)
+def test_a_table_has_the_rows_and_columns_of_the_paper(name: str, methods: int, noises: int) -> None:
+    grid = find_grid(name, strict=False)
+    figures = paper_figures()[name]["data"]
+    assert len(grid.methods) == methods
+    for column in grid.columns:
+        assert len([other for other in grid.columns if other.data == column.data]) == noises
+        for method in grid.methods:
+            assert figures[column.data][method.title][column.noise]
+
+
+def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
+    def size(name: str, data: str) -> set[tuple[int | None, int]]:
+        return {(cell.config.memory, cell.config.tasks) for cell in cells(find_grid(name, [data], strict=False))}
+
+    assert size("table1", "cifar10") == size("table3", "cifar10") == size("table4", "cifar10") == {(500, 5)}
+    assert size("table1", "cifar100") == {(2000, 5)}
+    assert size("table2", "webvision") == {(1000, 10)}
+    assert size("table2", "food101n") == {(2000, 5)}
+    assert size("disjoint", "cifar10") == {(1000, 5)}
+
+
+def test_asymmetric_noise_of_the_disjoint_table_is_that_of_its_own_protocol() -> None:
+    maps = {cell.column.noise: cell.config.noise_map for cell in cells(find_grid("disjoint", ["cifar10"]))}
+    assert maps == {"sym-20": None, "sym-40": None, "sym-60": None, "asym-20": "spr-cifar10", "asym-40": "spr-cifar10"}
+
+
+def test_the_published_streams_are_used_where_there_are_some() -> None:
+    streams = {cell.config.stream for cell in cells(find_grid("table1", ["cifar10"], [1, 2], official=True))}
+    assert {"official:sym20:1", "official:asym40:2"} <= streams
+    assert all(stream.startswith("official:") for stream in streams)
+    for name, data in (("disjoint", "cifar10"), ("table1", "digits")):
+        generated = {cell.config.stream for cell in cells(find_grid(name, [data], official=True))}
+        assert generated == {PRESETS[name].stream}
+
+
+def test_data_that_cannot_be_loaded_yet_is_said_to_be_so() -> None:
+    with pytest.raises(DataError, match=r"webvision cannot be loaded yet.*--data digits"):
+        find_grid("table2")
+    with pytest.raises(ValueError, match="has sizes for cifar10, cifar100, digits, but not for mine"):
+        find_grid("table1", ["mine.npz"])
+    with pytest.raises(ValueError, match="table1, table2"):
+        find_grid("table9")

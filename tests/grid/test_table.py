@@ -1,0 +1,164 @@
+"""Tables of grids, against a hand-made ledger and figures worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+
+from puridiver.grid.define import find_grid
+from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
+from tests.grid.samples import row
+
+# Seeds at 50, 60 and 70 %: mean 60, sample deviation sqrt((100 + 0 + 100) / 2) = 10.
+LEDGER = [
+    row(1, 0.50), row(2, 0.60), row(3, 0.70),
+    row(1, 0.42, sampler="rsv", trainer="plain"),
+    row(1, 0.99, sampler="gbs", trainer="plain", shortened=True),
+]  # fmt: skip
+
+
+def table1(rows: list[dict[str, Any]], any_code: bool = False) -> GridTable:
+    return make_table(find_grid("table1", ["cifar10"]), rows, any_code)
+
+
+def entries(table: GridTable, title: str) -> dict[str, str]:
+    (block,) = table.blocks
+    line = dict(block.lines)[title]
+    return {column.noise: entry.text for column, entry in zip(block.columns, line, strict=True)}
+
+
+def test_each_cell_is_mean_and_deviation_over_seeds_beside_the_papers_figure() -> None:
+    table = table1(LEDGER)
+    assert entries(table, "PuriDivER")["sym-40"] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
+    assert entries(table, "RSV")["sym-40"] == "42.0 (1) [39.2 ± 0.9]"
+    assert entries(table, "PuriDivER")["sym-20"] == "- [61.3 ± 2.1]"
+    assert "- not run" in table.notes
+
+
+def test_shortened_runs_never_enter() -> None:
+    assert entries(table1(LEDGER), "GBS")["sym-40"] == "- [41.8 ± 0.9]"
+
+
+def test_text_is_aligned_and_tells_what_the_runs_were() -> None:
+    lines = FORMATS["text"](table1(LEDGER)).splitlines()
+    assert lines[2] == ("CIFAR-10, blurry-10, 5 tasks, memory 500, resnet18, 255 epochs, recipe puridiver, float32")
+    (head, mine) = (line for line in lines if line.startswith(("method", "PuriDivER")))
+    assert head.index("sym-40") == mine.index("60.0 ± 10.0 (3)")
+
+
+def test_markdown_is_a_table_with_a_row_a_method() -> None:
+    lines = [line for line in FORMATS["markdown"](table1(LEDGER)).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + 13
+    assert {line.count("|") for line in lines} == {7}
+    assert lines[-1].split(" | ")[2] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
+
+
+def test_csv_has_a_line_a_cell_with_numbers_alone() -> None:
+    read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table1(LEDGER)))))
+    assert len(read) == 13 * 5
+    (mine,) = (line for line in read if (line["method"], line["noise"]) == ("PuriDivER", "sym-40"))
+    assert float(mine["last accuracy %"]) == pytest.approx(60)
+    assert float(mine["standard deviation"]) == pytest.approx(10)
+    assert (mine["seeds"], mine["paper %"], mine["paper standard deviation"]) == ("3", "59.2", "0.3")
+    (empty,) = (line for line in read if (line["method"], line["noise"]) == ("RM", "sym-20"))
+    assert (empty["last accuracy %"], empty["seeds"], empty["paper %"]) == ("", "0", "57.1")
+
+
+def test_latex_has_booktabs_rules_and_every_special_character_escaped() -> None:
+    text = FORMATS["latex"](table1(LEDGER))
+    assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
+    assert r"60.0 $\pm$ 10.0 (3) {[}59.2 $\pm$ 0.3{]}" in text
+    body = text.partition("\n")[2]
+    assert "%" not in body.replace(r"\%", "")
+    assert "±" not in body
+
+
+def test_runs_of_other_code_are_left_out_with_a_note_or_counted_with_one() -> None:
+    rows = [*LEDGER, row(4, 0.0, code_hash="older")]
+    table = table1(rows)
+    assert entries(table, "PuriDivER")["sym-40"] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
+    assert "1 cifar10 run is of other code or settings" in table.notes[-1]
+    mixed = table1(rows, any_code=True)
+    assert entries(mixed, "PuriDivER")["sym-40"].startswith("45.0 ±")
+    assert "2 different states of the code" in mixed.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recipe": "paper"}, {"options_changed": {"eta": 0.5}}, {"memory": 200}, {"network": "small"}, {"epochs": 3},
+        {"told_noise": True}, {"precision": "bfloat16"}, {"stream": "official:sym40:4"}, {"task_accuracy": [0.5] * 2},
+    ],
+)  # fmt: skip
+def test_runs_of_other_settings_never_share_a_cell(change: dict[str, Any]) -> None:
+    for any_code in (False, True):
+        table = table1([*LEDGER, row(4, 0.0, **change)], any_code)
+        assert entries(table, "PuriDivER")["sym-40"] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
+        assert "1 cifar10 run is of other code or settings" in table.notes[-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"data": "digits"}, {"stream": "disjoint"}, {"stream": "blurry-30"}, {"noise": "asym"}, {"noise_rate": 0.6},
+        {"noise_map": "next"}, {"evaluated_on": "validation"}, {"trainer": "plain"}, {"recipe": "of another version"},
+    ],
+)  # fmt: skip
+def test_runs_of_another_cell_do_not_belong_here(change: dict[str, Any]) -> None:
+    table = table1([*LEDGER, row(4, 0.0, **change)])
+    assert entries(table, "PuriDivER")["sym-40"] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
+
+
+def test_published_streams_fill_the_same_cells() -> None:
+    rows = [row(seed, 0.5, stream=f"official:sym40:{seed}") for seed in (1, 2)]
+    table = table1(rows)
+    assert entries(table, "PuriDivER")["sym-40"].startswith("50.0 ± 0.0 (2)")
+    assert "official" in table.blocks[0].heading
+
+
+def test_a_repeated_run_counts_once_the_later_one() -> None:
+    assert entries(table1([*LEDGER, row(1, 0.56)]), "PuriDivER")["sym-40"].startswith("62.0 ±")
+
+
+def test_rows_that_differ_by_options_are_told_apart_by_what_the_options_come_to() -> None:
+    grid = find_grid("table3", ["cifar10"])
+    rows = [
+        row(1, 0.1, options_changed={"relabel": False, "consistency": False}),
+        row(1, 0.2, options_changed={"consistency": False}),
+        row(1, 0.4),  # both are on unless switched off
+    ]
+    table = make_table(grid, rows)
+    found = {title: line[1].ours for title, line in table.blocks[0].lines}
+    assert found == {
+        "neither": "10.0 (1)",
+        "re-label": "20.0 (1)",
+        "consistency": "-",
+        "re-label + consistency": "40.0 (1)",
+    }
+
+
+def test_methods_of_the_paper_that_cannot_be_run_are_named() -> None:
+    table = make_table(find_grid("disjoint", ["cifar10"]), [])
+    assert entries(table, "SPR")["sym-20"] == "- [43.9]"
+    assert table.blocks[0].heading == "CIFAR-10: not run"
+    assert "not in this package: Self-Centered filter, Self-Replay, SPR" in table.notes
+
+
+def test_digits_stand_beside_no_figure_of_the_paper() -> None:
+    table = make_table(find_grid("table1", ["digits"]), [row(1, 0.5, data="digits")])
+    assert entries(table, "PuriDivER")["sym-40"] == "50.0 (1)"
+    assert not any("paper" in note for note in table.notes)
+
+
+def test_every_figure_of_the_paper_reads_as_a_number() -> None:
+    for content in paper_figures().values():
+        assert content["source"]
+        for rows in content["data"].values():
+            for figures in rows.values():
+                for text in figures.values():
+                    mean, _, deviation = text.partition(" ± ")
+                    assert 5 < float(mean) < 65
+                    assert not deviation or 0 < float(deviation) < 6

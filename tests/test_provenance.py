@@ -1,0 +1,100 @@
+"""The identity of a run: what changes it, and what does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from puridiver import data, provenance
+from puridiver.config import RunConfig
+from puridiver.experiment import Experiment
+from puridiver.provenance import Identity, hash_code, identify
+from puridiver.resolve import resolve_run_stream
+from puridiver.runtime import Runtime
+
+PACKAGE = Path(provenance.__file__).parent
+CPU = Runtime(torch.device("cpu"))
+
+
+def identity(runtime: Runtime = CPU, **changes: Any) -> Identity:
+    config, source = RunConfig(**changes), data.load("digits")
+    return identify(config, source, resolve_run_stream(config, source).content_hash, runtime)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1}, {"noise": "sym-20"}, {"stream": "disjoint"}, {"tasks": 2}, {"sampler": "rsv"},
+        {"trainer": "plain"}, {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3},
+        {"options": {"eta": 0.5}}, {"stream_limit": 9}, {"test_limit": 9}, {"tell_noise": True}, {"diversity": False},
+        {"holdout": 40}, {"anytime_points": 2}, {"noise": "asym-40", "noise_map": "spr-cifar10"},
+    ],
+)  # fmt: skip
+def test_what_decides_the_result_changes_the_identity(changes: dict[str, Any]) -> None:
+    assert identity(**changes).cell != identity().cell
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data_root": "/elsewhere"}, {"splits": "/elsewhere"}, {"memory": 100}, {"network": "small"},
+        {"epochs": 31}, {"options": {"relabel": True}}, {"diversity": True},
+    ],
+)  # fmt: skip
+def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
+    assert identity(**changes) == identity()
+
+
+def test_the_kind_of_device_and_the_precision_count_but_not_which_device() -> None:
+    first, second = (identity(Runtime(torch.device("cuda", i), "bfloat16", True)) for i in range(2))
+    assert first == second
+    assert first.config_hash != identity().config_hash
+    assert first.cell != identity(Runtime(torch.device("cuda", 0), "float32", True)).cell
+
+
+def test_a_named_noise_map_is_another_stream_and_an_unknown_one_is_refused() -> None:
+    assert identity(noise="asym-40", noise_map="spr-cifar10").cell != identity(noise="asym-40").cell
+    with pytest.raises(ValueError, match="next, spr-cifar10"):
+        identity(noise="asym-40", noise_map="mine")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    copy = tmp_path / "puridiver"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    assert hash_code(copy) == provenance.code_hash()
+    return copy
+
+
+@pytest.mark.parametrize("name", ["equations.py", "memory/puridiver.py", "experiment.py"])
+def test_an_edit_of_code_that_learns_changes_the_code_hash(package: Path, name: str) -> None:
+    with (package / name).open("a") as file:
+        file.write("# another thought\n")
+    assert hash_code(package) != provenance.code_hash()
+
+
+def test_a_renamed_file_changes_the_code_hash(package: Path) -> None:
+    (package / "mixture.py").rename(package / "mixtures.py")
+    assert hash_code(package) != provenance.code_hash()
+
+
+@pytest.mark.parametrize("name", ["cli/run.py", "report/table.py", "grid/presets.py", "bench.py"])
+def test_an_edit_of_code_that_only_shows_results_does_not(package: Path, name: str) -> None:
+    with (package / name).open("a") as file:
+        file.write("# another thought\n")
+    assert hash_code(package) == provenance.code_hash()
+
+
+def test_a_summary_carries_the_identity_of_its_run() -> None:
+    config = RunConfig(
+        tasks=2, memory=20, epochs=1, stream_limit=16, test_limit=40, diversity=False, anytime_points=1, device="cpu"
+    )
+    summary = Experiment(config).run()
+    expected = identity(**dataclasses.asdict(config))
+    assert {name: summary[name] for name in ("cell", "config_hash", "code_hash")} == expected.to_dict()
+    assert summary["lanes"] == 1
