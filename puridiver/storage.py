@@ -22,7 +22,7 @@ INDEX = "state.json"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """The file has its old content or all of the new one, never a part."""
+    """The file has its old content or all of the new one, never a part, even after a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -32,6 +32,18 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk knows the names in a folder: a replaced or new file is safe only then."""
+    if os.name != "posix":  # other systems neither need it nor can open a folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
@@ -72,7 +84,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
     try:
         index = json.loads(path.read_text())
     except FileNotFoundError:
-        raise DataError(f"{folder} holds no saved learner: there is no {INDEX}") from None
+        raise DataError(f"{folder} holds no saved state: there is no {INDEX}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:  # neither JSON nor text

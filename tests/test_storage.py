@@ -138,7 +138,7 @@ def test_a_failed_write_leaves_no_temporary_file(tmp_path: Path, monkeypatch: py
 
 
 def test_a_folder_without_a_save_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere holds no saved learner"):
+    with pytest.raises(DataError, match=r"nowhere holds no saved state"):
         storage.load(tmp_path / "nowhere")
 
 
