@@ -56,7 +56,10 @@ def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> 
     digest = hashlib.sha256(blob).hexdigest()
     name = f"state-{digest[:16]}.safetensors"
     write_atomically(folder / name, blob)
-    index = {"format": FORMAT, "tensors": name, "sha256": digest, "settings": settings}
+    index = {
+        "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _settings_digest(settings),
+        "settings": settings,
+    }  # fmt: skip
     write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
     for old in folder.glob("state-*.safetensors"):
         if old.name != name:
@@ -69,6 +72,9 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors.torch import load as from_bytes
 
     index = _read_index(folder)
+    # (What older versions saved has no checksum of its settings.)
+    if index.get("settings_sha256") not in (None, _settings_digest(index["settings"])):
+        raise DataError(f"{folder / INDEX} is damaged: the checksum of its settings does not match")
     path = folder / Path(index["tensors"]).name
     try:
         blob = path.read_bytes()
@@ -77,6 +83,10 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if hashlib.sha256(blob).hexdigest() != index["sha256"]:
         raise DataError(f"{path} is damaged: its checksum does not match")
     return index["settings"], from_bytes(blob)
+
+
+def _settings_digest(settings: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
 
 
 def _read_index(folder: Path) -> dict[str, Any]:

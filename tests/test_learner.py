@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import puridiver.learner
-from puridiver import AuditRow, Learner, NoiseHint, recipe
+from puridiver import AuditRow, Learner, NoiseHint, recipe, storage
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.trainers import TRAINERS
@@ -395,7 +395,7 @@ def test_a_learner_saved_amid_a_consolidation_goes_on_with_it(tmp_path):
 def test_it_goes_on_for_the_epochs_it_was_asked_for_alone(tmp_path):
     saved_amid_a_consolidation(tmp_path)
     loaded = Learner.load(tmp_path, device="cpu")
-    with pytest.raises(ValueError, match="epochs should be 5, or left out, .* but got 4"):
+    with pytest.raises(ValueError, match=r"epochs should be 5, or left out, .* but got 4"):
         loaded.consolidate(4)
     assert list(loaded.consolidation(5)) == [2, 3, 4]
 
@@ -430,8 +430,16 @@ def test_a_mixture_of_words_and_numbers_is_no_list_of_labels():
 
 def test_another_architecture_in_the_folder_is_named(tmp_path):
     fed(tiny_learner()).save(tmp_path)
-    index = json.loads((tmp_path / "state.json").read_text())
-    index["settings"]["network"] = "resnet32"
-    (tmp_path / "state.json").write_text(json.dumps(index))
+    settings, tensors = storage.load(tmp_path)
+    storage.save(tmp_path, {**settings, "network": "resnet32"}, tensors)
     with pytest.raises(DataError, match="whole learner"):
         Learner.load(tmp_path)
+
+
+def test_what_an_older_version_saved_without_a_checksum_of_its_settings_is_loaded(tmp_path):
+    learner = fed(tiny_learner())
+    learner.save(tmp_path)
+    settings = json.loads(index(tmp_path).read_text())["settings"]
+    del settings["consolidation"]
+    rewrite_index(tmp_path, {"settings": settings, "settings_sha256": None})
+    assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
