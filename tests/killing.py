@@ -99,19 +99,7 @@ def keep_final_learner() -> None:
 
 def serve() -> None:
     torch.set_num_threads(1)
-    tiny = [
-        "--tasks",
-        "1",
-        "--stream-limit",
-        "16",
-        "--test-limit",
-        "2",
-        "--epochs",
-        "1",
-        "--no-diversity",
-        "--device",
-        "cpu",
-    ]
+    tiny = ["--stream-limit", "16", "--test-limit", "2", "--epochs", "1", "--no-diversity", "--device", "cpu"]
     with contextlib.redirect_stdout(None):
         main(["run", "--quiet", *tiny])  # imports what is imported on demand, once for all processes
     keep_final_learner()
