@@ -133,12 +133,11 @@ class Course:
         stopping, saving = self._stopping.is_set(), self._saving
         if saving is not None and (phase_ended or stopping or saving.checkpoints.due()):
             self.clock.switch("checkpoint")
-            settings, tensors = self.state()
-            saving.checkpoints.save({**settings, "metrics_size": saving.out.metrics_size()}, tensors)
+            saving.checkpoints.save(*self.state(saving.out.metrics_size()))
         if stopping:
             raise KeyboardInterrupt
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def state(self, metrics_size: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """All that the rest of the run depends on: settings, which are JSON, and tensors."""
         learner, learner_tensors = self.learner.state()
         figures, recorded = self.recorder.state()
@@ -146,14 +145,15 @@ class Course:
             "position": dataclasses.asdict(self.at),
             "started": self.started,
             "seconds": self.clock.state(),
+            "metrics_size": metrics_size,
             "learner": learner,
             "recorder": figures,
         }
         tensors = {f"learner.{name}": value for name, value in learner_tensors.items()}
         return settings, tensors | {f"recorder.{name}": value for name, value in recorded.items()}
 
-    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go back to where this was the state."""
+    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> int:
+        """Go back to where this was the state; returns how many bytes of events there were."""
         parts: dict[str, dict[str, Tensor]] = {"learner": {}, "recorder": {}}
         try:
             for name, value in tensors.items():
@@ -163,6 +163,7 @@ class Course:
             self.recorder.load_state(settings["recorder"], parts["recorder"])
             self.clock.load_state(settings["seconds"])
             self.at, self.started = Position(**settings["position"]), settings["started"]
+            return settings["metrics_size"]
         except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
             raise DataError(f"the checkpoint does not hold a whole run of this version: {error}") from error
 

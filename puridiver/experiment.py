@@ -97,8 +97,10 @@ class Experiment:
             course.run(self._stopping)
             return self._summary(course)
         runs.check_free(folder, force, resume)
+        description = self.describe()
+        checkpoints = Checkpoints(folder / runs.CHECKPOINT, runs.identity_hash(description), checkpoint_every)
         with runs.held(folder):
-            return self._run_in(runs.RunFolder(folder), resume, checkpoint_every)
+            return self._run_in(runs.RunFolder(folder), checkpoints, description, resume)
 
     def stop(self) -> None:
         """Ask the run to end at the next batch or epoch: it writes a checkpoint there and raises KeyboardInterrupt.
@@ -107,9 +109,9 @@ class Experiment:
         """
         self._stopping.set()
 
-    def _run_in(self, out: runs.RunFolder, resume: bool, checkpoint_every: float) -> dict[str, Any]:
-        description = self.describe()
-        checkpoints = Checkpoints(out.path / runs.CHECKPOINT, runs.identity_hash(description), checkpoint_every)
+    def _run_in(
+        self, out: runs.RunFolder, checkpoints: Checkpoints, description: dict[str, Any], resume: bool
+    ) -> dict[str, Any]:
         begun = out.read(runs.CONFIG) if resume else None
         saved = None
         if begun is not None:
@@ -121,8 +123,7 @@ class Experiment:
         course = self._course(out.append)
         changes = {}
         if begun is not None and saved is not None:
-            course.load_state(*saved)
-            out.cut_metrics(saved[0]["metrics_size"])
+            out.cut_metrics(course.load_state(*saved))
             changes = changes_since(begun, description)
         else:
             out.begin(description)

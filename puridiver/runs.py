@@ -151,6 +151,7 @@ def identity(description: dict[str, Any]) -> dict[str, Any]:
     """What decides the figures of a run, by name, from what its `config.json` holds."""
     config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
     options = resolved.pop("options", {})
+    resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
     kept = {name: without_folder(value) for name, value in config.items() if name not in NOT_COMPARED}
     return json.loads(to_json({**kept, **resolved, **options}))
 

@@ -191,6 +191,15 @@ def test_what_changes_no_figure_may_differ(tmp_path):
     assert (tmp_path / "run" / runs.SUMMARY).exists()
 
 
+def test_a_run_may_go_on_on_another_gpu_but_not_on_another_kind_of_device():
+    description = experiment(tiny_config()).describe()
+    hashes = {}
+    for device in ("cpu", "cuda", "cuda:1"):
+        description["resolved"]["device"] = device
+        hashes[device] = runs.identity_hash(description)
+    assert hashes["cuda"] == hashes["cuda:1"] != hashes["cpu"]
+
+
 def test_other_data_under_the_same_name_is_refused(tmp_path):
     leg(tiny_config(), tmp_path, Leaving(2))
     begun = json.loads((tmp_path / runs.CONFIG).read_text())
