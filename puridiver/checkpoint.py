@@ -113,8 +113,10 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(path, ignore_errors=True)  # a full disk needs the room
             raise
-        for old in older[: 1 - KEPT]:
-            shutil.rmtree(old)
+        kept = {path, *older[1 - KEPT :]}
+        for old in self._numbered():
+            if old not in kept:
+                shutil.rmtree(old)
 
     def _load(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         settings, tensors = storage.load(path)
@@ -123,9 +125,9 @@ class Checkpoints:
         return settings, tensors
 
     def _set_bad_aside(self) -> None:
-        for path in self._bad:
-            path.rename(path.with_name(DAMAGED + path.name))
-        self._bad = []
+        while self._bad:
+            self._bad[-1].rename(self._bad[-1].with_name(DAMAGED + self._bad[-1].name))
+            self._bad.pop()
 
     def _whole(self) -> list[Path]:
         """Those that were saved to the end."""

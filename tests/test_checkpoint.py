@@ -152,6 +152,15 @@ def test_checkpoints_that_someone_took_away_are_missed(tmp_path):
         loaded_number(tmp_path)
 
 
+def test_what_a_kill_left_of_an_older_checkpoint_is_cleared_away(tmp_path):
+    saved(tmp_path)
+    shutil.copytree(tmp_path / "000002", tmp_path / "000001")
+    (tmp_path / "000001" / storage.INDEX).unlink()
+    assert loaded_number(tmp_path) == 3
+    Checkpoints(tmp_path, "this", 60).save({"number": 4}, {})
+    assert names(tmp_path) == ["000003", "000004"]
+
+
 def test_a_checkpoint_is_due_when_its_time_has_come(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("puridiver.checkpoint.time.monotonic", lambda: now[0])
