@@ -75,6 +75,9 @@ def held(path: Path) -> Iterator[None]:
     """Make a run folder and keep other processes out of it meanwhile."""
     path.mkdir(parents=True, exist_ok=True)
     with file_lock(path / LOCK, wait_seconds=0, what=f"the run in {path}"):
+        for name in (CONFIG, MANIFEST, SUMMARY):
+            for left in path.glob(f".{name}.*.tmp"):  # by a process that was killed while it wrote
+                left.unlink()
         yield
 
 

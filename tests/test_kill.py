@@ -69,6 +69,14 @@ def test_killed_again_and_again_a_run_ends_in_the_same_bits(moment, server, whol
     assert_same_end(folder, whole)
 
 
+@pytest.mark.parametrize("moment", ["before a rename", "after a rename"])
+def test_killed_at_its_very_first_file_a_run_starts_again(moment, server, whole, tmp_path):
+    folder = tmp_path / "run"
+    assert server.run(resumed(folder, 60), kill=(moment, 1)) == KILLED
+    assert server.run(resumed(folder, 60)) == 0
+    assert_same_end(folder, whole)
+
+
 def test_a_chain_of_kills_at_random_moments_ends_in_the_same_bits(server, whole, tmp_path):
     dice, folder = random.Random(7), tmp_path / "run"
     moments = dice.sample([name for name in MOMENTS if name != "finishing"], 8)
@@ -96,9 +104,14 @@ def started(*argv: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
+def checkpoints(folder: Path) -> set[Path]:
+    return set(folder.glob("checkpoint/*/state.json"))
+
+
 def wait_for_a_checkpoint(folder: Path, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 60
-    while not any(folder.glob("checkpoint/*/state.json")):
+    """Until there is one that was not there before."""
+    before, deadline = checkpoints(folder), time.monotonic() + 60
+    while not checkpoints(folder) - before:
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -121,9 +134,11 @@ def test_ctrl_c_and_kill_9_are_survived_by_the_command_itself(tmp_path):
     assert not (folder / "summary.json").exists()
 
     process = started("run", "--out", str(folder), "--resume", "--quiet", "--checkpoint-every", "0.05")
-    time.sleep(0.5)
+    wait_for_a_checkpoint(folder, process)
     process.kill()
     process.communicate(timeout=60)
+    assert process.returncode == KILLED
+    assert not (folder / "summary.json").exists()
     process = started("run", "--out", str(folder), "--resume", "--quiet")
     table, told = process.communicate(timeout=120)
     assert process.returncode == 0, told
