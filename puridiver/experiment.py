@@ -1,37 +1,34 @@
-"""One run: a stream, a learner and the metrics put together, written to a run folder."""
+"""One run: a stream, a learner and the metrics put together, written to a run folder; resumable."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+import logging
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from puridiver import data, runs
 from puridiver.augment import ViewSettings
+from puridiver.checkpoint import Checkpoints
 from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
+from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import command_for, commit, identify, versions
 from puridiver.resolve import load_source, resolve_run_stream
-from puridiver.runtime import Runtime, choose_runtime, describe_device
-from puridiver.streams import Batch, Stream, TrueLabels
+from puridiver.runtime import choose_runtime, describe_device
+from puridiver.streams import Stream, TrueLabels
 from puridiver.trainers import NoiseHint
 
-AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
+logger = logging.getLogger(__name__)
 
-
-class Progress(Protocol):
-    """What a run tells while it goes on."""
-
-    def start(self, total: int) -> None: ...
-    def advance(self, amount: int, text: str) -> None: ...
-    def event(self, event: dict[str, Any]) -> None: ...
+CHECKPOINT_SECONDS = 60.0
 
 
 class Silent:
@@ -75,27 +72,70 @@ class Experiment:
         )
         self.stream = Stream(self.source, self.manifest)
         self.evaluation_set = self._evaluation_set()
+        self._stopping = threading.Event()
 
-    def run(self, folder: Path | None = None, force: bool = False) -> dict[str, Any]:
-        """Run to the end and return the summary; with a folder, leave a trace of everything in it."""
-        out = runs.RunFolder(folder, force) if folder else None
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        if out:
-            out.write(runs.CONFIG, self.describe())
+    def run(
+        self,
+        folder: Path | None = None,
+        force: bool = False,
+        resume: bool = False,
+        checkpoint_every: float = CHECKPOINT_SECONDS,
+    ) -> dict[str, Any]:
+        """Run to the end and return the summary; with a folder, leave a trace of everything in it.
+
+        Parameters
+        ----------
+        force
+            Replace a run that the folder holds.
+        resume
+            Continue the run that the folder holds, to the bits it would have come to uninterrupted. A finished one
+            gives its summary; a folder without a run gets a new one.
+        checkpoint_every
+            Seconds between checkpoints, which also come at the end of each phase; 0: only there.
+        """
+        if folder is None:
+            if resume:
+                raise ValueError("only a run with a folder can be resumed: name the folder")
+            course = self._course()
+            course.run(self._stopping)
+            return self._summary(course)
+        runs.check_free(folder, force, resume)
+        description = self.describe()
+        checkpoints = Checkpoints(folder / runs.CHECKPOINT, runs.identity_hash(description), checkpoint_every)
+        with runs.held(folder):
+            return self._run_in(runs.RunFolder(folder), checkpoints, description, resume)
+
+    def stop(self) -> None:
+        """Ask the run to end at the next batch or epoch: it writes a checkpoint there and raises KeyboardInterrupt.
+
+        May be called from a signal handler or from another thread.
+        """
+        self._stopping.set()
+
+    def _run_in(
+        self, out: runs.RunFolder, checkpoints: Checkpoints, description: dict[str, Any], resume: bool
+    ) -> dict[str, Any]:
+        begun = out.read(runs.CONFIG) if resume else None
+        saved = None
+        if begun is not None:
+            out.check_same_run(description, begun)
+            if (summary := out.read(runs.SUMMARY)) is not None:
+                checkpoints.remove()
+                return summary
+            saved = checkpoints.load()
+        course = self._course(out.append)
+        changes = {}
+        if begun is not None and saved is not None:
+            out.cut_metrics(course.load_state(*saved))
+            changes = changes_since(begun, description)
+        else:
+            out.begin(description)
             self.manifest.save(out.path / runs.MANIFEST)
-        recorder = self._recorder(out)
-        epochs, capacity = self.options.epochs, self.learner.memory.capacity
-        self.progress.start(self._stream_length() + self.stream.n_tasks * epochs * capacity)
-        for task in range(self.stream.n_tasks):
-            self._stream_phase(recorder, task)
-            self._memory_phase(recorder, task)
-            recorder.clock.switch("evaluate")
-            self.progress.event(recorder.task_ended(self.learner, task))
-        recorder.clock.stop()
-        summary = {**recorder.summary(), **self._provenance(), "started": started}
-        if out:
-            out.write_bytes(runs.MEMORY, recorder.snapshot(self.learner).to_bytes())
-            out.write(runs.SUMMARY, summary)
+        course.run(self._stopping, Saving(out, checkpoints))
+        summary = {**self._summary(course), **changes}
+        out.write_bytes(runs.MEMORY, course.recorder.snapshot(self.learner).to_bytes())
+        out.write(runs.SUMMARY, summary)
+        checkpoints.remove()
         return summary
 
     def describe(self) -> dict[str, Any]:
@@ -107,38 +147,15 @@ class Experiment:
                 "memory": learner.memory.capacity,
                 "network": learner.network,
                 "device": str(learner.runtime.device),
+                "precision": learner.runtime.precision,
+                "stream_hash": self.manifest.content_hash,
                 "options": self.options.to_dict(),
             },
             "command": command_for(self.config),
+            "hardware": describe_device(learner.runtime.device),
             "versions": versions(),
             "commit": commit(),
         }
-
-    # The two phases of a task ----------------------------------------------------------------------------------
-
-    def _stream_phase(self, recorder: Recorder, task: int) -> None:
-        batches = first_samples(self.stream.batches(self.options.batch_size, task), self.config.stream_limit)
-        # Spread evenly, the last one just before the memory phase.
-        wanted = self.config.anytime_points
-        points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
-        clock = recorder.clock
-        for number, batch in enumerate(moved_ahead(batches, self.learner.runtime), start=1):
-            clock.switch("observe")
-            self.learner.observe(batch.images, batch.labels)
-            recorder.saw(batch, self.learner)
-            self.progress.advance(len(batch), f"task {task + 1}/{self.stream.n_tasks}: stream")
-            if number in points:
-                clock.switch("evaluate")
-                recorder.anytime(self.learner, task)
-
-    def _memory_phase(self, recorder: Recorder, task: int) -> None:
-        recorder.clock.switch("consolidate")
-        for epoch in self.learner.consolidation():
-            recorder.clock.switch("evaluate")
-            recorder.epoch(self.learner, task, epoch, self.config.evaluate_epochs)
-            text = f"task {task + 1}/{self.stream.n_tasks}: memory epoch {epoch + 1}/{self.options.epochs}"
-            self.progress.advance(self.learner.memory.capacity, text)
-            recorder.clock.switch("consolidate")
 
     # Putting it together ---------------------------------------------------------------------------------------
 
@@ -148,24 +165,23 @@ class Experiment:
             return None
         return NoiseHint(self.manifest.noise, self.manifest.realised_noise)
 
-    def _stream_length(self) -> int:
-        if self.config.stream_limit is None:
-            return len(self.stream)
-        return self.stream.n_tasks * self.config.stream_limit
-
-    def _recorder(self, out: runs.RunFolder | None) -> Recorder:
+    def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
         images, labels = self.evaluation_set
+        listeners = [*own_listeners, *self.listeners]
         truth = TrueLabels(self.source, self.manifest)
-        listeners = [*([out.append] if out else []), *self.listeners]
 
         def emit(event: dict[str, Any]) -> None:
             for listener in listeners:
                 listener(event)
 
-        clock = Stopwatch(self.learner.runtime)
         if images.nbytes <= AHEAD_BYTES:
             images = self.learner.runtime.move(images)  # looked at many times
-        return Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
+        clock = Stopwatch(self.learner.runtime)
+        recorder = Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
+        return Course(self.config, self.stream, self.learner, recorder, self.progress)
+
+    def _summary(self, course: Course) -> dict[str, Any]:
+        return {**course.recorder.summary(), **self._provenance(), "started": course.started}
 
     def _evaluation_set(self) -> tuple[Tensor, Tensor]:
         chosen = self.source.test
@@ -226,23 +242,12 @@ class Experiment:
         }
 
 
-def first_samples(batches: Iterable[Batch], limit: int | None) -> list[Batch]:
-    """The batches up to `limit` samples, the last one cut to fit."""
-    kept, left = [], limit
-    for batch in batches:
-        if left is not None:
-            batch = batch.first(left)  # noqa: PLW2901
-            left -= len(batch)
-        if len(batch):
-            kept.append(batch)
-    return kept
-
-
-def moved_ahead(batches: Sequence[Batch], runtime: Runtime) -> Iterator[Batch]:
-    """The batches with their images on the device, moved many at a time: a copy for each would make the host wait."""
-    per_group = max(1, AHEAD_BYTES // max(1, batches[0].images.nbytes)) if batches else 1
-    for start in range(0, len(batches), per_group):
-        group = batches[start : start + per_group]
-        images = runtime.move(torch.cat([batch.images for batch in group])).split([len(batch) for batch in group])
-        for batch, moved in zip(group, images, strict=True):
-            yield dataclasses.replace(batch, images=moved)
+def changes_since(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """A warning, and a line for the summary, where a run goes on under other versions than it began with."""
+    names = [name for name in ("versions", "commit", "hardware") if begun.get(name) != now[name]]
+    if not names:
+        return {}
+    logger.warning(
+        "the run began with other %s: its figures may differ from those of an uninterrupted run", " and ".join(names)
+    )
+    return {"began_with": {name: begun.get(name) for name in names}}

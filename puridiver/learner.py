@@ -25,6 +25,8 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerC
 # Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
 # GPU's host far more than the few images do. A sample may so be replayed up to 15 batches after it was dropped.
 REPLAY_AHEAD = 16
+# What a learner is saved with and made again from as it is.
+GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,14 @@ class AuditRow:
     p_correct: float  # probability that the given label is right, Eq. 4
     suggested_label: Label
     set: str  # "clean", "relabel" or "unlabelled"
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """How far a consolidation has come."""
+
+    epochs_done: int
+    epochs: int
 
 
 class Learner:
@@ -118,7 +128,8 @@ class Learner:
         self.seen = 0
         self.consolidations = 0
         self._replay_stock: list[Samples] = []
-        self._consolidating = False
+        self._consolidation: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
+        self._under_way = False
         self._trainer: Trainer | None = None
         if self.classes:
             self._trainer = self._build_trainer()
@@ -132,7 +143,11 @@ class Learner:
         """
         x = as_images(images, self.image_shape)
         given = as_labels(labels, len(x))
-        self._add_classes(new_classes(given, self.classes, self.grow))
+        found = new_classes(given, self.classes, self.grow)
+        if self._consolidation is not None and not self._under_way:
+            self.trainer.end_consolidation()
+            self._end_consolidation()
+        self._add_classes(found)
         ids = {label: i for i, label in enumerate(self.classes)}
         batch = self._batch(x, [ids[label] for label in given])
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
@@ -147,21 +162,43 @@ class Learner:
                 on_epoch(epoch)
 
     def consolidation(self, epochs: int | None = None) -> Iterator[int]:
-        """`consolidate`, an epoch at a time: yields the number of each finished epoch."""
+        """`consolidate`, an epoch at a time: yields the number of each finished epoch.
+
+        A learner that was saved in the middle of a consolidation and loaded goes on with it here; one that observes
+        a batch instead has left it early.
+        """
+        begun = self._begin_consolidation(epochs)
+        self._under_way = True
+        try:
+            for epoch in self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done):
+                self._consolidation = Consolidation(epoch + 1, begun.epochs)
+                yield epoch
+        finally:  # also where the caller leaves before the last epoch
+            self._end_consolidation()
+
+    def _begin_consolidation(self, epochs: int | None) -> Consolidation:
         if not len(self.memory):
             raise ValueError("the memory is empty: observe a batch before consolidating")
+        if self._under_way:
+            raise ValueError("a consolidation is under way: finish it, or close its iterator, before another")
+        if (loaded := self._consolidation) is not None:
+            if epochs not in (None, loaded.epochs):
+                raise ValueError(
+                    f"epochs should be {loaded.epochs}, or left out, to go on with the consolidation "
+                    f"that this learner was saved in, but got {epochs}"
+                )
+            return loaded
         epochs = self.options.epochs if epochs is None else epochs
         if epochs < 1:
             raise ValueError(f"epochs should be at least 1, but got {epochs}")
         self._replay_stock = []
-        self._consolidating, ran = True, False
-        try:
-            for epoch in self.trainer.consolidate(self.memory.samples, epochs):
-                ran = True
-                yield epoch
-        finally:  # also where the caller leaves before the last epoch
-            self._consolidating = False
-            self.consolidations += ran
+        self._consolidation = Consolidation(0, epochs)
+        return self._consolidation
+
+    def _end_consolidation(self) -> None:
+        if self._consolidation is not None:
+            self.consolidations += self._consolidation.epochs_done > 0
+        self._consolidation, self._under_way = None, False
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -198,17 +235,11 @@ class Learner:
     # Keeping it ------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything the future depends on to a folder (safetensors and JSON), replacing an older save."""
-        if self._consolidating:
-            raise ValueError("a learner can be saved between observations, not in the middle of a consolidation")
-        tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
-        tensors["generator.trainer"] = self._trainer_generator.get_state()
-        tensors["generator.sampler"] = self._sampler_generator.get_state()
-        if self._trainer is not None:
-            tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
-        for number, samples in enumerate(self._replay_stock):
-            tensors |= {f"replay.{number}.{name}": value for name, value in samples.tensors().items()}
-        return storage.save(Path(folder), self._settings(), tensors)
+        """Write everything the future depends on to a folder (safetensors and JSON), replacing an older save.
+
+        Between observations, or between two epochs of a `consolidation`.
+        """
+        return storage.save(Path(folder), *self.state())
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Learner:
@@ -219,21 +250,35 @@ class Learner:
         except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
             raise DataError(f"{folder} does not hold a whole learner of this version: {error}") from error
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What `save` writes: settings, which are JSON, and tensors."""
+        tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
+        tensors["generator.trainer"] = self._trainer_generator.get_state()
+        tensors["generator.sampler"] = self._sampler_generator.get_state()
+        if self._trainer is not None:
+            tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
+        for number, samples in enumerate(self._replay_stock):
+            tensors |= {f"replay.{number}.{name}": value for name, value in samples.tensors().items()}
+        return self._settings(), tensors
+
+    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go back to a `state` of a learner that was made with these settings."""
+        self.seen, self.consolidations = settings["seen"], settings["consolidations"]
+        begun = settings.get("consolidation")  # absent in what older versions saved
+        self._consolidation = Consolidation(**begun) if begun else None
+        self._load_tensors(tensors)
+
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
-        counts = {name: settings.pop(name) for name in ("seen", "consolidations")}
-        hint, options, grow = settings.pop("hint"), settings.pop("options"), settings.pop("grow")
-        settings["image_shape"] = tuple(settings["image_shape"])
+        hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
         if device == "cpu" or not torch.cuda.is_available():
-            settings["precision"] = "float32"  # whatever it was on a GPU
-        classes = settings.pop("classes") or None
+            given["precision"] = "float32"  # whatever it was on a GPU
         learner = cls(
-            classes, **settings, grow=grow, device=device,
-            recipe=Options(**options), hint=NoiseHint(**hint) if hint else None,
+            settings["classes"] or None, tuple(settings["image_shape"]), **given, device=device,
+            recipe=Options(**settings["options"]), hint=NoiseHint(**hint) if hint else None,
         )  # fmt: skip
-        learner.grow = grow
-        learner.seen, learner.consolidations = counts["seen"], counts["consolidations"]
-        learner._load_tensors(tensors)
+        learner.grow = settings["grow"]
+        learner.load_state(settings, tensors)
         return learner
 
     def _settings(self) -> dict[str, Any]:
@@ -252,6 +297,7 @@ class Learner:
             "options": self.options.to_dict(),
             "seen": self.seen,
             "consolidations": self.consolidations,
+            "consolidation": dataclasses.asdict(self._consolidation) if self._consolidation else None,
         }
 
     def _load_tensors(self, tensors: dict[str, Tensor]) -> None:

@@ -22,6 +22,7 @@ import torch
 
 from puridiver._version import __version__
 from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
+from puridiver.runs import without_folder
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -102,15 +103,10 @@ def command_for(config: RunConfig) -> str:
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         else:
-            words += [flag, PLACES.get(option.name) or _without_folder(str(value))]
+            words += [flag, PLACES.get(option.name) or without_folder(str(value))]
     for name, value in config.options.items():
         words += ["--set", f"{name}={value}"]
     return shlex.join(words)
-
-
-def _without_folder(value: str) -> str:
-    """The name alone of a file that a data set or a stream is read from."""
-    return Path(value).name if value.endswith((".npz", ".json")) else value
 
 
 def commit() -> str | None:

@@ -1,18 +1,26 @@
-"""The run folder (config, manifest, metrics, summary) and the ledger of finished runs."""
+"""The run folder (config, manifest, metrics, checkpoint, summary) and the ledger of finished runs."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.storage import write_atomically
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
+CHECKPOINT, LOCK = "checkpoint", ".lock"
+# Of the config: where things lie on one machine, and what the resolved settings say better.
+NOT_COMPARED = ("data_root", "splits", "device", "precision", "memory", "network", "epochs", "options")
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -30,13 +38,20 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def check_free(path: Path, force: bool) -> None:
-    """An error where a run folder could not be made or holds a run that must not be replaced."""
+def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
+    """An error where a run folder could not be made or holds a run that must not be touched."""
+    if force and resume:
+        raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
     if path.exists() and not path.is_dir():
         raise DataError(f"{path} is a file; name a folder for the run")
-    if (path / CONFIG).exists() and not force:
-        state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
-        raise DataError(f"{path} holds {state}; choose another folder, or say --force to replace it")
+    if not force:
+        if (path / CONFIG).exists() and not resume:
+            state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
+            raise DataError(
+                f"{path} holds {state}; choose another folder, or say --resume to continue it or --force to replace it"
+            )
+        if (path / CHECKPOINT).exists() and not (path / CONFIG).exists():
+            raise DataError(f"{path} holds checkpoints but no {CONFIG}; choose another folder, or say --force")
     _check_writable(path)
 
 
@@ -56,15 +71,30 @@ def _check_writable(path: Path) -> None:
         raise DataError(f"{path} cannot be written: no permission in {existing}")
 
 
+@contextlib.contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Make a run folder and keep other processes out of it meanwhile."""
+    path.mkdir(parents=True, exist_ok=True)
+    with file_lock(path / LOCK, wait_seconds=0, what=f"the run in {path}"):
+        for name in (CONFIG, MANIFEST, SUMMARY):
+            for left in path.glob(f".{name}.*.tmp"):  # by a process that was killed while it wrote
+                left.unlink()
+        yield
+
+
 class RunFolder:
     """Where one run writes. Events are appended as they happen; the summary, written last, marks a finished run."""
 
-    def __init__(self, path: Path, force: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        check_free(path, force)
-        path.mkdir(parents=True, exist_ok=True)
-        for name in (SUMMARY, METRICS, MEMORY):
-            (path / name).unlink(missing_ok=True)
+
+    def begin(self, description: dict[str, Any]) -> None:
+        """Clear away an older run and write what this one is."""
+        for name in (CONFIG, SUMMARY, METRICS, MEMORY):  # the config first: without it there is no run to continue
+            (self.path / name).unlink(missing_ok=True)
+        if (self.path / CHECKPOINT).exists():
+            shutil.rmtree(self.path / CHECKPOINT)
+        self.write(CONFIG, description)
 
     def write(self, name: str, value: Any) -> None:
         self.write_bytes(name, (to_json(value, indent=1) + "\n").encode())
@@ -76,9 +106,78 @@ class RunFolder:
         with (self.path / METRICS).open("a") as file:
             file.write(to_json(event) + "\n")
 
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A JSON file of the folder; None where it is missing."""
+        try:
+            found = json.loads((self.path / name).read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise DataError(f"{self.path / name} is damaged: {error}") from error
+        if not isinstance(found, dict):
+            raise DataError(f"{self.path / name} is damaged: it should hold an object")
+        return found
 
-def append_to_ledger(ledger: Path, row: dict[str, Any]) -> None:
-    """Add a finished run as one line; a single write, so that lines of several processes do not mix."""
+    def check_same_run(self, description: dict[str, Any], held: dict[str, Any]) -> None:
+        """An error that names what differs between the run the folder holds and the one that is to continue it."""
+        there, here = identity(held), identity(description)
+        names = [name for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)]
+        if len(names) > 1 and "stream_hash" in names:
+            names.remove("stream_hash")  # another noise or seed makes another stream: they say it better
+        differing = [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
+        if differing:
+            raise DataError(
+                f"{self.path} holds a run with another config: {'; '.join(differing)}; "
+                f"`puridiver run --out {self.path} --resume` continues it with its own, another folder starts a new run"
+            )
+
+    def metrics_size(self) -> int:
+        """Bytes of the events so far, which are on the disk for good once this returns."""
+        try:
+            with (self.path / METRICS).open("rb+") as file:
+                os.fsync(file.fileno())
+                return file.seek(0, os.SEEK_END)
+        except FileNotFoundError:
+            return 0
+
+    def cut_metrics(self, size: int) -> None:
+        """Take back the events after a checkpoint: they are about to happen again."""
+        path = self.path / METRICS
+        found = path.stat().st_size if path.exists() else 0
+        if found < size:
+            raise DataError(
+                f"{path} has {found} bytes, but had {size} when the checkpoint was written: the run cannot continue; "
+                "--force starts it afresh"
+            )
+        if found:
+            os.truncate(path, size)
+
+
+def identity(description: dict[str, Any]) -> dict[str, Any]:
+    """What decides the figures of a run, by name, from what its `config.json` holds."""
+    config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
+    options = resolved.pop("options", {})
+    resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
+    kept = {name: without_folder(value) for name, value in config.items() if name not in NOT_COMPARED}
+    return json.loads(to_json({**kept, **resolved, **options}))
+
+
+def identity_hash(description: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(identity(description), sort_keys=True).encode()).hexdigest()
+
+
+def without_folder(value: Any) -> Any:
+    """The name alone of a file that a data set or a stream is read from; anything else as it is."""
+    return Path(value).name if isinstance(value, str) and value.endswith((".npz", ".json")) else value
+
+
+def append_to_ledger(ledger: Path, row: dict[str, Any], once: bool = False) -> None:
+    """Add a finished run as one line; a single write, so that lines of several processes do not mix.
+
+    With `once`, a row that the ledger has already is not added again.
+    """
+    if once and ledger.exists() and json.loads(to_json(row)) in read_ledger(ledger):
+        return
     ledger.parent.mkdir(parents=True, exist_ok=True)
     with ledger.open("ab", buffering=0) as file:
         file.write((to_json(row) + "\n").encode())

@@ -22,7 +22,7 @@ INDEX = "state.json"
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """The file has its old content or all of the new one, never a part."""
+    """The file has its old content or all of the new one, never a part, even after a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -32,6 +32,18 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk knows the names in a folder: a replaced or new file is safe only then."""
+    if os.name != "posix":  # other systems neither need it nor can open a folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
@@ -44,7 +56,10 @@ def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> 
     digest = hashlib.sha256(blob).hexdigest()
     name = f"state-{digest[:16]}.safetensors"
     write_atomically(folder / name, blob)
-    index = {"format": FORMAT, "tensors": name, "sha256": digest, "settings": settings}
+    index = {
+        "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _settings_digest(settings),
+        "settings": settings,
+    }  # fmt: skip
     write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
     for old in folder.glob("state-*.safetensors"):
         if old.name != name:
@@ -57,6 +72,9 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     from safetensors.torch import load as from_bytes
 
     index = _read_index(folder)
+    # (What older versions saved has no checksum of its settings.)
+    if index.get("settings_sha256") not in (None, _settings_digest(index["settings"])):
+        raise DataError(f"{folder / INDEX} is damaged: the checksum of its settings does not match")
     path = folder / Path(index["tensors"]).name
     try:
         blob = path.read_bytes()
@@ -67,12 +85,16 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return index["settings"], from_bytes(blob)
 
 
+def _settings_digest(settings: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
+
+
 def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
         index = json.loads(path.read_text())
     except FileNotFoundError:
-        raise DataError(f"{folder} holds no saved learner: there is no {INDEX}") from None
+        raise DataError(f"{folder} holds no saved state: there is no {INDEX}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:  # neither JSON nor text

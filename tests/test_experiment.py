@@ -67,7 +67,7 @@ def test_the_summary_has_the_promised_figures(finished):
     assert -1 <= summary["forgetting"] <= 1
     assert summary["seconds"] > 0
     assert summary["seconds"] == pytest.approx(sum(summary["phase_seconds"].values()))
-    assert set(summary["phase_seconds"]) == {"observe", "consolidate", "evaluate"}
+    assert set(summary["phase_seconds"]) == {"observe", "consolidate", "evaluate", "checkpoint"}
     assert "best_epoch_accuracy" not in summary
 
 

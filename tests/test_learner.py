@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import puridiver.learner
-from puridiver import AuditRow, Learner, NoiseHint, recipe
+from puridiver import AuditRow, Learner, NoiseHint, recipe, storage
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.trainers import TRAINERS
@@ -356,15 +356,69 @@ def test_no_pickle_is_written(tmp_path):
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".safetensors"]
 
 
-def test_a_consolidation_left_early_counts_and_cannot_be_saved_inside(tmp_path):
+def test_a_consolidation_left_early_counts():
     learner = fed(tiny_learner())
     epochs = learner.consolidation(5)
     next(epochs)
-    with pytest.raises(ValueError, match="not in the middle of a consolidation"):
-        learner.save(tmp_path)
     epochs.close()
     assert learner.consolidations == 1
-    learner.save(tmp_path)
+
+
+def test_two_consolidations_at_a_time_are_refused():
+    learner = fed(tiny_learner())
+    first = learner.consolidation(5)
+    next(first)
+    with pytest.raises(ValueError, match="is under way"):
+        learner.consolidate(1)
+    assert list(first) == [1, 2, 3, 4]
+    learner.consolidate(1)
+    assert learner.consolidations == 2
+
+
+def saved_amid_a_consolidation(folder, epochs: int = 5) -> Learner:
+    """It goes on to the end itself."""
+    learner = fed(tiny_learner(online_lr=0.003, lr=0.05))
+    for epoch in learner.consolidation(epochs):
+        if epoch == 1:
+            learner.save(folder)
+    return learner
+
+
+def test_a_learner_saved_amid_a_consolidation_goes_on_with_it(tmp_path):
+    whole = saved_amid_a_consolidation(tmp_path)
+    loaded = Learner.load(tmp_path, device="cpu")
+    assert list(loaded.consolidation()) == [2, 3, 4]
+    assert differing(tensors_of(whole), tensors_of(loaded)) == []
+    assert loaded.consolidations == 1
+
+
+def test_it_goes_on_for_the_epochs_it_was_asked_for_alone(tmp_path):
+    saved_amid_a_consolidation(tmp_path)
+    loaded = Learner.load(tmp_path, device="cpu")
+    with pytest.raises(ValueError, match=r"epochs should be 5, or left out, .* but got 4"):
+        loaded.consolidate(4)
+    assert list(loaded.consolidation(5)) == [2, 3, 4]
+
+
+def test_observing_instead_leaves_the_consolidation_early(tmp_path):
+    saved_amid_a_consolidation(tmp_path)
+    loaded, left = Learner.load(tmp_path, device="cpu"), fed(tiny_learner(online_lr=0.003, lr=0.05))
+    for epoch in left.consolidation(5):
+        if epoch == 1:
+            break
+    for learner in (loaded, left):
+        learner.observe(IMAGES[16:24], LABELS[16:24])
+    assert differing(tensors_of(left), tensors_of(loaded)) == []
+    assert float(loaded.trainer.trainees[0].rate) == pytest.approx(0.003)
+    assert list(loaded.consolidation(1)) == [0]
+
+
+def test_a_refused_batch_leaves_a_loaded_consolidation_as_it_was(tmp_path):
+    saved_amid_a_consolidation(tmp_path)
+    loaded = Learner.load(tmp_path, device="cpu")
+    with pytest.raises(ValueError, match="among the classes"):
+        loaded.observe(IMAGES[:1], [7])
+    assert list(loaded.consolidation()) == [2, 3, 4]
 
 
 def test_a_mixture_of_words_and_numbers_is_no_list_of_labels():
@@ -376,8 +430,16 @@ def test_a_mixture_of_words_and_numbers_is_no_list_of_labels():
 
 def test_another_architecture_in_the_folder_is_named(tmp_path):
     fed(tiny_learner()).save(tmp_path)
-    index = json.loads((tmp_path / "state.json").read_text())
-    index["settings"]["network"] = "resnet32"
-    (tmp_path / "state.json").write_text(json.dumps(index))
+    settings, tensors = storage.load(tmp_path)
+    storage.save(tmp_path, {**settings, "network": "resnet32"}, tensors)
     with pytest.raises(DataError, match="whole learner"):
         Learner.load(tmp_path)
+
+
+def test_what_an_older_version_saved_without_a_checksum_of_its_settings_is_loaded(tmp_path):
+    learner = fed(tiny_learner())
+    learner.save(tmp_path)
+    settings = json.loads(index(tmp_path).read_text())["settings"]
+    del settings["consolidation"]
+    rewrite_index(tmp_path, {"settings": settings, "settings_sha256": None})
+    assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []

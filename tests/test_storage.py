@@ -138,7 +138,7 @@ def test_a_failed_write_leaves_no_temporary_file(tmp_path: Path, monkeypatch: py
 
 
 def test_a_folder_without_a_save_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere holds no saved learner"):
+    with pytest.raises(DataError, match=r"nowhere holds no saved state"):
         storage.load(tmp_path / "nowhere")
 
 
@@ -168,6 +168,21 @@ def test_another_format_is_refused_with_both_versions(tmp_path: Path) -> None:
     rewrite_index(tmp_path, format=2)
     with pytest.raises(DataError, match=r"format 2, but this version reads format 1"):
         storage.load(tmp_path)
+
+
+@pytest.mark.parametrize("seen", [13, "12", None])
+def test_a_changed_setting_is_found(tmp_path: Path, seen: Any) -> None:
+    storage.save(tmp_path, SETTINGS, tensors())
+    rewrite_index(tmp_path, settings={**SETTINGS, "seen": seen})
+    with pytest.raises(DataError, match=r"state\.json is damaged: the checksum of its settings"):
+        storage.load(tmp_path)
+
+
+def test_settings_that_json_has_no_word_for_come_back(tmp_path: Path) -> None:
+    """The figures of a run may be nan; Python's own JSON keeps them."""
+    storage.save(tmp_path, {"accuracy": [float("nan"), float("inf"), 0.1]}, {})
+    settings, _ = storage.load(tmp_path)
+    assert str(settings["accuracy"]) == "[nan, inf, 0.1]"
 
 
 def test_missing_tensors_are_named(tmp_path: Path) -> None:

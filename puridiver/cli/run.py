@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import shlex
+import signal
 import sys
+import threading
 import types
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.cli.common import add_command
@@ -30,6 +36,8 @@ examples:
       the paper's own stream, as the released program learns from it
   puridiver run --data cifar10 --holdout 5000 --evaluate-on validation --seed 11
       choose settings without looking at the test set
+  puridiver run --out runs/asym40-3 --resume
+      continue what was killed or interrupted there, to the same bits as if it had not been
   puridiver run --json | jq .last_accuracy
       for programs: the summary as JSON on standard output
 """
@@ -38,13 +46,23 @@ examples:
 def add_parser(subparsers: Any) -> None:
     parser = add_command(subparsers, "run", "learn from one stream and report accuracy and memory purity", EXAMPLES)
     for name, spec in flag_specs().items():
-        parser.add_argument(name, **spec)
+        # What is not said is left out: a run that is resumed without a word about its config keeps its own.
+        parser.add_argument(name, **{**spec, "default": argparse.SUPPRESS})
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
         help="replace an option of the recipe; `puridiver methods --options` lists all; may be repeated",
     )  # fmt: skip
     parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics and summary there")
     parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
+    parser.add_argument(
+        "--resume", action="store_true",
+        help="continue the run in --out from its checkpoint, with its own config if no other option says one; "
+        "start it where there is none",
+    )  # fmt: skip
+    parser.add_argument(
+        "--checkpoint-every", type=float, default=60.0, metavar="SECONDS",
+        help="write a checkpoint to --out that often, besides those at the ends of phases; 0: only there (default: 60)",
+    )  # fmt: skip
     parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
     parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
@@ -94,26 +112,59 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
 def to_config(args: argparse.Namespace) -> RunConfig:
     from puridiver.config import RunConfig
 
-    fields = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if spec.name != "options"}
-    return RunConfig(**fields, options=parse_assignments(args.assignments))
+    given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
+    return RunConfig(**given, options=parse_assignments(args.assignments))
+
+
+def config_to_run(args: argparse.Namespace) -> RunConfig:
+    """What the command line says; where it says nothing, what the run to be resumed was started with."""
+    from puridiver import runs
+    from puridiver.config import RunConfig
+    from puridiver.errors import DataError
+
+    config = to_config(args)
+    said = args.assignments or any(hasattr(args, spec.name) for spec in dataclasses.fields(RunConfig))
+    if not args.resume or said:
+        return config
+    begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG)
+    if begun is None:
+        return config
+    try:
+        return RunConfig(**begun["config"])
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
 
 
 def handle(args: argparse.Namespace) -> int:
-    from pathlib import Path
-
     from rich.console import Console
 
+    from puridiver import runs
+
+    errors, folder = Console(stderr=True), Path(args.out) if args.out else None
+    # What would fail at the end must fail before the work.
+    if args.resume and folder is None:
+        raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
+    if folder is not None:
+        runs.check_free(folder, args.force, args.resume)
+    if args.ledger:
+        runs.check_ledger(Path(args.ledger))
+    summary = run_once(args, config_to_run(args), folder, errors)
+    if args.json:
+        sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
+    else:
+        print_summary(summary, Console())
+        if folder and not args.quiet:
+            errors.print(f"run folder: {folder}", highlight=False)
+    if args.ledger:
+        runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
+    return 0
+
+
+def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console) -> dict[str, Any]:
     from puridiver import runs
     from puridiver.experiment import Experiment
     from puridiver.report.tensorboard import tensorboard_listeners
 
-    config = to_config(args)
-    errors = Console(stderr=True)
-    # What would fail at the end must fail before the work.
-    if args.out:
-        runs.check_free(Path(args.out), args.force)
-    if args.ledger:
-        runs.check_ledger(Path(args.ledger))
     with (
         ProgressBar(errors, hidden=args.quiet or args.json) as progress,
         tensorboard_listeners(args.tensorboard) as listeners,
@@ -122,16 +173,36 @@ def handle(args: argparse.Namespace) -> int:
         experiment.listeners += listeners
         for note in [] if args.quiet else notes(experiment):
             errors.print(f"note: {note}", highlight=False)
-        summary = experiment.run(Path(args.out) if args.out else None, args.force)
-    if args.json:
-        sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
-    else:
-        print_summary(summary, Console())
-        if args.out and not args.quiet:
-            errors.print(f"run folder: {args.out}", highlight=False)
-    if args.ledger:
-        runs.append_to_ledger(Path(args.ledger), summary)
-    return 0
+        if folder is None:
+            return experiment.run()
+        try:
+            with stopping_gently(experiment, errors):
+                return experiment.run(folder, args.force, args.resume, args.checkpoint_every)
+        except KeyboardInterrupt:
+            if (folder / runs.CONFIG).exists():
+                again = ["puridiver", "run", "--out", args.out, "--resume"]
+                again += ["--ledger", args.ledger] if args.ledger else []
+                errors.print(f"to continue: {shlex.join(again)}", highlight=False, soft_wrap=True)
+            raise
+
+
+@contextlib.contextmanager
+def stopping_gently(experiment: Experiment, errors: Console) -> Iterator[None]:
+    """Meanwhile the first Ctrl-C lets the run come to a point where it can be saved; the second stops it at once."""
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+        yield
+        return
+
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        experiment.stop()
+        errors.print("stopping after this batch or memory epoch; Ctrl-C again stops at once", highlight=False)
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def notes(experiment: Experiment) -> list[str]:

@@ -1,4 +1,4 @@
-"""A lock between processes, so that two fetches of one file do not write over each other."""
+"""A lock between processes, so that two of them do not write over each other's files."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ POLL_SECONDS = 0.1
 
 
 @contextmanager
-def file_lock(path: Path, wait_seconds: float = 3600.0) -> Iterator[None]:
-    """Hold the lock file `path`, waiting for whoever holds it.
+def file_lock(path: Path, wait_seconds: float = 3600.0, what: str = "this data") -> Iterator[None]:
+    """Hold the lock file `path`, waiting for whoever holds it; `what` is locked, in the words of the error.
 
     The operating system drops the lock when its process ends, so a killed process never blocks the next one.
     """
-    descriptor = _acquire(path, time.monotonic() + wait_seconds)
+    descriptor = _acquire(path, time.monotonic() + wait_seconds, what)
     try:
         yield
     finally:
@@ -29,7 +29,7 @@ def file_lock(path: Path, wait_seconds: float = 3600.0) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _acquire(path: Path, deadline: float) -> int:
+def _acquire(path: Path, deadline: float, what: str) -> int:
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         if _try_lock(descriptor):
@@ -39,7 +39,7 @@ def _acquire(path: Path, deadline: float) -> int:
             continue
         os.close(descriptor)
         if time.monotonic() >= deadline:
-            raise DataError(f"another process is still busy with this data: it holds the lock {path}")
+            raise DataError(f"another process is still busy with {what}: it holds the lock {path}")
         time.sleep(POLL_SECONDS)
 
 

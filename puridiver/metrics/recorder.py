@@ -148,6 +148,26 @@ class Recorder:
             "stream_per_true_class": true.bincount(minlength=n_classes).tolist(),
         }
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Everything noted so far: figures, which are JSON, and tensors."""
+        figures = {
+            "curve": self.curve,
+            "after_task": self.after_task,
+            "task_events": self.task_events,
+            "epoch_accuracies": self.epoch_accuracies,
+        }
+        positions = torch.cat(self._positions) if self._positions else torch.empty(0, dtype=torch.int64)
+        return figures, {"positions": positions, **({"alphas": torch.stack(self._alphas)} if self._alphas else {})}
+
+    def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go on from there; the clock is the run's to restore."""
+        self.curve = [(seen, found) for seen, found in figures["curve"]]
+        self.after_task, self.task_events = list(figures["after_task"]), list(figures["task_events"])
+        self.epoch_accuracies = list(figures["epoch_accuracies"])
+        self._positions = [tensors["positions"]]
+        alphas = tensors.get("alphas")
+        self._alphas = [] if alphas is None else list(self.clock.runtime.move(alphas).unbind())
+
     def _memory(self, learner: Learner) -> Event:
         samples = learner.memory.samples
         features = None

@@ -38,3 +38,11 @@ class Stopwatch:
 
     def stop(self) -> None:
         self.switch(None)
+
+    def state(self) -> dict[str, float]:
+        """The seconds of the phases so far; the one that runs counts up to its last switch."""
+        return dict(self.seconds)
+
+    def load_state(self, seconds: dict[str, float]) -> None:
+        """Go on counting from there."""
+        self.seconds = dict(seconds)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
+from puridiver.storage import write_atomically
 from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
 from puridiver.streams.manifest_fields import READERS, to_json
 from puridiver.streams.noise import NOISE_KINDS, check_class_map
@@ -112,12 +112,7 @@ class StreamManifest:
         path = Path(path)
         content = {**self.to_dict(), "content_hash": self.content_hash}
         lines = (f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in content.items())
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            partial.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_atomically(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
     @classmethod
     def load(cls, path: Path | str) -> StreamManifest:

@@ -116,13 +116,17 @@ class Trainer(ABC):
                 losses.append(self._take_online_step(k, images, labels, replay, freeze_norm))
         return losses[0] if alone is None else alone  # of the step before which the batch was new
 
-    def consolidate(self, memory: Samples, epochs: int) -> Iterator[int]:
-        """Train on the memory, yielding after every epoch; a fresh optimiser at the start and for what follows."""
-        self._reset_optimisers(self.options.lr)
-        self._strong_stock = []
-        self.begin_consolidation(memory)
+    def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Iterator[int]:
+        """Train on the memory, yielding after every epoch; a fresh optimiser at the start and for what follows.
+
+        `start` goes on with a consolidation that was saved (`state`) after that many epochs.
+        """
+        if start == 0:
+            self._reset_optimisers(self.options.lr)
+            self._strong_stock = []
+            self.begin_consolidation(memory)
         try:
-            for epoch in range(epochs):
+            for epoch in range(start, epochs):
                 self._epochs_left = epochs - epoch
                 rate = SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
                 for trainee in self.trainees:
@@ -130,8 +134,12 @@ class Trainer(ABC):
                 self.memory_epoch(memory, epoch)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
-            self._strong_stock = []
-            self._reset_optimisers(self.options.online_lr)
+            self.end_consolidation()
+
+    def end_consolidation(self) -> None:
+        """Back to learning online."""
+        self._strong_stock = []
+        self._reset_optimisers(self.options.online_lr)
 
     def begin_consolidation(self, memory: Samples) -> None:
         """A hook before the first epoch; most methods need none."""
@@ -287,18 +295,26 @@ class Trainer(ABC):
             trainee.grow(n_classes, self.generator)
 
     def state(self) -> dict[str, Tensor]:
-        """All tensors that the future depends on, between two moves."""
+        """All tensors that the future depends on, between two moves or two epochs of a consolidation."""
         tensors: dict[str, Tensor] = {}
         for k, trainee in enumerate(self.trainees):
             tensors |= trainee.state(k)
         if self._online_plans is not None and len(self._online_plans):
             tensors["online_plans"] = self._online_plans
+        if self._strong_stock:
+            tensors["strong_stock"] = torch.stack(self._strong_stock)
+        if self.split is not None:
+            tensors |= {f"split.{name}": value for name, value in self.split.tensors().items()}
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         for k, trainee in enumerate(self.trainees):
             trainee.load_state(k, tensors)
         self._online_plans = tensors.get("online_plans")
+        stock = tensors.get("strong_stock")
+        self._strong_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
+        split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
+        self.split = Split.from_tensors(split) if split else None
 
 
 def _even_parts(images: Tensor, most: int) -> list[Tensor]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -39,6 +40,25 @@ class Split:
         """|C|, |R|, |U| on the host."""
         counts = self.codes().cpu().bincount(minlength=3).tolist()
         return counts[0], counts[1], counts[2]
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it by name, those of the mixtures as `loss_mixture.means`."""
+        found: dict[str, Tensor] = {}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, Mixture):
+                found |= {f"{part.name}.{inner.name}": getattr(value, inner.name) for inner in fields(value)}
+            else:
+                found[part.name] = value
+        return found
+
+    @classmethod
+    def from_tensors(cls, tensors: dict[str, Tensor]) -> Split:
+        """The split whose `tensors` these are."""
+        parts: dict[str, Any] = {name: value for name, value in tensors.items() if "." not in name}
+        for name in ("loss_mixture", "uncertainty_mixture"):
+            parts[name] = Mixture(**{inner.name: tensors[f"{name}.{inner.name}"] for inner in fields(Mixture)})
+        return cls(**parts)
 
 
 def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, options: Options) -> Split:

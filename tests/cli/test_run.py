@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,7 +12,8 @@ import pytest
 
 from puridiver import runs
 from puridiver.cli import main
-from puridiver.cli.run import flag_specs, parse_assignments
+from puridiver.cli.run import ProgressBar, flag_specs, parse_assignments
+from tests.resume_samples import traces
 
 TINY = (
     "--tasks", "2", "--memory", "20", "--network", "small", "--device", "cpu", "--epochs", "1",
@@ -152,10 +154,99 @@ def test_an_interrupted_run_exits_with_130_and_has_no_summary(tmp_path, capsys, 
         raise KeyboardInterrupt
 
     monkeypatch.setattr("puridiver.metrics.Recorder.task_ended", interrupt)
-    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 130
-    assert capsys.readouterr().out == ""
+    assert main(["run", *TINY, "--out", str(tmp_path / "run"), "--ledger", str(tmp_path / "l.jsonl")]) == 130
+    captured = capsys.readouterr()
+    assert captured.out == ""
     assert not (tmp_path / "run" / "summary.json").exists()
     assert (tmp_path / "run" / "metrics.jsonl").exists()
+    assert f"to continue: puridiver run --out {tmp_path / 'run'} --resume --ledger {tmp_path}/l.jsonl" in captured.err
+
+
+def test_without_a_folder_an_interrupted_run_has_nothing_to_continue(capsys, monkeypatch):
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("puridiver.metrics.Recorder.task_ended", interrupt)
+    assert main(["run", *TINY]) == 130
+    assert "to continue" not in capsys.readouterr().err
+
+
+# Resuming ----------------------------------------------------------------------------------------------------------
+
+
+def interrupted(folder, *flags: str) -> None:
+    """A run that gets Ctrl-C when its first task ends."""
+    event = ProgressBar.event
+    with pytest.MonkeyPatch.context() as patch:
+
+        def press(self, found):
+            signal.raise_signal(signal.SIGINT)
+            event(self, found)
+
+        patch.setattr(ProgressBar, "event", press)
+        assert main(["run", *TINY, *flags, "--out", str(folder)]) == 130
+
+
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_continue(tmp_path, capsys):
+    interrupted(tmp_path / "my run", "--checkpoint-every", "0")
+    told = capsys.readouterr().err
+    assert "stopping after this batch or memory epoch; Ctrl-C again stops at once" in told
+    assert f"to continue: puridiver run --out '{tmp_path}/my run' --resume" in told
+    assert any((tmp_path / "my run" / "checkpoint").iterdir())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_is_resumed_with_its_own_config_unless_told_one(tmp_path, capsys):
+    flags = ["--seed", "3", "--noise", "asym-20", "--set", "eta=0.5"]
+    assert main(["run", *TINY, *flags, "--out", str(tmp_path / "whole")]) == 0
+    for again in ([], [*TINY, *flags]):
+        folder = tmp_path / f"parts{len(again)}"
+        interrupted(folder, *flags)
+        assert main(["run", "--out", str(folder), "--resume", "--quiet", *again]) == 0
+        assert traces(folder) == traces(tmp_path / "whole")
+
+
+def test_resuming_with_another_config_exits_with_2_and_names_what_differs(tmp_path, capsys):
+    interrupted(tmp_path / "run", "--seed", "3")
+    capsys.readouterr()
+    assert main(["run", *TINY, "--noise", "asym-20", "--out", str(tmp_path / "run"), "--resume"]) == 2
+    told = capsys.readouterr().err
+    assert "noise is 'sym-40' there and 'asym-20' here; seed is 3 there and 0 here" in told
+
+
+def test_resuming_where_there_is_no_run_starts_it(tmp_path, capsys):
+    assert main(["run", *TINY, "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "summary.json").read_text())
+
+
+def test_resuming_a_finished_run_prints_its_summary_and_adds_no_second_row(tmp_path, capsys, monkeypatch):
+    out = ["--out", str(tmp_path / "run"), "--ledger", str(tmp_path / "ledger.jsonl"), "--json"]
+    assert main(["run", *TINY, *out]) == 0
+    first = capsys.readouterr().out
+    monkeypatch.setattr("puridiver.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
+    assert main(["run", *out, "--resume"]) == 0
+    assert capsys.readouterr().out == first
+    assert len(runs.read_ledger(tmp_path / "ledger.jsonl")) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--resume"], "--resume needs --out FOLDER"),
+        (["--resume", "--force", "--out", "RUN"], "say one of them"),
+        (["--checkpoint-every", "-1", "--out", "RUN"], "seconds between checkpoints should be at least 0"),
+    ],
+)
+def test_wrong_ways_to_resume_exit_with_2(flags, message, tmp_path, capsys):
+    assert main(["run", *TINY, *(str(tmp_path / "run") if flag == "RUN" else flag for flag in flags)]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_config_of_another_version_is_named(tmp_path, capsys):
+    (tmp_path / "config.json").write_text('{"config": {"colour": "red"}}')
+    assert main(["run", "--out", str(tmp_path), "--resume"]) == 2
+    assert "config.json is not of this version" in capsys.readouterr().err
 
 
 def test_assignments_take_the_options_type():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ import torch
 from puridiver import Learner
 from puridiver.data import from_arrays
 from puridiver.metrics import Recorder, Stopwatch
+from puridiver.runtime import choose_runtime
 from puridiver.streams import Stream, TrueLabels, make_stream
 from tests.learner_samples import TINY, differing, patterns, tensors_of
 from tests.metrics.test_memory import naive_diversity
@@ -25,7 +28,7 @@ class Watched:
         self.events: list[dict] = []
         self.learner = Learner(3, (8, 8, 1), 12, device="cpu", trainer=trainer, sampler=sampler, **TINY)
         test, truth = SOURCE.test, TrueLabels(SOURCE, MANIFEST)
-        clock = Stopwatch(torch.device("cpu"))
+        clock = Stopwatch(choose_runtime("cpu"))
         groups = MANIFEST.major_classes
         self.recorder = Recorder(test.images, test.labels, groups, truth, FEATURES, self.events.append, clock)
         self.positions: list[int] = []
@@ -147,3 +150,26 @@ def test_watching_changes_no_bit_of_the_learner(watched):
             alone.observe(batch.images, batch.labels)
         alone.consolidate()
     assert differing(tensors_of(alone), tensors_of(watched.learner)) == []
+
+
+def same(first, second) -> bool:
+    if isinstance(first, torch.Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    return first == second
+
+
+def test_everything_it_notes_is_in_its_state():
+    """Whoever lets the recorder note one more thing must save it, or a resumed run would lose it."""
+    watched = Watched(evaluate_epochs=True)
+    noted = watched.recorder
+    noted._alphas = [torch.tensor(0.1), torch.tensor(1 / 3)]
+    noted.epoch_accuracies = [0.5]
+    figures, tensors = noted.state()
+    given = (noted.images, noted.labels, noted.groups, noted.truth, noted.features, noted.emit, noted.clock)
+    again = Recorder(*given)
+    again.load_state(json.loads(json.dumps(figures)), tensors)
+    noted._positions = [torch.cat(noted._positions)]
+    assert [name for name, value in vars(noted).items() if not same(value, vars(again)[name])] == []
+    assert again.summary() == noted.summary()

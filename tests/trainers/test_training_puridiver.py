@@ -173,7 +173,8 @@ def test_a_clean_full_plan_fills_batches_with_clean_rows_and_passes_r_and_u_once
 def state_after(name: str, epochs: int = 3, **options) -> dict[str, Tensor]:
     trainer = tiny_trainer(name, strong="autoaugment", crop_padding=1, cutmix=0.5, **options)
     consolidate(trainer, epochs)
-    return {key: value.clone() for key, value in trainer.state().items()}
+    # Only PuriDivER divides the memory, also where it does nothing with the sets.
+    return {key: value.clone() for key, value in trainer.state().items() if not key.startswith("split.")}
 
 
 def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():

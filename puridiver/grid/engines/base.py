@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -103,10 +102,6 @@ class Backlog:
         return Event("lost", job.key, {"error": reason})
 
 
-class Stopped(Exception):
-    """Raised inside a run that should end before its time."""
-
-
 class News:
     """The progress of a run as events, not more than two a second; ends the run when it should stop."""
 
@@ -120,7 +115,7 @@ class News:
 
     def advance(self, amount: int, text: str) -> None:
         if self.stopping() and self.experiment is not None:
-            stop(self.experiment)
+            self.experiment.stop()
         self.done += amount
         if time.monotonic() - self.told >= SECONDS_BETWEEN_NEWS:
             self.told = time.monotonic()
@@ -141,26 +136,13 @@ def run_job(
         news = News(job.key, tell, stopping)
         experiment = news.experiment = Experiment(job.config, news, source(job.config))
         experiment.lanes = job.lanes
-        summary = run_or_resume(experiment, job.folder)
-    except (Stopped, KeyboardInterrupt):
+        summary = experiment.run(job.folder, resume=True)  # from the checkpoint that an earlier attempt may have left
+    except KeyboardInterrupt:  # stopped; it has left a checkpoint
         return
     except Exception as error:
         tell(Event("failed", job.key, described(error)))
     else:
         tell(Event("finished", job.key, summary))
-
-
-def run_or_resume(experiment: Experiment, folder: Path) -> dict[str, Any]:
-    """Run into the folder, going on from the checkpoint that an earlier attempt may have left there."""
-    run: Callable[..., dict[str, Any]] = experiment.run
-    return run(folder, resume=True) if "resume" in inspect.signature(run).parameters else run(folder, force=True)
-
-
-def stop(experiment: Experiment) -> None:
-    """End a run before its time: after a checkpoint where it can write one, else at once."""
-    if not hasattr(experiment, "stop"):
-        raise Stopped
-    experiment.stop()
 
 
 def described(error: BaseException) -> dict[str, Any]:

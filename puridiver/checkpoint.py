@@ -1,0 +1,144 @@
+"""The checkpoints of a run: numbered saves of which the newest two are kept, so that one is always whole.
+
+checkpoint/000007/          the one before: what is used if the newest turns out to be damaged
+checkpoint/000008/          the newest; it counts once its index (`state.json`) is there
+checkpoint/damaged-000006/  could not be read; kept for whoever wants to know why
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from puridiver import storage
+from puridiver.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+KEPT = 2
+DAMAGED = "damaged-"
+
+
+class Checkpoints:
+    """Saves and loads the state of one run.
+
+    Parameters
+    ----------
+    folder
+        Where the checkpoints lie; it need not exist yet.
+    run
+        A hash of what decides the run: a checkpoint with another one belongs to another run.
+    every
+        Seconds after which the next checkpoint is due; 0: never by time.
+    """
+
+    def __init__(self, folder: Path, run: str, every: float) -> None:
+        if not 0 <= every < float("inf"):
+            raise ValueError(f"seconds between checkpoints should be at least 0, but got {every}")
+        self.folder, self.run, self.every = folder, run, every
+        self._last = time.monotonic()
+        self._bad: list[Path] = []  # found damaged or foreign by `load`
+        self._failing = False
+
+    def due(self) -> bool:
+        """Whether the interval has passed since the last checkpoint, or the last attempt at one."""
+        return self.every > 0 and time.monotonic() - self._last >= self.every
+
+    def save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> bool:
+        """Write a checkpoint. Where that fails (disk full) the older ones stay and a warning says so once."""
+        try:
+            self._save({"run": self.run, **settings}, tensors)
+        except OSError as error:
+            if not self._failing:
+                logger.warning("no checkpoint could be written, the run goes on without: %s", error)
+            self._failing = True
+            return False
+        finally:
+            self._last = time.monotonic()
+        self._failing = False
+        return True
+
+    def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """The newest checkpoint that is whole and of this run; None where the run has not come to its first one.
+
+        A damaged or foreign one is left as it is: a warning says that the one before it is used.
+        """
+        whole = self._whole()
+        unfinished = [path for path in self._numbered() if path not in whole]
+        faults = []
+        for path in reversed(whole):
+            try:
+                settings, tensors = self._load(path)
+            except DataError as error:
+                faults.append(str(error))
+                self._bad.append(path)
+                continue
+            if faults:
+                logger.warning("%s; going on from the checkpoint before it", "; ".join(faults))
+            return settings, tensors
+        if unfinished and max(map(_number, unfinished)) > 1:
+            faults.append(f"the checkpoints before {unfinished[-1].name} are missing")
+        if faults:
+            raise DataError(
+                f"{self.folder} holds no checkpoint to go on from: {'; '.join(faults)}; "
+                "nothing was changed; --force starts the run afresh"
+            )
+        return None
+
+    def remove(self) -> None:
+        """Take the checkpoints of a finished run away; what was set aside as damaged stays."""
+        for path in self._numbered():
+            shutil.rmtree(path)
+        if self.folder.exists() and not any(self.folder.iterdir()):
+            self.folder.rmdir()
+
+    # Inside ----------------------------------------------------------------------------------------------------
+
+    def _save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self._set_bad_aside()
+        older = self._whole()
+        numbers = [_number(path) for path in (*older, *self.folder.glob(DAMAGED + "*"))]
+        path = self.folder / f"{max(numbers, default=0) + 1:06}"
+        if path.exists():  # a save that did not come to its end
+            shutil.rmtree(path)
+        try:
+            storage.save(path, settings, tensors)
+            for parent in (self.folder, self.folder.parent):
+                storage.sync_folder(parent)
+        except OSError:
+            shutil.rmtree(path, ignore_errors=True)  # a full disk needs the room
+            raise
+        kept = {path, *older[1 - KEPT :]}
+        for old in self._numbered():
+            if old not in kept:
+                shutil.rmtree(old)
+
+    def _load(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        settings, tensors = storage.load(path)
+        if settings.pop("run", None) != self.run:
+            raise DataError(f"{path} belongs to another run")
+        return settings, tensors
+
+    def _set_bad_aside(self) -> None:
+        while self._bad:
+            self._bad[-1].rename(self._bad[-1].with_name(DAMAGED + self._bad[-1].name))
+            self._bad.pop()
+
+    def _whole(self) -> list[Path]:
+        """Those that were saved to the end."""
+        return [path for path in self._numbered() if (path / storage.INDEX).exists()]
+
+    def _numbered(self) -> list[Path]:
+        """The folders of checkpoints, oldest first, whole or not."""
+        if not self.folder.exists():
+            return []
+        return sorted((path for path in self.folder.iterdir() if path.name.isdecimal()), key=_number)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removeprefix(DAMAGED))

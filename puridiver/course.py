@@ -1,0 +1,194 @@
+"""A run under way: the phases of each task, from wherever it is, and what it takes to leave it and go on later."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from puridiver.checkpoint import Checkpoints
+from puridiver.config import RunConfig
+from puridiver.errors import DataError
+from puridiver.learner import Learner
+from puridiver.metrics import Recorder
+from puridiver.runs import RunFolder
+from puridiver.runtime import Runtime
+from puridiver.streams import Batch, Stream
+
+AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
+PHASES = ("stream", "memory", "evaluate")  # of a task, in order
+
+
+class Progress(Protocol):
+    """What a run tells while it goes on."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, amount: int, text: str) -> None: ...
+    def event(self, event: dict[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where a run is: between two batches, two memory epochs or two phases."""
+
+    task: int = 0
+    phase: str = PHASES[0]
+    done: int = 0  # batches or epochs of the phase
+    work: int = 0  # of the whole run, in the unit of the progress bar
+
+    def after(self, done: int, work: int) -> Position:
+        return dataclasses.replace(self, done=done, work=self.work + work)
+
+    def next_phase(self) -> Position:
+        following = PHASES.index(self.phase) + 1
+        if following == len(PHASES):
+            return Position(self.task + 1, work=self.work)
+        return Position(self.task, PHASES[following], work=self.work)
+
+
+@dataclass
+class Saving:
+    """Where a run with a folder keeps its events and its checkpoints."""
+
+    out: RunFolder
+    checkpoints: Checkpoints
+
+
+class Course:
+    """One run on its way through the stream.
+
+    At every safe point (after a batch, a memory epoch, a phase) the learner, the recorder, the clock and the position
+    are all that the rest depends on: `state` gives them and `load_state` goes back to them.
+    """
+
+    def __init__(
+        self, config: RunConfig, stream: Stream, learner: Learner, recorder: Recorder, progress: Progress
+    ) -> None:
+        self.config, self.stream, self.learner = config, stream, learner
+        self.recorder, self.clock, self.progress = recorder, recorder.clock, progress
+        self.at = Position()
+        self.started = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def run(self, stopping: threading.Event, saving: Saving | None = None) -> None:
+        """From where it is to the end; once `stopping` is set, to the next safe point and KeyboardInterrupt."""
+        self._stopping, self._saving = stopping, saving
+        self.progress.start(self._total_work())
+        self.progress.advance(self.at.work, "preparing")
+        phases = {"stream": self._stream_phase, "memory": self._memory_phase, "evaluate": self._evaluate_phase}
+        while self.at.task < self.stream.n_tasks:
+            phases[self.at.phase]()
+            self.at = self.at.next_phase()
+            self._safe_point(phase_ended=True)
+        self.clock.stop()
+
+    # The phases of a task --------------------------------------------------------------------------------------
+
+    def _stream_phase(self) -> None:
+        task, already = self.at.task, self.at.done
+        stream = self.stream.batches(self.learner.options.batch_size, task)
+        batches = first_samples(stream, self.config.stream_limit)
+        # Spread evenly, the last one just before the memory phase.
+        wanted = self.config.anytime_points
+        points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
+        left = moved_ahead(batches[already:], self.learner.runtime)
+        for number, batch in enumerate(left, start=already + 1):
+            self.clock.switch("observe")
+            self.learner.observe(batch.images, batch.labels)
+            self.recorder.saw(batch, self.learner)
+            self._advance(number, len(batch), "stream")
+            if number in points:
+                self.clock.switch("evaluate")
+                self.recorder.anytime(self.learner, task)
+            self._safe_point()
+
+    def _memory_phase(self) -> None:
+        self.clock.switch("consolidate")
+        for epoch in self.learner.consolidation():
+            self.clock.switch("evaluate")
+            self.recorder.epoch(self.learner, self.at.task, epoch, self.config.evaluate_epochs)
+            text = f"memory epoch {epoch + 1}/{self.learner.options.epochs}"
+            self._advance(epoch + 1, self.learner.memory.capacity, text)
+            self._safe_point()
+            self.clock.switch("consolidate")
+
+    def _evaluate_phase(self) -> None:
+        self.clock.switch("evaluate")
+        self.progress.event(self.recorder.task_ended(self.learner, self.at.task))
+
+    def _advance(self, done: int, work: int, text: str) -> None:
+        self.at = self.at.after(done, work)
+        self.progress.advance(work, f"task {self.at.task + 1}/{self.stream.n_tasks}: {text}")
+
+    def _total_work(self) -> int:
+        limit, n_tasks = self.config.stream_limit, self.stream.n_tasks
+        samples = len(self.stream) if limit is None else n_tasks * limit
+        return samples + n_tasks * self.learner.options.epochs * self.learner.memory.capacity
+
+    # Leaving and going on --------------------------------------------------------------------------------------
+
+    def _safe_point(self, phase_ended: bool = False) -> None:
+        """A moment between two moves, at which the run can be saved and left."""
+        stopping, saving = self._stopping.is_set(), self._saving
+        if saving is not None and (phase_ended or stopping or saving.checkpoints.due()):
+            self.clock.switch("checkpoint")
+            saving.checkpoints.save(*self.state(saving.out.metrics_size()))
+        if stopping:
+            raise KeyboardInterrupt
+
+    def state(self, metrics_size: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """All that the rest of the run depends on: settings, which are JSON, and tensors."""
+        learner, learner_tensors = self.learner.state()
+        figures, recorded = self.recorder.state()
+        settings = {
+            "position": dataclasses.asdict(self.at),
+            "started": self.started,
+            "seconds": self.clock.state(),
+            "metrics_size": metrics_size,
+            "learner": learner,
+            "recorder": figures,
+        }
+        tensors = {f"learner.{name}": value for name, value in learner_tensors.items()}
+        return settings, tensors | {f"recorder.{name}": value for name, value in recorded.items()}
+
+    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> int:
+        """Go back to where this was the state; returns how many bytes of events there were."""
+        parts: dict[str, dict[str, Tensor]] = {"learner": {}, "recorder": {}}
+        try:
+            for name, value in tensors.items():
+                part, _, rest = name.partition(".")
+                parts[part][rest] = value
+            self.learner.load_state(settings["learner"], parts["learner"])
+            self.recorder.load_state(settings["recorder"], parts["recorder"])
+            self.clock.load_state(settings["seconds"])
+            self.at, self.started = Position(**settings["position"]), settings["started"]
+            return settings["metrics_size"]
+        except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
+            raise DataError(f"the checkpoint does not hold a whole run of this version: {error}") from error
+
+
+def first_samples(batches: Iterable[Batch], limit: int | None) -> list[Batch]:
+    """The batches up to `limit` samples, the last one cut to fit."""
+    kept, left = [], limit
+    for batch in batches:
+        if left is not None:
+            batch = batch.first(left)  # noqa: PLW2901
+            left -= len(batch)
+        if len(batch):
+            kept.append(batch)
+    return kept
+
+
+def moved_ahead(batches: Sequence[Batch], runtime: Runtime) -> Iterator[Batch]:
+    """The batches with their images on the device, moved many at a time: a copy for each would make the host wait."""
+    per_group = max(1, AHEAD_BYTES // max(1, batches[0].images.nbytes)) if batches else 1
+    for start in range(0, len(batches), per_group):
+        group = batches[start : start + per_group]
+        images = runtime.move(torch.cat([batch.images for batch in group])).split([len(batch) for batch in group])
+        for batch, moved in zip(group, images, strict=True):
+            yield dataclasses.replace(batch, images=moved)
