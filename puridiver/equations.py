@@ -53,9 +53,22 @@ def standardise_within_class(values: Tensor, y: Tensor, in_memory: Tensor, n_cla
     mean = zeros.index_add(-1, y, values * members) / counts
     centred = values - mean[..., y]
     variance = zeros.index_add(-1, y, centred.square() * members) / counts
-    # A deviation that is mere rounding must not become z-scores of ±1 (two samples always have equal mean cosines).
-    floor = 1e-4 * mean.abs() + 1e-8
-    return centred / variance.sqrt().maximum(floor)[..., y]
+    return centred / _deviation(variance, mean)[..., y]
+
+
+def standardise_among(values: Tensor, members: Tensor) -> Tensor:
+    """`standardise_within_class` where all members are of one class: z-scores of `values` (terms, N) over them."""
+    weight = members.to(values.dtype)
+    count = weight.sum().clamp(min=1)
+    mean = (values * weight).sum(dim=-1, keepdim=True) / count
+    centred = values - mean
+    variance = (centred.square() * weight).sum(dim=-1, keepdim=True) / count
+    return centred / _deviation(variance, mean)
+
+
+def _deviation(variance: Tensor, mean: Tensor) -> Tensor:
+    """Mere rounding must not become z-scores of ±1 (two samples always have equal mean cosines)."""
+    return variance.sqrt().maximum(1e-4 * mean.abs() + 1e-8)
 
 
 def score(loss: Tensor, similarity: Tensor, alpha: Tensor | float) -> Tensor:

@@ -120,6 +120,16 @@ def test_standardise_within_class_is_the_double_loop_on_the_memory(p: Problem) -
     assert actual[p.in_memory].tolist() == pytest.approx([expected[i] for i in p.memory], abs=1e-6)
 
 
+@given(problems())
+def test_standardise_among_one_class_is_standardise_within_it(p: Problem) -> None:
+    terms = torch.stack([p.logits[:, 0], p.logits[:, -1]])
+    within = equations.standardise_within_class(terms, p.y, p.in_memory, p.n_classes)
+    for label in p.y[p.in_memory].unique().tolist():
+        members = p.in_memory & (p.y == label)
+        among = equations.standardise_among(terms, members)
+        torch.testing.assert_close(among[:, members], within[:, members], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("value", [0.0, 0.1, 2.3, 1e3])
 def test_constant_values_standardise_to_a_constant(value: float) -> None:
     y = torch.zeros(7, dtype=torch.int64)

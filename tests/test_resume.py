@@ -93,6 +93,19 @@ def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, traine
     assert traces(tmp_path / "parts") == expected
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("sampler", "trainer"), [("puridiver", "puridiver"), ("rm", "dividemix"), ("ntd", "selfie")])
+def test_on_a_gpu_too_a_continued_run_ends_in_the_same_bits(sampler, trainer, precision, tmp_path):
+    config = tiny_config(sampler=sampler, trainer=trainer, tell_noise=True, device="cuda", precision=precision)
+    expected, weights = finished(config, tmp_path / "whole")
+    for leaving in (Leaving(2), Leaving(3), Leaving(at_task_end=True), Leaving(4)):
+        leg(config, tmp_path / "parts", leaving)
+    last = finish(config, tmp_path / "parts")
+    assert differing(weights, tensors_of(last.learner)) == []
+    assert traces(tmp_path / "parts") == expected
+
+
 @pytest.mark.parametrize("recipe", ["paper", "official"])
 def test_saved_at_every_batch_and_epoch_it_still_ends_in_the_same_bits(recipe, tmp_path):
     """With AutoAugment, CutMix and replay from the first batch on."""

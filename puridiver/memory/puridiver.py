@@ -84,6 +84,7 @@ class Eviction:
         self.alpha, self.standardise = alpha, standardise
         self.alive = torch.zeros_like(y, dtype=torch.bool)
         self.counts = u.new_zeros(n_classes)
+        self._one = u.new_ones(1)
         self.cosine_sums = u.new_zeros(len(u))  # sum of cosines with the living samples of the own class
         self.admitted = 0
 
@@ -92,16 +93,18 @@ class Eviction:
         rows = slice(self.admitted, until)
         newcomers, classes = self.u[rows], self.y[rows]
         self.alive[rows] = True
-        self.counts.index_add_(0, classes, torch.ones_like(classes, dtype=self.counts.dtype))
         if len(newcomers) == 1:
-            self._change_sums(newcomers[0], classes[0], +1)
+            self.counts.index_add_(0, classes, self._one)
+            self._change_sums(newcomers[0], self.y == classes, +1)
         else:
-            sums = self.u.new_zeros(self.n_classes, self.u.shape[1]).index_add_(0, classes, newcomers)
-            self.cosine_sums += (self.u * sums[self.y]).sum(dim=1)
+            # A product and not `index_add_`, which on a GPU adds in another order each time.
+            of_class = F.one_hot(classes, self.n_classes).to(self.u.dtype)
+            self.counts += of_class.sum(dim=0)
+            self.cosine_sums += (self.u * (of_class.T @ newcomers)[self.y]).sum(dim=1)
         self.admitted = until
 
-    def _change_sums(self, vector: Tensor, label: Tensor, sign: int) -> None:
-        self.cosine_sums += sign * (self.u @ vector) * (self.y == label)
+    def _change_sums(self, vector: Tensor, of_class: Tensor, sign: int) -> None:
+        self.cosine_sums.addcmul_(self.u @ vector, of_class.to(self.u.dtype), value=sign)
 
     def scores(self) -> Tensor:
         """Equation 2 for every row of the pool."""
@@ -110,17 +113,32 @@ class Eviction:
             terms = equations.standardise_within_class(terms, self.y, self.alive, self.n_classes)
         return equations.score(terms[0], terms[1], self.alpha)
 
+    def _scores_of_class(self, label: Tensor, members: Tensor) -> Tensor:
+        """Equation 2 for the living rows of one class, the only ones that count where it alone loses a sample."""
+        terms = torch.stack([self.loss, self.cosine_sums / self.counts.index_select(0, label)])
+        if self.standardise:
+            terms = equations.standardise_among(terms, members)
+        return equations.score(terms[0], terms[1], self.alpha)
+
     def drop_worst(self, tie_breakers: Tensor | None) -> None:
         """Drop the highest score: of the whole memory, or of the largest class if tie-breakers are given."""
-        candidates = self.alive
-        if tie_breakers is not None:
-            candidates = candidates & (self.y == largest_class(self.counts, tie_breakers))
-        # (1,): indexing by a tensor without dimensions would read its value on the host
-        worst = self.scores().masked_fill(~candidates, -torch.inf).argmax(dim=0, keepdim=True)
-        label = self.y.index_select(0, worst)
+        # Labels and rows have the shape (1,): indexing by a tensor without dimensions would read it on the host.
+        if tie_breakers is None:
+            worst = self._highest(self.scores(), self.alive)
+            label = self.y.index_select(0, worst)
+            of_class = self.y == label
+        else:
+            label = largest_class(self.counts, tie_breakers)[None]
+            of_class = self.y == label
+            members = self.alive & of_class
+            worst = self._highest(self._scores_of_class(label, members), members)
         self.alive.scatter_(0, worst, False)
-        self.counts.index_add_(0, label, self.counts.new_full((1,), -1))
-        self._change_sums(self.u.index_select(0, worst).squeeze(0), label, -1)
+        self.counts.index_add_(0, label, self._one, alpha=-1)
+        self._change_sums(self.u.index_select(0, worst).squeeze(0), of_class, -1)
+
+    @staticmethod
+    def _highest(scores: Tensor, among: Tensor) -> Tensor:
+        return torch.where(among, scores, -torch.inf).argmax(dim=0, keepdim=True)
 
     def members(self, n: int) -> Tensor:
         """The rows of the `n` survivors, in order."""

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from puridiver.grid.engines import base
 from puridiver.grid.engines.base import Backlog, Job
@@ -38,6 +39,19 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
     for name in ("last_accuracy", "memory_purity", "cell"):
         found, expected = ({row["cell"]: row[name] for row in folder.rows()} for folder in (killed, whole))
         assert found == expected
+
+
+@pytest.mark.gpu
+def test_lanes_on_a_gpu_give_what_one_run_after_the_other_gives(tmp_path: Path) -> None:
+    planned = planned_cells(small_grid(device="cuda", epochs=3))
+    found = []
+    for lanes in (1, 4):
+        folder = GridFolder(tmp_path / str(lanes))
+        folder.path.mkdir()
+        outcome = Runner(folder, LaneEngine(lanes, torch.device("cuda"), Sources())).run(planned)
+        assert (outcome.finished, outcome.failures) == (4, {})
+        found.append({row["cell"]: (row["last_accuracy"], row["memory_purity"]) for row in folder.rows()})
+    assert found[0] == found[1]
 
 
 def test_a_cell_whose_workers_always_die_is_given_up_after_two_retries() -> None:
