@@ -1,4 +1,4 @@
-"""The paper's tables and figures as data: rows, noises, and a size for each data set.
+"""The paper's tables and figures as data: rows, noises, and a size for each data set; and the fidelity ablation.
 
 Memory (K) and tasks (T) are the paper's: CIFAR-10 K=500, CIFAR-100 K=2,000, Food-101N K=2,000, five tasks each;
 WebVision K=1,000, ten tasks. Every preset also has a size for the embedded digits that takes minutes on a laptop.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from puridiver.grid.cells import Method
+from puridiver.grid.fidelity import fidelity_methods
 
 SYMMETRIC = ("sym-20", "sym-40", "sym-60")
 FIVE = (*SYMMETRIC, "asym-20", "asym-40")
@@ -119,6 +120,26 @@ PRESETS: dict[str, Preset] = {
         stream="disjoint",
         noise_maps={"cifar10": "spr-cifar10"},
         paper="disjoint",
+    ),
+    "fidelity-official": Preset(
+        "What each row of docs/FIDELITY.md is worth: the released program with one row at a time as the paper has it",
+        fidelity_methods("official", "paper"),
+        ("sym-40", "asym-40"),
+        {
+            "cifar10": Size(THREE, settings={"memory": 500, "recipe": "official"}),
+            "digits": Size(THREE, settings={**DIGITS, "recipe": "official"}),
+        },
+        ("cifar10",),
+    ),
+    "fidelity-paper": Preset(
+        "What each row of docs/FIDELITY.md is worth: the paper with one row at a time as the released program has it",
+        fidelity_methods("paper", "official"),
+        ("sym-40", "asym-40"),
+        {
+            "cifar10": Size(THREE, settings={"memory": 500, "recipe": "paper"}),
+            "digits": Size(THREE, settings={**DIGITS, "recipe": "paper"}),
+        },
+        ("cifar10",),
     ),
     "figure-tasks": Preset(
         "Figure 2: accuracy and memory purity after each task",

@@ -10,9 +10,11 @@ from puridiver.cli import main
 from puridiver.errors import DataError
 from puridiver.grid.cells import cells
 from puridiver.grid.define import find_grid
+from puridiver.grid.fidelity import POINTS, switched
 from puridiver.grid.plan import Sources, plan
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.table import paper_figures
+from puridiver.recipes import RECIPES, replaced
 from puridiver.runs import read_ledger
 
 SMOKE = ["--limit", "2", "--epochs", "1", "--stream-limit", "48", "--test-limit", "40", "--engine", "lanes"]
@@ -79,6 +81,19 @@ def test_the_published_streams_are_used_where_there_are_some() -> None:
     for name, data in (("disjoint", "cifar10"), ("table1", "digits")):
         generated = {cell.config.stream for cell in cells(find_grid(name, [data], official=True))}
         assert generated == {PRESETS[name].stream}
+
+
+@pytest.mark.parametrize(("recipe", "other"), [("official", "paper"), ("paper", "official")])
+def test_the_fidelity_ablation_switches_every_difference_once(recipe: str, other: str) -> None:
+    """All rows together lead from one recipe to the other; none is switched twice or forgotten."""
+    rows = [switched(row, recipe, other) for row in POINTS]
+    assert all(rows)
+    assert sum(len(row) for row in rows) == len({name for row in rows for name in row})
+    together = {name: value for row in rows for name, value in row.items()}
+    assert replaced(RECIPES[recipe], {**together, "epochs": RECIPES[other].epochs}) == RECIPES[other]
+    grid = find_grid(f"fidelity-{recipe}", ["cifar10"], official=True)
+    assert [method.options for method in grid.methods] == [{}, *rows]
+    assert {cell.config.recipe for cell in cells(grid)} == {recipe}
 
 
 def test_data_that_cannot_be_loaded_yet_is_said_to_be_so() -> None:

@@ -1,0 +1,45 @@
+"""What each difference between the paper and its released program is worth: one row switched at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from puridiver.grid.cells import Method
+from puridiver.recipes import RECIPES, Options
+
+# docs/FIDELITY.md's rows that are options of a recipe.
+POINTS = {
+    1: "eviction", 2: "z-scores", 3: "alpha's loss", 4: "what is re-labelled", 5: "weight of the prediction",
+    6: "consistency distance", 7: "weights of the losses", 8: "small sets", 9: "batches", 10: "mixture fit",
+    11: "warm-up", 12: "online step", 13: "BatchNorm online", 14: "schedule", 15: "network",
+}  # fmt: skip
+NOT_SWITCHED = ("epochs",)  # 255 or 256, and other numbers on small data
+
+
+def row_options(row: int) -> list[str]:
+    """The options of a row: their help begins with its number."""
+    return [
+        option.name
+        for option in dataclasses.fields(Options)
+        if option.name not in NOT_SWITCHED and re.match(rf"\[row {row}\]", option.metadata["help"])
+    ]
+
+
+def switched(row: int, recipe: str, other: str) -> dict[str, Any]:
+    """The row's options as the other recipe has them, where the two differ."""
+    there = RECIPES[other]
+    return {
+        name: getattr(there, name)
+        for name in row_options(row)
+        if getattr(there, name) != getattr(RECIPES[recipe], name)
+    }
+
+
+def fidelity_methods(recipe: str, other: str) -> tuple[Method, ...]:
+    """The recipe as it is, and with each row alone as the other recipe has it."""
+    rows = (
+        Method(f"row {n}: {point}", "puridiver", "puridiver", switched(n, recipe, other)) for n, point in POINTS.items()
+    )
+    return (Method(f"{recipe} as it is", "puridiver", "puridiver"), *rows)
