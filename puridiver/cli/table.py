@@ -33,6 +33,10 @@ def add_parser(subparsers: Any) -> None:
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
     table.add_argument("--data", nargs="+", default=[], help="data sets of a preset's table (default: those there are)")
     table.add_argument("--any-code", action="store_true", help="let a preset's table mix runs of different code")
+    table.add_argument(
+        "--long", action="store_true",
+        help="a preset's table with a line a cell: best epoch, an independent rerun's figure, purity, diversity, time",
+    )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
     table.set_defaults(handler=handle_table)
@@ -43,6 +47,8 @@ def handle_table(args: argparse.Namespace) -> int:
 
     from puridiver.report import insert_between_markers
 
+    if args.long and not _names_grid(args.ledger[0]):
+        raise ValueError("--long needs a preset's name or a grid file before the ledger, such as table1")
     text = _grid_table(args) if _names_grid(args.ledger[0]) else _ledger_table(args)
     if args.into:
         insert_between_markers(Path(args.into), args.marker, text)
@@ -63,12 +69,18 @@ def _names_grid(word: str) -> bool:
 def _grid_table(args: argparse.Namespace) -> str:
     from pathlib import Path
 
+    from puridiver import report
+    from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
 
     name, *places = args.ledger
-    paths = [Path(place) for place in places or [f"runs/{Path(name).stem}"]]
-    return FORMATS[args.format](read_results(name, paths, args.data).table(args.any_code))
+    results = read_results(name, [Path(place) for place in places or [f"runs/{Path(name).stem}"]], args.data)
+    if not args.long:
+        return FORMATS[args.format](results.table(args.any_code))
+    lines, notes = detail(results.grid, results.rows, args.any_code)
+    text = report.FORMATS[args.format](lines, HEADINGS)
+    return text if args.format in ("csv", "latex") else f"{text}\n\n{'; '.join(notes)}."
 
 
 def _ledger_table(args: argparse.Namespace) -> str:

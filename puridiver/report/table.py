@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +60,11 @@ def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
         spread([row["average_accuracy"] for row in rows]),
         spread([row["memory_purity"] for row in rows]),
         str(len(rows)),
-        _seconds(rows),
+        seconds_of(rows),
     )
 
 
-def _seconds(rows: list[dict[str, Any]]) -> str:
+def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """Mean seconds; "-" where some runs shared their device with others and some did not."""
     if len({(row.get("device"), row.get("lanes", 1)) for row in rows}) > 1:
         return "-"
@@ -77,23 +77,23 @@ def spread(fractions: Sequence[float]) -> str:
     return mean if len(fractions) == 1 else f"{mean} ± {100 * statistics.stdev(fractions):.1f}"
 
 
-def as_markdown(lines: Sequence[tuple[str, ...]]) -> str:
-    rule = "|" + "---|" * len(HEADINGS)
-    return "\n".join(["| " + " | ".join(HEADINGS) + " |", rule, *("| " + " | ".join(line) + " |" for line in lines)])
+def as_markdown(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
+    rule = "|" + "---|" * len(headings)
+    return "\n".join(["| " + " | ".join(headings) + " |", rule, *("| " + " | ".join(line) + " |" for line in lines)])
 
 
-def as_csv(lines: Sequence[tuple[str, ...]]) -> str:
+def as_csv(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
     import csv
     import io
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([HEADINGS, *lines])
+    csv.writer(text, lineterminator="\n").writerows([headings, *lines])
     return text.getvalue().rstrip("\n")
 
 
-def as_text(lines: Sequence[tuple[str, ...]]) -> str:
-    table = [HEADINGS, *lines]
-    widths = [max(len(row[i]) for row in table) for i in range(len(HEADINGS))]
+def as_text(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
+    table = [headings, *lines]
+    widths = [max(len(row[i]) for row in table) for i in range(len(headings))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table)
 
 
@@ -119,8 +119,8 @@ def latex_tabular(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str
     return "\n".join([opening, r"\toprule", *rows, r"\bottomrule", r"\end{tabular}"])
 
 
-def as_latex(lines: Sequence[tuple[str, ...]]) -> str:
-    return latex_tabular(HEADINGS, lines)
+def as_latex(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
+    return latex_tabular(headings, lines)
 
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}

@@ -1,0 +1,68 @@
+"""Every cell of a grid with all its figures: accuracy, the paper's and an independent rerun's, purity, time, device."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from puridiver.grid.cells import Column, Grid, Method
+from puridiver.grid.select import Row, select
+from puridiver.grid.table import NAMES, NOT_RUN, paper_figures
+from puridiver.report.table import seconds_of, spread
+
+HEADINGS = (
+    "data", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %", "purity %",
+    "diversity", "seconds", "device",
+)  # fmt: skip
+LEGEND = (
+    "last accuracy: true last epoch, mean ± standard deviation over seeds",
+    "best epoch: chosen by looking at the test set, as the released program reports it; not a fair figure",
+    "rerun: an independent published rerun of the released program",
+    "seconds of a run; where several shared the device, their number follows",
+    "- not run, or not measured",
+)
+
+
+def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[list[tuple[str, ...]], list[str]]:
+    """One line a cell, those that were not run too; and notes for the reader."""
+    selection = select(grid, rows, any_code)
+    lines = [
+        _line(grid, method, column, selection.rows.get((m, c), []))
+        for c, column in enumerate(grid.columns)
+        for m, method in enumerate(grid.methods)
+    ]
+    return lines, [*LEGEND, *selection.notes]
+
+
+def _line(grid: Grid, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
+    return (
+        NAMES.get(column.data, column.data),
+        method.title,
+        column.noise,
+        _spread(rows, "last_accuracy"),
+        str(len(rows)),
+        _spread(rows, "best_epoch_accuracy"),
+        _known(grid.paper, method, column),
+        _known("rerun", method, column),
+        _spread(rows, "memory_purity"),
+        _spread(rows, "memory_diversity", lambda values: f"{statistics.mean(values):.2f}"),
+        _time(rows),
+        ", ".join(sorted({str(row["device"]) for row in rows})) or NOT_RUN,
+    )
+
+
+def _spread(rows: Sequence[Row], name: str, show: Callable[[Sequence[float]], str] = spread) -> str:
+    values = [row[name] for row in rows if row.get(name) is not None]
+    return show(values) if values else NOT_RUN
+
+
+def _known(source: str, method: Method, column: Column) -> str:
+    figures = paper_figures().get(source, {"data": {}})["data"].get(column.data, {})
+    return str(figures.get(method.title, {}).get(column.noise, NOT_RUN))
+
+
+def _time(rows: Sequence[Row]) -> str:
+    if not rows:
+        return NOT_RUN
+    lanes = {row.get("lanes", 1) for row in rows}
+    return seconds_of(rows) + (f" (of {lanes.pop()})" if len(lanes) == 1 and lanes != {1} else "")
