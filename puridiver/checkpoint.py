@@ -8,6 +8,7 @@ checkpoint/damaged-000006/  could not be read; kept for whoever wants to know wh
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ logger = logging.getLogger(__name__)
 
 KEPT = 2
 DAMAGED = "damaged-"
+NUMBER = re.compile(r"\d{6,}")
 
 
 class Checkpoints:
@@ -93,7 +95,7 @@ class Checkpoints:
     def remove(self) -> None:
         """Take the checkpoints of a finished run away; what was set aside as damaged stays."""
         for path in self._numbered():
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
         if self.folder.exists() and not any(self.folder.iterdir()):
             self.folder.rmdir()
 
@@ -102,7 +104,7 @@ class Checkpoints:
     def _save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         self._set_bad_aside()
         older = self._whole()
-        numbers = [_number(path) for path in (*older, *self.folder.glob(DAMAGED + "*"))]
+        numbers = [_number(path) for path in (*older, *self._set_aside())]
         path = self.folder / f"{max(numbers, default=0) + 1:06}"
         if path.exists():  # a save that did not come to its end
             shutil.rmtree(path)
@@ -116,7 +118,7 @@ class Checkpoints:
         kept = {path, *older[1 - KEPT :]}
         for old in self._numbered():
             if old not in kept:
-                shutil.rmtree(old)
+                shutil.rmtree(old, ignore_errors=True)  # the new one is in place, whatever becomes of this
 
     def _load(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         settings, tensors = storage.load(path)
@@ -137,7 +139,11 @@ class Checkpoints:
         """The folders of checkpoints, oldest first, whole or not."""
         if not self.folder.exists():
             return []
-        return sorted((path for path in self.folder.iterdir() if path.name.isdecimal()), key=_number)
+        named = (path for path in self.folder.iterdir() if NUMBER.fullmatch(path.name) and path.is_dir())
+        return sorted(named, key=_number)
+
+    def _set_aside(self) -> list[Path]:
+        return [path for path in self.folder.glob(DAMAGED + "*") if NUMBER.fullmatch(path.name.removeprefix(DAMAGED))]
 
 
 def _number(path: Path) -> int:

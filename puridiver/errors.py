@@ -2,6 +2,7 @@
 
     PuridiverError
     ├── DataError            a data set is missing, damaged or unreadable
+    │   ├── BusyError        another process works with these files
     │   └── DownloadError    a transfer failed: offline, truncated, wrong checksum
     └── ManifestError        a stream manifest is damaged or belongs to other data
 
@@ -16,6 +17,10 @@ class PuridiverError(Exception):
 
 class DataError(PuridiverError):
     """A data set is missing, damaged or cannot be read."""
+
+
+class BusyError(DataError):
+    """Another process holds the lock on these files; it may work later."""
 
 
 class DownloadError(DataError):

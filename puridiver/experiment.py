@@ -20,7 +20,7 @@ from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
-from puridiver.provenance import command_for, commit, identify, versions
+from puridiver.provenance import code_hash, command_for, commit, identify, versions
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device
 from puridiver.streams import Stream, TrueLabels
@@ -51,6 +51,7 @@ class Experiment:
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
         self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
+        self._code, self._commit = code_hash(), commit()  # now: files may be edited while the run goes on
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         self.source = source or load_source(config)
@@ -154,7 +155,8 @@ class Experiment:
             "command": command_for(self.config),
             "hardware": describe_device(learner.runtime.device),
             "versions": versions(),
-            "commit": commit(),
+            "commit": self._commit,
+            "code_hash": self._code,
         }
 
     # Putting it together ---------------------------------------------------------------------------------------
@@ -237,17 +239,20 @@ class Experiment:
             "precision": self.learner.runtime.precision,
             "graphs": self.learner.runtime.graphs,
             "versions": versions(),
-            "commit": commit(),
+            "commit": self._commit,
             "command": command_for(self.config),
         }
 
 
 def changes_since(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     """A warning, and a line for the summary, where a run goes on under other versions than it began with."""
-    names = [name for name in ("versions", "commit", "hardware") if begun.get(name) != now[name]]
+    names = [name for name in ("versions", "commit", "code_hash", "hardware") if begun.get(name) != now[name]]
     if not names:
         return {}
     logger.warning(
         "the run began with other %s: its figures may differ from those of an uninterrupted run", " and ".join(names)
     )
-    return {"began_with": {name: begun.get(name) for name in names}}
+    found: dict[str, Any] = {"began_with": {name: begun.get(name) for name in names}}
+    if "code_hash" in names or "versions" in names:
+        found |= {"cell": None, "code_hash": None}  # of no one code: grids and tables do not count it
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -76,7 +77,7 @@ def held(path: Path) -> Iterator[None]:
     """Make a run folder and keep other processes out of it meanwhile."""
     path.mkdir(parents=True, exist_ok=True)
     with file_lock(path / LOCK, wait_seconds=0, what=f"the run in {path}"):
-        for name in (CONFIG, MANIFEST, SUMMARY):
+        for name in (CONFIG, MANIFEST, SUMMARY, MEMORY):
             for left in path.glob(f".{name}.*.tmp"):  # by a process that was killed while it wrote
                 left.unlink()
         yield
@@ -179,8 +180,25 @@ def append_to_ledger(ledger: Path, row: dict[str, Any], once: bool = False) -> N
     if once and ledger.exists() and json.loads(to_json(row)) in read_ledger(ledger):
         return
     ledger.parent.mkdir(parents=True, exist_ok=True)
-    with ledger.open("ab", buffering=0) as file:
-        file.write((to_json(row) + "\n").encode())
+    append_line(ledger, row)
+
+
+def append_line(path: Path, value: dict[str, Any]) -> None:
+    """Add one line of JSON, all of it or, where the disk is full, nothing."""
+    line = (to_json(value) + "\n").encode()
+    with path.open("a+b", buffering=0) as file:
+        start = file.seek(0, os.SEEK_END)
+        if start:
+            file.seek(start - 1)
+            if file.read(1) != b"\n":
+                line = b"\n" + line  # an editor may have left the last line without its end
+        try:
+            if file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(start)
+            raise
 
 
 def read_ledger(ledger: Path) -> list[dict[str, Any]]:
@@ -191,5 +209,7 @@ def read_ledger(ledger: Path) -> list[dict[str, Any]]:
             try:
                 rows.append(json.loads(line))
             except ValueError as error:
-                raise DataError(f"{ledger}, line {number}, is not JSON: {error}") from error
+                raise DataError(f"{ledger}, line {number}, is not JSON: {error}; mend or remove that line") from error
+            if not isinstance(rows[-1], dict):
+                raise DataError(f"{ledger}, line {number}, should be a JSON object; mend or remove that line")
     return rows

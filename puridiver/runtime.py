@@ -82,13 +82,13 @@ class _Captures:
             self._pool = torch.cuda.graph_pool_handle()
         return self._pool
 
-    def capture(self, function: Callable[[], None], shared: bool) -> torch.cuda.CUDAGraph | None:
+    def capture(self, function: Callable[[], None], device: torch.device, shared: bool) -> torch.cuda.CUDAGraph | None:
         """The function's kernels as a graph; None, with one line of warning, where it cannot be captured.
 
         (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
         """
         graph = torch.cuda.CUDAGraph()
-        here = torch.cuda.current_stream()
+        here = torch.cuda.current_stream(device)  # of the run's GPU, which need not be the process's current one
         side = thread_stream(here.device, "capture")  # the ordinary stream of a process cannot be captured
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
@@ -290,7 +290,7 @@ class _Loop:
         self.counter.zero_()
         for _ in range(len(plan)):
             if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:
-                self.graph = self.runtime.captures.capture(self._advance, shared=True)
+                self.graph = self.runtime.captures.capture(self._advance, self.runtime.device, shared=True)
                 self.refused = self.graph is None
             if self.graph is not None:
                 self.graph.replay()
@@ -321,15 +321,15 @@ class Captured:
         key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(self.runtime.captures, self.function, self.copies)
+            entry = self._entries[key] = _Entry(self.runtime, self.function, self.copies)
         _keep_recent(self._entries, key)
         result = entry(*tensors)
         return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
 
 
 class _Entry:
-    def __init__(self, captures: _Captures, function: Callable[..., Any], shared: bool) -> None:
-        self.captures, self.function, self.shared = captures, function, shared
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], shared: bool) -> None:
+        self.runtime, self.function, self.shared = runtime, function, shared
         self.inputs: list[Tensor] = []
         self.result: Any = None
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -340,7 +340,7 @@ class _Entry:
         self.calls += 1
         if self.graph is None and not self.refused and self.calls > EAGER_CALLS:
             self.inputs = [t.clone() for t in tensors]
-            self.graph = self.captures.capture(self._compute, self.shared)
+            self.graph = self.runtime.captures.capture(self._compute, self.runtime.device, self.shared)
             self.refused = self.graph is None
         if self.graph is None:
             return self.function(*tensors)

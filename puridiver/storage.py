@@ -80,6 +80,8 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         blob = path.read_bytes()
     except FileNotFoundError:
         raise DataError(f"{folder} is incomplete: {path.name} is missing") from None
+    except OSError as error:  # a bad sector, no permission
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     if hashlib.sha256(blob).hexdigest() != index["sha256"]:
         raise DataError(f"{path} is damaged: its checksum does not match")
     return index["settings"], from_bytes(blob)

@@ -64,15 +64,30 @@ def of_another_format(folder: Path) -> None:
     index.write_text(index.read_text().replace('"format": 1', '"format": 99'))
 
 
+def replaced_by_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
 DAMAGES: dict[str, Callable[[Path], Any]] = {
     "cut tensors": lambda folder: cut(tensor_file(folder)),
     "flipped bit in the tensors": lambda folder: flip(tensor_file(folder)),
     "no tensors": lambda folder: tensor_file(folder).unlink(),
+    "unreadable tensors": lambda folder: replaced_by_a_folder(tensor_file(folder)),
     "cut index": lambda folder: cut(folder / storage.INDEX),
     "empty index": lambda folder: (folder / storage.INDEX).write_bytes(b""),
     "other format": of_another_format,
     "other run": lambda folder: storage.save(folder, {"run": "another", "number": 9}, {}),
 }
+
+
+def test_names_that_are_not_checkpoints_are_in_nobodys_way(tmp_path):
+    (tmp_path / "damaged-000002.bak").mkdir()
+    (tmp_path / "000009").write_text("a file")
+    assert saved(tmp_path).save({"number": 4}, {"weights": torch.full((3,), 4.0)})
+    assert loaded_number(tmp_path) == 4
+    saved(tmp_path).remove()
+    assert names(tmp_path) == ["000009", "damaged-000002.bak"]
 
 
 def test_nothing_is_loaded_where_nothing_was_saved(tmp_path):

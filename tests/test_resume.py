@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from puridiver import runs, storage
+from puridiver import provenance, runs, storage
 from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.experiment import Experiment
@@ -220,6 +220,26 @@ def test_other_data_under_the_same_name_is_refused(tmp_path):
     (tmp_path / runs.CONFIG).write_text(json.dumps(begun))
     with pytest.raises(DataError, match="stream_hash is"):
         finish(tiny_config(), tmp_path)
+
+
+def test_a_run_that_goes_on_under_other_code_is_of_no_code(tmp_path):
+    """A table of one code must not count it."""
+    leg(tiny_config(), tmp_path, Leaving(2))
+    begun = json.loads((tmp_path / runs.CONFIG).read_text())
+    (tmp_path / runs.CONFIG).write_text(json.dumps({**begun, "code_hash": "other"}))
+    summary = finish(tiny_config(), tmp_path).run(tmp_path, resume=True)
+    assert summary["began_with"] == {"code_hash": "other"}
+    assert (summary["cell"], summary["code_hash"]) == (None, None)
+
+
+def test_an_edit_while_a_run_goes_on_does_not_change_what_it_says_of_its_code(tmp_path, monkeypatch):
+    part = experiment(tiny_config())
+    before = provenance.code_hash()
+    monkeypatch.setattr(provenance, "hash_code", lambda package: "edited")
+    monkeypatch.setenv("PURIDIVER_COMMIT", "edited")
+    summary = part.run(tmp_path)
+    assert summary["code_hash"] == before
+    assert summary["commit"] != "edited"
 
 
 def test_a_run_that_goes_on_under_another_version_says_so(tmp_path, caplog):

@@ -46,7 +46,7 @@ def test_a_captured_function_on_a_cpu_is_the_function() -> None:
 
 def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """With captures faked on the CPU: a stream of ever new shapes must not fill the memory."""
-    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, shared: None)
+    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, device, shared: None)
     faked = Runtime(CPU, graphs=True)
     runner, captured = PlanRunner(faked, lambda row, n: None), Captured(faked, torch.neg)
     for n in range(1, 200):

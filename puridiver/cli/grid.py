@@ -113,7 +113,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     grid = find_grid(args.grid, args.data, args.seeds, official=args.splits is not None)
     folder = GridFolder(Path(args.out or f"runs/{grid.name}"))
     wanted, sources = cells(grid, changes_of(args)), Sources()
-    device = args.device or "auto"
+    device = wanted[0].config.device if wanted else "auto"
     wishes = Wishes(args.engine, args.lanes, args.processes, device, args.ray_address, args.gpus_per_worker)
     with closing(choose_engine(wishes, len(wanted), folder.path / LOGS, sources)) as engine:
         planned = plan(wanted, sources, engine.runtime)
@@ -166,12 +166,14 @@ def _print_outcome(outcome: Outcome, folder: GridFolder, console: Console, comma
         for entry in outcome.failures.values():
             table.add_row(entry["name"], entry["error"].splitlines()[0])
         console.print(table, highlight=False)
-        text = f"tracebacks: {folder.path}/failures.jsonl; --retry-failed runs these cells again"
-        console.print(text, highlight=False, soft_wrap=True)
+        if any(entry["reason"] == "error" for entry in outcome.failures.values()):
+            text = f"tracebacks: {folder.path}/failures.jsonl; --retry-failed runs these cells again"
+            console.print(text, highlight=False, soft_wrap=True)
     if outcome.interrupted or outcome.disk_full:
         why = "the disk is full" if outcome.disk_full else "stopped"
         command = shlex.join(["puridiver", *command_line])
-        text = f"{why}: {outcome.finished} cells finished now, {outcome.left} are left. To go on:\n  {command}"
+        full = sum(entry["reason"] == "disk full" for entry in outcome.failures.values())
+        text = f"{why}: {outcome.finished} cells finished now, {outcome.left + full} are left. To go on:\n  {command}"
         console.print(text, highlight=False, soft_wrap=True)
 
 

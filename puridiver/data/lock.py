@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from puridiver.errors import DataError
+from puridiver.errors import BusyError
 
 POLL_SECONDS = 0.1
 
@@ -39,7 +39,7 @@ def _acquire(path: Path, deadline: float, what: str) -> int:
             continue
         os.close(descriptor)
         if time.monotonic() >= deadline:
-            raise DataError(f"another process is still busy with {what}: it holds the lock {path}")
+            raise BusyError(f"another process is still busy with {what}: it holds the lock {path}")
         time.sleep(POLL_SECONDS)
 
 

@@ -9,7 +9,6 @@ grid.lock         held by the process that runs the grid; grid.pid says which on
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Iterator
@@ -38,10 +37,10 @@ class GridFolder:
         return _read(self.path / FAILURES)
 
     def record(self, row: dict[str, Any]) -> None:
-        append_line(self.path / LEDGER, row)
+        runs.append_line(self.path / LEDGER, row)
 
     def record_failure(self, entry: dict[str, Any]) -> None:
-        append_line(self.path / FAILURES, entry)
+        runs.append_line(self.path / FAILURES, entry)
 
     def cell_folder(self, planned: Planned) -> Path:
         return self.path / CELLS / planned.folder_name
@@ -92,26 +91,21 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return runs.read_ledger(path) if path.exists() else []
 
 
-def append_line(path: Path, value: dict[str, Any]) -> None:
-    """Add one line of JSON, all of it or, where the disk is full, nothing."""
-    line = (runs.to_json(value) + "\n").encode()
-    with path.open("ab", buffering=0) as file:
-        start = file.seek(0, os.SEEK_END)
-        try:
-            if file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(start)
-            raise
-
-
 def drop_torn_line(path: Path) -> None:
-    """Remove a last line that lacks its end: the power went while it was written."""
+    """Remove a last line that lacks its end and is not whole: the power went while it was written."""
     if not path.exists():
         return
     content = path.read_bytes()
     whole = content.rfind(b"\n") + 1
-    if whole != len(content):
-        with path.open("r+b") as file:
-            file.truncate(whole)
+    if whole == len(content) or _is_json(content[whole:]):
+        return
+    with path.open("r+b") as file:
+        file.truncate(whole)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True

@@ -36,10 +36,11 @@ class Norm(nn.BatchNorm2d):
             return follow(super().forward(x), then, residual)
         from puridiver.nets.fused_norm import MODES, FusedNorm
 
-        return FusedNorm.apply(
-            x, residual, self.weight, self.bias, self.running_mean, self.running_var, self.training,
-            self.momentum, self.eps, MODES[then],
-        )  # fmt: skip
+        with torch.cuda.device(x.device):  # Triton launches on the current one
+            return FusedNorm.apply(
+                x, residual, self.weight, self.bias, self.running_mean, self.running_var, self.training,
+                self.momentum, self.eps, MODES[then],
+            )  # fmt: skip
 
 
 def follow(y: Tensor, then: str, residual: Tensor | None) -> Tensor:

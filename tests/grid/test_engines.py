@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from puridiver import runs
+from puridiver.experiment import Experiment
 from puridiver.grid.engines import base
 from puridiver.grid.engines.base import Backlog, Job
 from puridiver.grid.engines.choose import Wishes, choose_engine
@@ -17,7 +20,7 @@ from puridiver.grid.engines.lanes import LaneEngine
 from puridiver.grid.engines.processes import ProcessEngine
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.plan import Planned, Sources
-from puridiver.grid.runner import Runner
+from puridiver.grid.runner import Runner, look
 from tests.grid.samples import RSV, Killer, lane_engine, planned_cells, small_grid
 
 
@@ -52,6 +55,44 @@ def test_lanes_on_a_gpu_give_what_one_run_after_the_other_gives(tmp_path: Path) 
         assert (outcome.finished, outcome.failures) == (4, {})
         found.append({row["cell"]: (row["last_accuracy"], row["memory_purity"]) for row in folder.rows()})
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("summary.json", '{"cell": "of other code"}'),
+        ("summary.json", "[]"),
+        ("summary.json", "{"),
+        ("config.json", "{"),
+        ("checkpoint/000003/state.json", "{"),
+    ],
+)
+def test_a_cell_whose_folder_cannot_be_used_starts_afresh_and_nothing_is_lost(
+    name: str, content: str, tmp_path: Path
+) -> None:
+    (planned, _) = planned_cells(small_grid(seeds=(1,)))
+    folder = GridFolder(tmp_path)
+    held = folder.cell_folder(planned) / name
+    held.parent.mkdir(parents=True)
+    held.write_text(content)
+    if name != "config.json":
+        Experiment(planned.cell.config).run(tmp_path / "other")
+        (folder.cell_folder(planned) / "config.json").write_bytes((tmp_path / "other/config.json").read_bytes())
+    outcome = Runner(folder, lane_engine()).run([planned])
+    assert (outcome.finished, outcome.failures) == (1, {})
+    (aside,) = (tmp_path / "cells").glob("*.aside-1")
+    assert (aside / name).read_text() == content
+    assert json.loads((folder.cell_folder(planned) / "summary.json").read_text())["cell"] == planned.key
+
+
+def test_a_cell_in_use_elsewhere_is_left_alone_and_tried_the_next_time(tmp_path: Path) -> None:
+    (planned, _) = planned_cells(small_grid(seeds=(1,)))
+    folder = GridFolder(tmp_path)
+    with runs.held(folder.cell_folder(planned)):
+        outcome = Runner(folder, lane_engine()).run([planned])
+    assert "still busy" in outcome.failures[planned.key]["error"]
+    assert [path.name for path in (tmp_path / "cells").iterdir()] == [planned.folder_name]
+    assert look([planned], folder, any_code=False, retry_failed=False).waiting == [planned]
 
 
 def test_a_cell_whose_workers_always_die_is_given_up_after_two_retries() -> None:

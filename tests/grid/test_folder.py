@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from puridiver import runs
 from puridiver.errors import DataError
-from puridiver.grid.folder import GridFolder, append_line
+from puridiver.grid.folder import GridFolder
 from tests.grid.samples import ledger_of, row
 
 HOLD = """
@@ -56,16 +57,32 @@ def test_a_line_torn_by_a_power_cut_is_dropped_and_the_rest_kept(tmp_path: Path)
     assert [found["cell"] for found in folder.rows()] == ["cell-1", "cell-2"]
 
 
+def test_a_last_line_without_its_end_is_kept_if_it_is_whole(tmp_path: Path) -> None:
+    """An editor may have saved the ledger so."""
+    ledger = ledger_of(tmp_path)
+    ledger.write_text(runs.to_json(row(1)))
+    with GridFolder(tmp_path).locked():
+        GridFolder(tmp_path).record(row(2))
+    assert [entry["cell"] for entry in GridFolder(tmp_path).rows()] == ["cell-1", "cell-2"]
+
+
+@pytest.mark.parametrize("line", ["null", "[]", "3"])
+def test_a_line_that_is_no_row_is_named(line: str, tmp_path: Path) -> None:
+    ledger_of(tmp_path).write_text(f"{runs.to_json(row(1))}\n{line}\n")
+    with pytest.raises(DataError, match="line 2, should be a JSON object; mend or remove"):
+        GridFolder(tmp_path).rows()
+
+
 def test_a_disk_that_fills_within_a_line_leaves_the_ledger_as_it_was(tmp_path: Path) -> None:
     resource = pytest.importorskip("resource")  # a limit on the size of files cuts a write as a full disk does
     ledger = ledger_of(tmp_path)
-    append_line(ledger, row(1))
+    runs.append_line(ledger, row(1))
     before = ledger.read_bytes()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, limits[1]))
     try:
         with pytest.raises(OSError, match="space"):
-            append_line(ledger, row(2))
+            runs.append_line(ledger, row(2))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert ledger.read_bytes() == before
@@ -75,8 +92,8 @@ def test_a_line_that_does_not_reach_the_disk_is_taken_back(tmp_path: Path, monke
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    append_line(ledger_of(tmp_path), row(1))
+    runs.append_line(ledger_of(tmp_path), row(1))
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        append_line(ledger_of(tmp_path), row(2))
+        runs.append_line(ledger_of(tmp_path), row(2))
     assert json.loads(ledger_of(tmp_path).read_text())["cell"] == "cell-1"

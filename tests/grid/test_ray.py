@@ -45,5 +45,6 @@ def test_the_table_is_the_same_when_a_worker_is_killed_in_the_middle(tmp_path: P
         assert {path.name for path in (folder.path / "cells").iterdir()} == {p.folder_name for p in planned}
     assert tables[0] == tables[1]
     for p in planned:
-        files = {path.name for path in cluster.cell_folder(p).iterdir()}
-        assert {"config.json", "manifest.json", "metrics.jsonl", "summary.json"} <= files
+        files, expected = ({path.name for path in folder.cell_folder(p).iterdir()} for folder in (cluster, alone))
+        assert files == expected
+        assert "memory.safetensors" in files

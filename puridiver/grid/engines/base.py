@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
+import logging
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -12,12 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from puridiver import runs
 from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
+from puridiver.errors import BusyError, DataError
 from puridiver.experiment import Experiment
 from puridiver.grid.plan import runtime_of
 from puridiver.runtime import Runtime
 
+logger = logging.getLogger(__name__)
+
+PASSING = "passing"  # why a cell failed: something that may be over the next time
 MOST_RETRIES = 2
 SECONDS_BETWEEN_NEWS = 0.5
 
@@ -133,16 +143,52 @@ def run_job(
 ) -> None:
     """Run one cell to its end and tell how it went; whatever goes wrong is told, not raised."""
     try:
-        news = News(job.key, tell, stopping)
-        experiment = news.experiment = Experiment(job.config, news, source(job.config))
-        experiment.lanes = job.lanes
-        summary = experiment.run(job.folder, resume=True)  # from the checkpoint that an earlier attempt may have left
+        if not _is_of(job):
+            set_aside(job.folder, "it holds a run of other code or settings")
+        try:
+            summary = _run(job, source, tell, stopping)
+        except BusyError:
+            raise
+        except DataError as error:  # nothing to go on from: damaged checkpoints, a damaged config
+            if not job.folder.is_dir():
+                raise
+            set_aside(job.folder, str(error))
+            summary = _run(job, source, tell, stopping)
     except KeyboardInterrupt:  # stopped; it has left a checkpoint
         return
     except Exception as error:
         tell(Event("failed", job.key, described(error)))
     else:
         tell(Event("finished", job.key, summary))
+
+
+def _run(
+    job: Job, source: Callable[[RunConfig], DataSource], tell: Callable[[Event], None], stopping: Callable[[], bool]
+) -> dict[str, Any]:
+    news = News(job.key, tell, stopping)
+    experiment = news.experiment = Experiment(job.config, news, source(job.config))
+    experiment.lanes = job.lanes
+    return experiment.run(job.folder, resume=True)  # from the checkpoint that an earlier attempt may have left
+
+
+def _is_of(job: Job) -> bool:
+    """Whether a finished run in the job's folder, if there is one, is of the job."""
+    summary = job.folder / runs.SUMMARY
+    if not summary.exists():
+        return True
+    try:
+        found = json.loads(summary.read_text())
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("cell") == job.key
+
+
+def set_aside(folder: Path, reason: str) -> None:
+    """Rename a cell's folder that cannot be used, so that the cell can start afresh; nothing of it is lost."""
+    numbers = itertools.count(1)
+    other = next(path for n in numbers if not (path := folder.with_name(f"{folder.name}.aside-{n}")).exists())
+    folder.rename(other)
+    logger.warning("%s was renamed %s, and the cell starts afresh: %s", folder, other.name, reason)
 
 
 def described(error: BaseException) -> dict[str, Any]:
@@ -152,4 +198,10 @@ def described(error: BaseException) -> dict[str, Any]:
         cause = cause.__cause__ or cause.__context__
     text = "".join(traceback.format_exception(error))
     message = f"{type(error).__name__}: {error}"
-    return {"error": message, "traceback": text, "errno": cause.errno if cause else None}
+    found = {"error": message, "traceback": text, "errno": cause.errno if cause else None}
+    return {**found, "reason": PASSING} if _may_pass(error) else found
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether it may work another time: the folder was in use, or other runs had taken the GPU's memory."""
+    return isinstance(error, BusyError | torch.OutOfMemoryError)

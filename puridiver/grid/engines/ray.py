@@ -7,6 +7,7 @@ whose worker died starts anew on another one.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import tempfile
@@ -20,13 +21,14 @@ import torch
 from puridiver import runs
 from puridiver.config import RunConfig
 from puridiver.errors import DataError
-from puridiver.grid.engines.base import MOST_RETRIES, Backlog, Engine, Event, Job, run_job
+from puridiver.grid.engines.base import MOST_RETRIES, Backlog, Engine, Event, Job, run_job, set_aside
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.lanes import lane
+from puridiver.provenance import code_hash
 from puridiver.runtime import Runtime
 from puridiver.storage import write_atomically
 
-RUN_FILES = (runs.CONFIG, runs.MANIFEST, runs.METRICS, runs.SUMMARY)
+RUN_FILES = (runs.CONFIG, runs.MANIFEST, runs.METRICS, runs.MEMORY, runs.SUMMARY)
 POLL_SECONDS = 1.0
 
 
@@ -42,6 +44,7 @@ class ClusterWorker:
     """What a Ray actor does. Everything goes in and out as JSON text."""
 
     def __init__(self) -> None:
+        code_hash()  # before the first job: files may be edited while the worker waits
         self.sources = Sources()
 
     def ready(self) -> int:
@@ -59,7 +62,7 @@ class ClusterWorker:
                 run_job(replace(job, folder=Path(folder) / "run"), self.sources.of, told.append)
             last = told[-1]
             paths = [Path(folder) / "run" / name for name in RUN_FILES]
-            files = {path.name: path.read_text() for path in paths if path.exists()}
+            files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in paths if path.exists()}
         return runs.to_json({"kind": last.kind, "key": last.key, "detail": last.detail, "files": files})
 
 
@@ -163,11 +166,15 @@ class RayEngine(Engine):
         content = json.loads(answer)
         files = content.pop("files")
         event, folder = Event(**content), folders[content["key"]]
+        if event.detail.get("cell") != event.key:  # of other code or another device: it will be refused
+            return event
         try:
+            if folder.exists():
+                set_aside(folder, "a worker of the cluster has run the cell")
             folder.mkdir(parents=True, exist_ok=True)
             for name in RUN_FILES:  # the summary last: it marks a finished run
                 if name in files:
-                    write_atomically(folder / name, files[name].encode())
+                    write_atomically(folder / name, base64.b64decode(files[name]))
         except OSError as error:
             return Event("failed", event.key, {"error": str(error), "traceback": "", "errno": error.errno})
         return event

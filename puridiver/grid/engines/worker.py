@@ -16,10 +16,12 @@ from typing import TextIO
 
 from puridiver.grid.engines.base import Event, Job, run_job
 from puridiver.grid.plan import Sources
+from puridiver.provenance import code_hash
 from puridiver.runs import to_json
 
 
 def main() -> None:
+    code_hash()  # before the first job: files may be edited while the worker waits
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the events
     jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # simple: a signal handler may put into it
