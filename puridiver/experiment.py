@@ -53,7 +53,7 @@ class Experiment:
         self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
-        self.source = source or load_source(config)
+        self.source = source or load_source(config, self._decoding)
         self.manifest = resolve_run_stream(config, self.source)
         self.options = resolve_options(config, self.source)
         self.learner = Learner(
@@ -157,12 +157,17 @@ class Experiment:
             "commit": commit(),
         }
 
+    def _decoding(self, done: int, total: int) -> None:
+        self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
+
     # Putting it together ---------------------------------------------------------------------------------------
 
     def _hint(self) -> NoiseHint | None:
         """Told only on demand; the realised rate, since that is what is true of the stream."""
         if not self.config.tell_noise:
             return None
+        if self.manifest.realised_noise is None:
+            raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
         return NoiseHint(self.manifest.noise, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
@@ -193,12 +198,18 @@ class Experiment:
                 )
             rows = torch.from_numpy(self.manifest.holdout.copy())
             images, labels = self.source.train.images[rows], self.source.train.labels[rows]
+        if not len(images):
+            raise ValueError("accuracy needs images to test on, but the data have none: say --test-share 0.2")
         return images[: self.config.test_limit], labels[: self.config.test_limit]
 
     def _features(self) -> Tensor | None:
         """Joint features in stream order, or None."""
         if not resolve_diversity(self.config, self.source):
             return None
+        if self.source.train.true is not None:
+            raise ValueError(
+                "diversity is measured by true labels (Eq. 12), which these data do not have: leave it out"
+            )
         root = Path(self.config.data_root) if self.config.data_root else data.default_root()
         features = joint_features(
             self.source,

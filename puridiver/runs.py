@@ -167,8 +167,10 @@ def identity_hash(description: dict[str, Any]) -> str:
 
 
 def without_folder(value: Any) -> Any:
-    """The name alone of a file that a data set or a stream is read from; anything else as it is."""
-    return Path(value).name if isinstance(value, str) and value.endswith((".npz", ".json")) else value
+    """The name alone of a file or folder that data or a stream are read from; anything else as it is."""
+    if not isinstance(value, str) or not (os.sep in value or value.endswith((".npz", ".json"))):
+        return value
+    return Path(value).name or value
 
 
 def append_to_ledger(ledger: Path, row: dict[str, Any], once: bool = False) -> None:
