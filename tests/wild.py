@@ -59,7 +59,7 @@ def write_good_kinds(folder: Path) -> dict[str, tuple[int, int, int]]:
                                              append_images=[Image.new("RGB", size, (250, 5, 5))])  # fmt: skip
     Image.new("RGB", size, (10, 20, 200)).save(folder / "UPPER.JPG", quality=95)
     return {
-        "grey.jpg": (120, 120, 120), "bits.png": (255, 255, 255), "cmyk.jpg": (254, 0, 0), "palette.png": (0, 204, 0),
+        "grey.jpg": (120, 120, 120), "bits.png": (255, 255, 255), "cmyk.jpg": (254, 0, 0), "palette.png": (10, 200, 10),
         "sixteen.png": (128, 128, 128), "float.tif": (128, 128, 128), "alpha.png": (255, 255, 255),
         "half.png": (127, 127, 127), "clear.png": (255, 255, 255), "animated.gif": (5, 5, 250),
         "UPPER.JPG": (10, 20, 200),

@@ -106,16 +106,14 @@ def _print_rows(rows: list[dict[str, Any]], root: Path) -> None:
 
 
 def fetch(args: argparse.Namespace) -> int:
-    from puridiver.data import fetch_source, find
+    from puridiver.data import default_root, fetch_source, find
 
     source = find(args.name)
     if source.archive is None:
-        if args.name == "digits":
+        if source.is_here((args.root or default_root()).expanduser()):
             print(f"{args.name} needs no fetching: {source.description}")
             return 0
-        raise ValueError(
-            f"{args.name} has to be asked for at its home, {source.home_page}; docs/DATA.md tells the layout"
-        )
+        raise ValueError(f"{args.name} is given out by its home, {source.home_page}; docs/DATA.md tells the layout")
     with _progress(args.name) as progress:
         folder = fetch_source(args.name, args.root, url=args.url, progress=progress)
     print(f"{args.name} is in {folder}")

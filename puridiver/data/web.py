@@ -48,7 +48,7 @@ def list_web(which: WebData, root: Path) -> Listing:
     if folder is None:
         raise DataError(
             f"{which.name} is not in {root}: {which.proof} should be there, or in one of {', '.join(which.folders)}; "
-            f"docs/DATA.md says what to fetch and where to put it"
+            "docs/DATA.md says what to fetch and where to put it"
         )
     class_names, train, test = which.read(folder)
     rows = [*train, *test]
