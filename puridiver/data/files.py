@@ -81,7 +81,8 @@ def load_listing(
     found = open_cache(listing, options.image_size or DEFAULT_SIDE, cache, on_progress)
     if found.bad and options.bad_files == "refuse":
         raise DataError(bad_files_message(listing, found))
-    return source_of(listing, found, options, {"noise": "none", **(defaults or {})})
+    suited = {"noise": "none", "tasks": min(5, len(listing.class_names)), **(defaults or {})}
+    return source_of(listing, found, options, suited)
 
 
 def source_of(listing: Listing, found: ImageCache, options: FileOptions, defaults: dict[str, Any]) -> DataSource:

@@ -106,8 +106,14 @@ def test_what_is_found_is_told(pictures, tmp_path):
     assert found.conflicts == [["train/blue/copy.png (blue)", "train/red/000.png (red)", "test/red/leak.png (red)"]]
     assert found.shared == 1
     text = "\n".join(found.lines())
-    for phrase in ("41 images in 4 classes", "unreadable files: 7", "cut.jpg: image file is truncated",
-                   "true labels: not known", "1 groups are in train and test", "left out by their names: 1"):  # fmt: skip
+    for phrase in (
+        "41 images in 4 classes",
+        "unreadable files: 7",
+        "cut.jpg: image file is truncated",
+        "true labels: not known",
+        "1 groups are in train and test",
+        "left out by their names: 1",
+    ):
         assert phrase in text
     # White, white and white again, and two greys: pictures of one colour are duplicates by their pixels.
     assert ["train/kinds/alpha.png", "train/kinds/bits.png", "train/kinds/clear.png"] in found.duplicates
@@ -130,7 +136,7 @@ def test_verify_tells_what_is_wrong_with_a_folder(pictures, tmp_path):
 def test_images_lie_in_the_file_and_not_in_memory(pictures, tmp_path):
     source = load(str(pictures), tmp_path)
     part = np.asarray(source.train.images)
-    mapped = [path for path in (tmp_path / "image-cache").rglob("images.u8")]
+    mapped = list((tmp_path / "image-cache").rglob("images.u8"))
     assert len(mapped) == 1
     assert mapped[0].read_bytes()[: part.nbytes] == part.tobytes()
     assert str(mapped[0]) in Path("/proc/self/maps").read_text()

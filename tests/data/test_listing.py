@@ -105,9 +105,8 @@ def write_table(folder: Path, kind: str, rows: list[dict]) -> Path:
     elif kind == "jsonl":
         path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     else:
-        pa = pytest.importorskip("pyarrow")
-
-        pa.parquet.write_table(pa.Table.from_pylist(rows), path)
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
     return path
 
 
