@@ -23,7 +23,7 @@ from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import command_for, commit, identify, versions
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device
-from puridiver.streams import Stream, TrueLabels
+from puridiver.streams import NOISE_KINDS, Stream, TrueLabels
 from puridiver.trainers import NoiseHint
 
 logger = logging.getLogger(__name__)
@@ -168,7 +168,7 @@ class Experiment:
             return None
         if self.manifest.realised_noise is None:
             raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
-        return NoiseHint(self.manifest.noise, self.manifest.realised_noise)
+        return NoiseHint(NOISE_KINDS[self.manifest.noise].told_as, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
         images, labels = self.evaluation_set

@@ -105,6 +105,7 @@ class NoiseKind:
     uses_map: bool = False
     has_rate: bool = True
     from_file: bool = False  # its labels come from a file of published ones
+    told_as: str = "asym"  # what a trainer may be told of it: where some classes take the others' place, asymmetric
 
 
 def _human(name: str) -> NoiseKind:
@@ -117,8 +118,17 @@ def _human(name: str) -> NoiseKind:
 
 
 NOISE_KINDS: dict[str, NoiseKind] = {
-    "none": NoiseKind("labels as the source gives them", lambda s: as_labels(s.labels, s.n_classes), has_rate=False),
-    "sym": NoiseKind("any other class, uniformly", lambda s: symmetric(s.labels, s.n_classes, s.rate, s.rng)),
+    "none": NoiseKind(
+        "labels as the source gives them",
+        lambda s: as_labels(s.labels, s.n_classes),
+        has_rate=False,
+        told_as="none",
+    ),
+    "sym": NoiseKind(
+        "any other class, uniformly",
+        lambda s: symmetric(s.labels, s.n_classes, s.rate, s.rng),
+        told_as="sym",
+    ),
     "asym": NoiseKind(
         "the class that a map names",
         lambda s: asymmetric(s.labels, s.class_map or {}, s.rate, s.rng),

@@ -88,6 +88,13 @@ def test_a_report_of_a_run_without_true_labels_fakes_nothing(pictures, tmp_path)
         draw("memory", [tmp_path / "run"], tmp_path / "memory.png")
 
 
+def test_a_noise_that_nobody_knows_cannot_be_told(tmp_path, capsys):
+    write_classes(tmp_path / "one", 5)
+    words = ["--data", str(tmp_path / "one"), "--data-root", str(tmp_path), "--test-share", "0.2", "--tell-noise"]
+    assert main(["run", *words, *TINY]) == 2
+    assert "the noise of these is not known" in capsys.readouterr().err
+
+
 def test_a_share_of_one_folder_is_kept_for_testing(tmp_path):
     write_classes(tmp_path / "one", 15)
     summary = run(tmp_path, "--data", tmp_path / "one", "--test-share", 0.2, "--tasks", 3)
@@ -174,7 +181,7 @@ def test_human_and_instance_dependent_noise(tmp_path):
     true = digits.train.labels.numpy()
     worst = np.where(np.arange(len(true)) % 4 == 0, (true + 3) % 10, true)
     torch.save({"clean_label": true, "worse_label": worst}, tmp_path / "human.pt")
-    short = ("--stream-limit", 32, "--test-limit", 50, "--tasks", 2, "--no-diversity")
+    short = ("--stream-limit", 32, "--test-limit", 50, "--tasks", 2, "--no-diversity", "--tell-noise")
     words = [word for word in TINY if word not in ("--image-size", "8")]
     for noise, extra in (("human:worst", ("--noise-file", tmp_path / "human.pt")), ("instance-30", ())):
         out = tmp_path / noise.replace(":", "-")
