@@ -15,7 +15,15 @@ from torch import Tensor
 from puridiver import data, runs
 from puridiver.augment import ViewSettings
 from puridiver.checkpoint import Checkpoints
-from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
+from puridiver.config import (
+    RunConfig,
+    resolve_diversity,
+    resolve_memory,
+    resolve_network,
+    resolve_noise,
+    resolve_options,
+    resolve_tasks,
+)
 from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
@@ -144,6 +152,8 @@ class Experiment:
         return {
             "config": dataclasses.asdict(self.config),
             "resolved": {
+                "tasks": resolve_tasks(self.config, self.source),
+                "noise": resolve_noise(self.config, self.source),
                 "memory": learner.memory.capacity,
                 "network": learner.network,
                 "device": str(learner.runtime.device),

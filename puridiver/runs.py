@@ -19,8 +19,11 @@ from puridiver.storage import write_atomically
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
 CHECKPOINT, LOCK = "checkpoint", ".lock"
-# Of the config: where things lie on one machine, and what the resolved settings say better.
-NOT_COMPARED = ("data_root", "splits", "device", "precision", "memory", "network", "epochs", "options")
+# Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
+NOT_COMPARED = (
+    "data_root", "splits", "device", "precision", "memory", "network", "epochs", "options", "image_size", "test_share",
+    "bad_files", "trust_labels", "noise_file",
+)  # fmt: skip
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

@@ -128,5 +128,5 @@ def test_another_url_serves_the_same_archive(published: Path, server: Any, monke
 
 
 def test_nothing_to_fetch_is_told() -> None:
-    with pytest.raises(ValueError, match="digits needs no fetching"):
+    with pytest.raises(ValueError, match="digits is not fetched here"):
         fetch_source("digits")
