@@ -68,15 +68,18 @@ class Listing:
             try:
                 found = os.stat(self.full_path(row))
                 facts = f"{found.st_size} {found.st_mtime_ns}"
-            except OSError as error:
-                facts = f"error {error.errno}"
-            digest.update(os.fsencode(path) + b"\0" + facts.encode() + b"\n")
+            except (OSError, ValueError) as error:  # ValueError: what cannot be a path
+                facts = f"no file: {type(error).__name__}"
+            digest.update(path.encode("utf-8", "surrogatepass") + b"\0" + facts.encode() + b"\n")
         return digest.hexdigest()
 
 
 def printable(name: str) -> str:
     """A file's name as text that can be written anywhere: bytes that are no UTF-8 come out as escapes."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    try:
+        return os.fsencode(name).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a character, as JSON may hold: no name of a file
+        return name.encode("utf-8", "backslashreplace").decode()
 
 
 def natural(names: Sequence[str]) -> list[str]:

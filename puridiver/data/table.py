@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from puridiver.data.base import UNKNOWN
-from puridiver.data.listing import TEST, TRAIN, Listing, natural, split_off_test
+from puridiver.data.listing import TEST, TRAIN, Listing, natural, printable, split_off_test
 from puridiver.errors import DataError
 
 # What a column may be called, the documented name first.
@@ -49,7 +49,7 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
 
     listing = Listing(
         file.stem, str(file.parent), texts["path"], labels("label"), _is_test(file, texts.get("split"), len(rows)),
-        tuple(class_names), labels("true_label"),
+        tuple(printable(name) for name in class_names), labels("true_label"),
         _times(file, rows, found["timestamp"]) if "timestamp" in found else None,
     )  # fmt: skip
     if not listing.is_test.any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from pathlib import Path
 
@@ -88,6 +89,24 @@ def test_the_test_part_is_judged_by_true_labels(pictures, tmp_path):
     )
     source = load(str(pictures / "list.csv"), tmp_path)
     assert source.class_names[source.test.labels[0]] == "red"
+
+
+def test_rows_that_name_no_file_are_bad_files_and_odd_labels_are_printable(pictures, tmp_path):
+    good = next((pictures / "train" / "red").iterdir())
+    rows = [
+        {"path": str(good), "label": "caf\udce9"},
+        {"path": "nul\0.png", "label": "b"},
+        {"path": "half\ud800.png", "label": "\ud800"},
+        {"path": "gone.png", "label": "b"},
+        {"path": ".", "label": "b"},
+    ]
+    (pictures / "list.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    source = load(str(pictures / "list.jsonl"), tmp_path, FileOptions(test_share=0, bad_files="skip"))
+    assert len(source.train) == 1
+    assert len(source.left_out) == 4
+    assert source.class_names == ("b", "caf\\xe9", "\\ud800")
+    assert len(source.fingerprint) == 64
+    json.dumps([source.left_out, source.train.names], ensure_ascii=False).encode()
 
 
 def test_what_is_found_is_told(pictures, tmp_path):
