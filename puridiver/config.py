@@ -17,7 +17,7 @@ def setting(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
 
 LEAST = {
     "tasks": 1, "holdout": 0, "seed": 0, "memory": 1, "epochs": 1, "anytime_points": 0, "stream_limit": 1,
-    "test_limit": 1,
+    "test_limit": 1, "image_size": 1,
 }  # fmt: skip
 
 
@@ -27,21 +27,28 @@ class RunConfig:
 
     data: str = setting(
         "digits",
-        "digits, cifar10, cifar100, or an .npz file with train_images, train_labels, test_images, test_labels "
-        "(and class_names)",
+        "digits, cifar10, cifar100, webvision, food101n; a folder with a folder of images for each class; a .csv, "
+        ".jsonl or .parquet table of paths and labels; or an .npz file of arrays (docs/DATA.md)",
     )
     data_root: str | None = setting(None, "folder that holds the data sets (default: the user's cache)")
+    image_size: int | None = setting(None, "pixels that image files are resized to (default: 32, or the data's)")
+    test_share: float | None = setting(None, "share of your own images that is kept for testing, such as 0.2")
+    bad_files: str = setting("refuse", "what happens when image files cannot be read", ("refuse", "skip"))
+    trust_labels: bool = setting(False, "take the labels of your own images for true, so that noise can be measured")
     stream: str = setting(
         "blurry-10",
-        "blurry-L (L %% minor samples), disjoint, official:NOISE:SEED, or the path of a manifest.json",
+        "blurry-L (L %% minor samples), disjoint, time (the order of timestamps), official:NOISE:SEED, or the path "
+        "of a manifest.json",
     )
     splits: str | None = setting(None, "where official split files lie (.npz, or a folder; default: data root)")
-    tasks: int = setting(5, "number of tasks of a generated stream")
-    noise: str = setting(
-        "sym-40",
-        "label noise of a generated stream: none, sym-RATE or asym-RATE (for a class map of your own make the stream "
-        "with `puridiver stream make --noise-map`)",
+    tasks: int | None = setting(None, "number of tasks of a generated stream (default: 5, or what suits the data)")
+    noise: str | None = setting(
+        None,
+        "label noise of a generated stream: none, sym-RATE, asym-RATE, instance-RATE or human:SET (for a class map of "
+        "your own make the stream with `puridiver stream make --noise-map`; default: sym-40, and none for image files, "
+        "whose labels pass as they came)",
     )
+    noise_file: str | None = setting(None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt, .npz, .npy)")
     noise_map: str | None = setting(
         None, "named class map of asymmetric noise: next or spr-cifar10 (default: the data's own)"
     )
@@ -82,10 +89,20 @@ class RunConfig:
 def resolve_options(config: RunConfig, source: DataSource) -> Options:
     """The recipe, then what suits the images' size, then what suits the data, then the user's word."""
     options = suited(suited_to_size(recipe(config.recipe), source.image_shape), source.defaults)
+    if source.defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
+        options = replaced(options, {"epochs": options.epochs // 2})
     asked = dict(config.options)
     if config.epochs is not None:
         asked["epochs"] = config.epochs
     return replaced(options, asked)
+
+
+def resolve_tasks(config: RunConfig, source: DataSource) -> int:
+    return int(source.defaults.get("tasks", 5)) if config.tasks is None else config.tasks
+
+
+def resolve_noise(config: RunConfig, source: DataSource) -> str:
+    return str(source.defaults.get("noise", "sym-40")) if config.noise is None else config.noise
 
 
 def resolve_memory(config: RunConfig, source: DataSource) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -91,8 +92,7 @@ class Course:
 
     def _stream_phase(self) -> None:
         task, already = self.at.task, self.at.done
-        stream = self.stream.batches(self.learner.options.batch_size, task)
-        batches = first_samples(stream, self.config.stream_limit)
+        batches = self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
         # Spread evenly, the last one just before the memory phase.
         wanted = self.config.anytime_points
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
@@ -172,23 +172,27 @@ class Course:
             raise DataError(f"the checkpoint does not hold a whole run of this version: {error}") from error
 
 
-def first_samples(batches: Iterable[Batch], limit: int | None) -> list[Batch]:
-    """The batches up to `limit` samples, the last one cut to fit."""
-    kept, left = [], limit
-    for batch in batches:
-        if left is not None:
-            batch = batch.first(left)  # noqa: PLW2901
-            left -= len(batch)
-        if len(batch):
-            kept.append(batch)
-    return kept
+def moved_ahead(batches: Sequence[Callable[[], Batch]], runtime: Runtime) -> Iterator[Batch]:
+    """The batches with their images on the device, moved many at a time: a copy for each would make the host wait.
+
+    While one group is learnt from, a thread reads the next: images of large sets come from a file.
+    """
+    if not batches:
+        return
+    per_group = max(1, AHEAD_BYTES // max(1, batches[0]().images.nbytes))
+    groups = [batches[start : start + per_group] for start in range(0, len(batches), per_group)]
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(read_group, groups[0])
+        for following in [*groups[1:], None]:
+            group, images = coming.result()
+            if following is not None:
+                coming = reader.submit(read_group, following)
+            parts = runtime.move(images).split([len(batch) for batch in group])
+            for batch, moved in zip(group, parts, strict=True):
+                yield dataclasses.replace(batch, images=moved)
 
 
-def moved_ahead(batches: Sequence[Batch], runtime: Runtime) -> Iterator[Batch]:
-    """The batches with their images on the device, moved many at a time: a copy for each would make the host wait."""
-    per_group = max(1, AHEAD_BYTES // max(1, batches[0].images.nbytes)) if batches else 1
-    for start in range(0, len(batches), per_group):
-        group = batches[start : start + per_group]
-        images = runtime.move(torch.cat([batch.images for batch in group])).split([len(batch) for batch in group])
-        for batch, moved in zip(group, images, strict=True):
-            yield dataclasses.replace(batch, images=moved)
+def read_group(batches: Sequence[Callable[[], Batch]]) -> tuple[list[Batch], Tensor]:
+    """Batches and all their images in one tensor."""
+    group = [read() for read in batches]
+    return group, torch.cat([batch.images for batch in group])

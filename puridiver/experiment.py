@@ -15,7 +15,15 @@ from torch import Tensor
 from puridiver import data, runs
 from puridiver.augment import ViewSettings
 from puridiver.checkpoint import Checkpoints
-from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
+from puridiver.config import (
+    RunConfig,
+    resolve_diversity,
+    resolve_memory,
+    resolve_network,
+    resolve_noise,
+    resolve_options,
+    resolve_tasks,
+)
 from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
@@ -23,7 +31,7 @@ from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import code_hash, command_for, commit, identify, versions
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device
-from puridiver.streams import Stream, TrueLabels
+from puridiver.streams import NOISE_KINDS, Stream, TrueLabels
 from puridiver.trainers import NoiseHint
 
 logger = logging.getLogger(__name__)
@@ -54,7 +62,7 @@ class Experiment:
         self._code, self._commit = code_hash(), commit()  # now: files may be edited while the run goes on
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
-        self.source = source or load_source(config)
+        self.source = source or load_source(config, self._decoding)
         self.manifest = resolve_run_stream(config, self.source)
         self.options = resolve_options(config, self.source)
         self.learner = Learner(
@@ -145,6 +153,8 @@ class Experiment:
         return {
             "config": dataclasses.asdict(self.config),
             "resolved": {
+                "tasks": resolve_tasks(self.config, self.source),
+                "noise": resolve_noise(self.config, self.source),
                 "memory": learner.memory.capacity,
                 "network": learner.network,
                 "device": str(learner.runtime.device),
@@ -159,13 +169,18 @@ class Experiment:
             "code_hash": self._code,
         }
 
+    def _decoding(self, done: int, total: int) -> None:
+        self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
+
     # Putting it together ---------------------------------------------------------------------------------------
 
     def _hint(self) -> NoiseHint | None:
         """Told only on demand; the realised rate, since that is what is true of the stream."""
         if not self.config.tell_noise:
             return None
-        return NoiseHint(self.manifest.noise, self.manifest.realised_noise)
+        if self.manifest.realised_noise is None:
+            raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
+        return NoiseHint(NOISE_KINDS[self.manifest.noise].told_as, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
         images, labels = self.evaluation_set
@@ -195,12 +210,18 @@ class Experiment:
                 )
             rows = torch.from_numpy(self.manifest.holdout.copy())
             images, labels = self.source.train.images[rows], self.source.train.labels[rows]
+        if not len(images):
+            raise ValueError("accuracy needs images to test on, but the data have none: say --test-share 0.2")
         return images[: self.config.test_limit], labels[: self.config.test_limit]
 
     def _features(self) -> Tensor | None:
         """Joint features in stream order, or None."""
         if not resolve_diversity(self.config, self.source):
             return None
+        if self.source.train.true is not None:
+            raise ValueError(
+                "diversity is measured by true labels (Eq. 12), which these data do not have: leave it out"
+            )
         root = Path(self.config.data_root) if self.config.data_root else data.default_root()
         features = joint_features(
             self.source,

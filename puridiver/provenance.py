@@ -35,8 +35,9 @@ CANNOT_CHANGE_RESULTS = ("cli", "report", "grid", "bench.py", "__main__.py")
 # Fields whose effect is told by the stream's content hash or by the resolved settings; every other field counts as
 # it stands, so that a new one counts too.
 TOLD_OTHERWISE = frozenset(
-    ("data", "data_root", "stream", "splits", "tasks", "noise", "noise_map", "holdout", "recipe", "memory", "network",
-     "epochs", "device", "precision", "graphs", "diversity", "options")
+    ("data", "data_root", "image_size", "test_share", "bad_files", "trust_labels", "stream", "splits", "tasks", "noise",
+     "noise_map", "noise_file", "holdout", "recipe", "memory", "network", "epochs", "device", "precision", "graphs",
+     "diversity", "options")
 )  # fmt: skip
 
 

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from puridiver import data
-from puridiver.config import RunConfig
+from puridiver.config import RunConfig, resolve_noise, resolve_tasks
 from puridiver.data.base import DataSource
 from puridiver.streams import StreamManifest, named_map, resolve_stream
 
 
-def load_source(config: RunConfig) -> DataSource:
+def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
     """The config's data; for a manifest that of the manifest, unless the user names other data than the default."""
     name = config.data
     if config.stream.endswith(".json") and name == RunConfig.data:
         made_from = StreamManifest.load(config.stream).source
         name = made_from if made_from in data.SOURCES else name
-    return data.load(name, Path(config.data_root) if config.data_root else None)
+    root = Path(config.data_root) if config.data_root else None
+    return data.load(name, root, file_options(config), on_progress)
+
+
+def file_options(config: RunConfig) -> data.FileOptions:
+    return data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
 
 
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     """The stream of a run; what a ready-made one decides itself must be left out of the config."""
     if config.stream.endswith(".json") or config.stream.startswith("official:"):
-        for name in ("tasks", "noise", "noise_map", "holdout"):
+        for name in ("tasks", "noise", "noise_map", "noise_file", "holdout"):
             if getattr(config, name) != getattr(RunConfig, name):
                 raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
     return resolve_stream(
         config.stream,
         source,
         splits=config.splits or config.data_root or data.default_root(),
-        n_tasks=config.tasks,
-        noise=config.noise,
+        n_tasks=resolve_tasks(config, source),
+        noise=resolve_noise(config, source),
+        noise_file=config.noise_file,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,
         seed=config.seed,
         holdout=config.holdout,

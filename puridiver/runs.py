@@ -20,8 +20,11 @@ from puridiver.storage import write_atomically
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
 CHECKPOINT, LOCK = "checkpoint", ".lock"
-# Of the config: where things lie on one machine, and what the resolved settings say better.
-NOT_COMPARED = ("data_root", "splits", "device", "precision", "memory", "network", "epochs", "options")
+# Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
+NOT_COMPARED = (
+    "data_root", "splits", "device", "precision", "memory", "network", "epochs", "options", "image_size", "test_share",
+    "bad_files", "trust_labels", "noise_file",
+)  # fmt: skip
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -168,8 +171,10 @@ def identity_hash(description: dict[str, Any]) -> str:
 
 
 def without_folder(value: Any) -> Any:
-    """The name alone of a file that a data set or a stream is read from; anything else as it is."""
-    return Path(value).name if isinstance(value, str) and value.endswith((".npz", ".json")) else value
+    """The name alone of a file or folder that data or a stream are read from; anything else as it is."""
+    if not isinstance(value, str) or not (os.sep in value or value.endswith((".npz", ".json"))):
+        return value
+    return Path(value).name or value
 
 
 def append_to_ledger(ledger: Path, row: dict[str, Any], once: bool = False) -> None:

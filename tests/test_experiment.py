@@ -123,7 +123,7 @@ def test_the_config_is_enough_to_run_again(finished):
 def test_the_manifest_is_enough_to_meet_the_same_stream(finished):
     folder, summary, experiment = finished
     assert StreamManifest.load(folder / "manifest.json") == experiment.manifest
-    again = Experiment(config(stream=str(folder / "manifest.json"), noise="sym-40", tasks=5)).run()
+    again = Experiment(config(stream=str(folder / "manifest.json"), noise=None, tasks=None)).run()
     assert [again[name] for name in FIGURES] == [summary[name] for name in FIGURES]
     assert again["stream_hash"] == summary["stream_hash"]
 
@@ -284,7 +284,7 @@ def test_tiny_images_get_what_suits_them_unless_the_recipe_or_the_user_says_othe
 def test_a_stream_that_is_already_made_takes_no_settings(finished, name, value):
     stream = str(finished[0] / "manifest.json")
     with pytest.raises(ValueError, match=f"already made, with its own {name}"):
-        Experiment(config(**{"stream": stream, "noise": "sym-40", "tasks": 5, name: value}))
+        Experiment(config(**{"stream": stream, "noise": None, "tasks": None, name: value}))
 
 
 def test_the_recipe_then_the_data_then_the_user():

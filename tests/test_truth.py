@@ -32,7 +32,7 @@ def run(source: DataSource, folder: Path, monkeypatch: pytest.MonkeyPatch, **cha
     manifest = dataclasses.replace(MANIFEST, source_fingerprint=source.fingerprint)
     folder.mkdir()
     manifest.save(folder / "stream.json")
-    monkeypatch.setattr("puridiver.data.load", lambda name, root=None: source)
+    monkeypatch.setattr("puridiver.data.load", lambda name, root=None, *rest: source)
     config = RunConfig(
         data="patterns", data_root=str(folder), stream=str(folder / "stream.json"), memory=12, network="small",
         device="cpu", diversity=False, anytime_points=2, evaluate_epochs=True, options=TINY,

@@ -100,17 +100,20 @@ def _print_rows(rows: list[dict[str, Any]], root: Path) -> None:
     widest = max(len(row["name"]) for row in rows)
     print(f"data sets in {root}")
     for row in rows:
-        state = "here" if row["here"] else f"to fetch ({row['download_bytes'] / 1e6:.0f} MB)"
+        size = f"to fetch ({row['download_bytes'] / 1e6:.0f} MB)" if row["download_bytes"] else "from its home"
+        state = "here" if row["here"] else size
         print(f"  {row['name']:<{widest}}  {state:<17}  {row['description']}: {row['size']}")
 
 
 def fetch(args: argparse.Namespace) -> int:
-    from puridiver.data import fetch_source, find
+    from puridiver.data import default_root, fetch_source, find
 
     source = find(args.name)
     if source.archive is None:
-        print(f"{args.name} needs no fetching: {source.description}")
-        return 0
+        if source.is_here((args.root or default_root()).expanduser()):
+            print(f"{args.name} needs no fetching: {source.description}")
+            return 0
+        raise ValueError(f"{args.name} is given out by its home, {source.home_page}; docs/DATA.md tells the layout")
     with _progress(args.name) as progress:
         folder = fetch_source(args.name, args.root, url=args.url, progress=progress)
     print(f"{args.name} is in {folder}")

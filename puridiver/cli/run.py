@@ -249,7 +249,7 @@ class ProgressBar:
             return
         self.console.print(
             f"after task {event['task'] + 1}: accuracy {event['accuracy']:6.1%}, "
-            f"memory purity {event['memory_purity']:6.1%}",
+            f"memory purity {_percent(event['memory_purity']):>6}",
             highlight=False,
         )
 
@@ -257,15 +257,18 @@ class ProgressBar:
 def print_summary(summary: dict[str, Any], console: Console) -> None:
     from rich.table import Table
 
-    right = 1 - summary["stream_noise"]
+    from puridiver.report.reading import noise_title
+
+    noisy, purity = summary["stream_noise"], summary["memory_purity"]
     title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}"
     table = Table(title=title, title_justify="left", show_header=False, title_style="bold")
     for _ in range(2):
         table.add_column()
     table.add_column(justify="right")
-    noise = f"{summary['noise']}-{100 * summary['noise_rate']:g}" if summary["noise"] != "none" else "no noise"
+    noise = noise_title(summary)
     stream = f"{summary['data']}, {summary['stream']}, {noise}, seed {summary['seed']}"
-    table.add_row("stream", stream, f"{right:.1%} of labels right")
+    right = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
+    table.add_row("stream", stream, right)
     learner = f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task"
     table.add_row("learner", learner, "")
     judged = f"after all tasks, on {summary['evaluated_on']} images"
@@ -273,8 +276,10 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
     table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
-    against = f"{100 * (summary['memory_purity'] - right):+.1f} points against the stream"
-    table.add_row("memory purity", against, f"{summary['memory_purity']:.1%}")
+    if noisy is None or purity is None:
+        table.add_row("memory purity", "true labels are not known", "not known")
+    else:
+        table.add_row("memory purity", f"{100 * (purity - 1 + noisy):+.1f} points against the stream", f"{purity:.1%}")
     if "memory_diversity" in summary:
         table.add_row("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}")
     for name, meaning in SETS.items():

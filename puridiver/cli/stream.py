@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command
 
 if TYPE_CHECKING:
-    from puridiver.data import DataSource
+    from puridiver.data import DataSource, FileOptions, Findings
     from puridiver.streams import StreamManifest
 
 EXAMPLES = """\
@@ -25,6 +27,9 @@ examples:
   puridiver stream make --data cifar10 --noise asym-20 --seed 3 --holdout 1000 --out stream.json
   puridiver stream make --data cifar10 --kind disjoint --noise asym-40 --noise-map spr-cifar10 --out spr.json
   puridiver stream make --data cifar10 --splits splits/cifar10.npz --official sym40:1 --out official.json
+  puridiver stream make --from pictures/ --test-share 0.2 --out mine.json
+  puridiver stream make --from pictures.csv --kind time --tasks 10 --bad-files skip --out mine.json
+  puridiver stream make --data cifar10 --noise human:worst --noise-file CIFAR-10_human.pt --out human.json
 """
 SHOW_EXAMPLES = """\
 examples:
@@ -38,7 +43,10 @@ examples:
 """
 
 # Flag (as argparse stores it) -> option of make_stream, for those that pass unchanged.
-PLAIN_OPTIONS = {"kind": "kind", "tasks": "n_tasks", "seed": "seed", "holdout": "holdout", "cut_by": "cut_by"}
+PLAIN_OPTIONS = {
+    "kind": "kind", "tasks": "n_tasks", "seed": "seed", "holdout": "holdout", "cut_by": "cut_by", "noise": "noise",
+    "noise_file": "noise_file",
+}  # fmt: skip
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,6 +64,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     verify.add_argument("file", type=Path, metavar="FILE", help="the manifest")
     verify.add_argument("--data", metavar="NAME", help="the data (default: the name in the manifest)")
+    _add_file_options(verify)
     _add_data_root(verify)
     _add_json(verify)
     verify.set_defaults(handler=verify_stream)
@@ -63,14 +72,30 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     make = add_command(actions, "make", "make a stream and write its manifest", MAKE_EXAMPLES)
-    make.add_argument("--data", default="digits", metavar="NAME", help="a name of `puridiver data list`, or an .npz")
+    data = make.add_mutually_exclusive_group()
+    data.add_argument("--data", default="digits", metavar="NAME", help="a name of `puridiver data list`, or an .npz")
+    data.add_argument(
+        "--from",
+        dest="source_path",
+        type=Path,
+        metavar="PATH",
+        help="your own images: a folder for each class, or a .csv, .jsonl or .parquet table; says what it found",
+    )
+    _add_file_options(make)
     make.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the manifest goes")
     make.add_argument("--force", action="store_true", help="replace FILE if it is there")
     # No defaults below: those of make_stream hold, and --official can tell what was asked for.
-    make.add_argument("--kind", choices=("blurry", "disjoint"), help="how classes share tasks (blurry)")
+    make.add_argument("--kind", choices=("blurry", "disjoint", "time"), help="how tasks are cut (blurry)")
     make.add_argument("--tasks", type=int, metavar="N", help="number of tasks (5)")
     make.add_argument("--minor", metavar="L", help="minor share of a blurry task, percent or fraction (10)")
-    make.add_argument("--noise", metavar="SPEC", help='"sym-40", "asym-20", "none", ... (sym-40)')
+    make.add_argument(
+        "--noise",
+        metavar="SPEC",
+        help='"sym-40", "asym-20", "instance-30", "human:worst", "none", ... (sym-40; none for image files)',
+    )
+    make.add_argument(
+        "--noise-file", type=Path, metavar="FILE", help="for human noise: CIFAR-10N's or CIFAR-100N's file"
+    )
     make.add_argument(
         "--noise-map",
         metavar="MAP",
@@ -97,29 +122,71 @@ def _add_data_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _load_data(name: str, root: Path | None) -> DataSource:
+def _add_file_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--image-size", type=int, metavar="PX", help="of image files once cut and resized (32)")
+    parser.add_argument("--test-share", type=float, metavar="SHARE", help="of your own images, kept for testing")
+    parser.add_argument("--bad-files", choices=("refuse", "skip"), default="refuse", help="unreadable files (refuse)")
+    parser.add_argument("--trust-labels", action="store_true", help="take the labels of your own images for true")
+
+
+def _load_data(name: str, args: argparse.Namespace) -> DataSource:
     from puridiver import data
 
-    return data.load(name, root)
+    with decoding_progress() as on_progress:
+        return data.load(name, args.data_root, _file_options(args), on_progress)
+
+
+def _file_options(args: argparse.Namespace) -> FileOptions:
+    from puridiver.data import FileOptions
+
+    return FileOptions(args.image_size, args.test_share, args.bad_files, args.trust_labels)
+
+
+def _look_into(args: argparse.Namespace) -> Findings:
+    from puridiver import data
+
+    with decoding_progress() as on_progress:
+        return data.look_into(args.source_path, data.cache_folder(args.data_root), _file_options(args), on_progress)
+
+
+@contextmanager
+def decoding_progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar while image files are decoded, on a terminal; on standard error."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("decoding images", total=None, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
 def make_stream(args: argparse.Namespace) -> int:
     if args.out.exists() and not args.force:
         raise FileExistsError(f"{args.out} is already there: add --force to replace it")
     options = _make_options(args)
+    found = None
+    if args.source_path is not None:
+        found = _look_into(args)  # told also where the data are then refused
+        if not args.json:
+            print("\n".join([f"{args.source_path}:", *(f"  {line}" for line in found.lines())]))
+        args.data = str(args.source_path)
     if args.official is not None:
         manifest = _import_official(args, options)
     else:
         from puridiver.streams import make_stream as make
 
-        source = _load_data(args.data, args.data_root)
+        source = _load_data(args.data, args)
+        options.setdefault("noise", source.defaults.get("noise", "sym-40"))
+        options.setdefault("n_tasks", source.defaults.get("tasks", 5))
         if args.noise_map is not None:
             options["noise_map"] = read_noise_map(args.noise_map, source.class_names)
         manifest = make(source, **options)
     args.out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(args.out)
     if args.json:
-        print(json.dumps({"file": str(args.out), **summary(manifest)}, indent=2))
+        told = {} if found is None else {"found": found.to_dict()}
+        print(json.dumps({"file": str(args.out), **summary(manifest), **told}, indent=2))
     else:
         print(f"{args.out}: {describe(manifest)}")
     return 0
@@ -127,10 +194,9 @@ def make_stream(args: argparse.Namespace) -> int:
 
 def _make_options(args: argparse.Namespace) -> dict[str, Any]:
     """The options of make_stream that were asked for, less the noise map, which needs the class names."""
-    if args.kind == "disjoint" and args.minor is not None:
-        raise ValueError("--minor is for blurry tasks: disjoint ones have no minor classes")
+    if args.kind in ("disjoint", "time") and args.minor is not None:
+        raise ValueError("--minor is for blurry tasks: others have no minor classes")
     options = {ours: getattr(args, flag) for flag, ours in PLAIN_OPTIONS.items()}
-    options["noise"] = args.noise
     if args.minor is not None:
         from puridiver.streams.checks import parse_share
 
@@ -145,7 +211,7 @@ def _import_official(args: argparse.Namespace, options: dict[str, Any]) -> Strea
         raise ValueError("--official needs --splits: an .npz file or the folder of the published split files")
     if options or args.noise_map is not None:
         raise ValueError("a published stream is already made: --official goes with --data and --splits alone")
-    return find_official(args.official, _load_data(args.data, args.data_root), args.splits)
+    return find_official(args.official, _load_data(args.data, args), args.splits)
 
 
 def read_noise_map(spec: str, class_names: tuple[str, ...]) -> dict[int, int]:
@@ -192,10 +258,11 @@ def describe(manifest: StreamManifest) -> str:
     from puridiver.streams import noise_name
 
     blur = f"-{manifest.minor_share * 100:g}" if manifest.minor_share else ""
-    noise = noise_name(manifest.noise, manifest.noise_rate)
+    noise, rate = noise_name(manifest.noise, manifest.noise_rate), manifest.realised_noise
+    realised = "wrong labels not known" if rate is None else f"{rate:.2%} realised"
     return (
         f"{manifest.source}, {manifest.kind}{blur}, {len(manifest):,} samples in {manifest.n_tasks} tasks, "
-        f"noise {noise} ({manifest.realised_noise:.2%} realised), seed {manifest.seed}"
+        f"noise {noise} ({realised}), seed {manifest.seed}"
     )
 
 
@@ -266,9 +333,9 @@ def _find_problems(args: argparse.Namespace) -> list[str]:
     except ManifestError as error:
         return [str(error).removeprefix(f"{args.file}: ")]
     if args.data:
-        return verify(manifest, _load_data(args.data, args.data_root))
+        return verify(manifest, _load_data(args.data, args))
     try:
-        source = _load_data(manifest.source, args.data_root)
+        source = _load_data(manifest.source, args)
     except ValueError as error:
-        raise ValueError(f"{args.file} was made from {manifest.source!r}; add --data FILE.npz ({error})") from error
+        raise ValueError(f"{args.file} was made from {manifest.source!r}; add --data PATH ({error})") from error
     return verify(manifest, source)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
+
+UNKNOWN = -1  # a true label that nobody knows
 
 
 @dataclass(frozen=True)
@@ -18,13 +21,25 @@ class ImageSet:
     Parameters
     ----------
     images
-        uint8, (N, H, W, C) with 1 or 3 channels.
+        uint8, (N, H, W, C) with 1 or 3 channels. May lie in a memory-mapped file.
     labels
-        int64, (N,): class ids from 0. The stream may contaminate them; here they count as true.
+        int64, (N,): class ids from 0, as the source gives them. The stream may contaminate them further.
+    true
+        int64, (N,): the true class ids, UNKNOWN where nobody knows. None: `labels` are the true ones.
+    times
+        float64, (N,): when each was taken or labelled, in seconds; for streams in the order of time.
+    names
+        Where each image came from: file names, relative to the data.
+    pixels_digest
+        Stands for the pixels in the fingerprint, where a checksum of them is known already.
     """
 
     images: Tensor
     labels: Tensor
+    true: Tensor | None = None
+    times: Tensor | None = None
+    names: Sequence[str] | None = None
+    pixels_digest: str | None = None
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[3] not in (1, 3):
@@ -37,6 +52,25 @@ class ImageSet:
                 f"labels should be int64 of shape ({len(self.images)},), "
                 f"but got {self.labels.dtype} of shape {tuple(self.labels.shape)}"
             )
+        for name, dtype in (("true", torch.int64), ("times", torch.float64)):
+            found = getattr(self, name)
+            if found is not None and (found.dtype != dtype or found.shape != self.labels.shape):
+                raise ValueError(
+                    f"{name} should be {dtype} of shape ({len(self.images)},), "
+                    f"but got {found.dtype} of shape {tuple(found.shape)}"
+                )
+        if self.names is not None and len(self.names) != len(self.images):
+            raise ValueError(f"names should be as many as images, {len(self.images)}, but got {len(self.names)}")
+
+    @property
+    def true_labels(self) -> Tensor:
+        """The true class ids, UNKNOWN where nobody knows."""
+        return self.labels if self.true is None else self.true
+
+    @property
+    def truth_known(self) -> bool:
+        """Whether any true label is known."""
+        return self.true is None or bool((self.true != UNKNOWN).any())
 
     def __len__(self) -> int:
         return len(self.images)
@@ -48,7 +82,8 @@ class DataSource:
 
     `asymmetric_map` is the class map that the literature uses for asymmetric noise on this data (class id to
     class id); where it is None the stream maker falls back to the next class. `defaults` holds run settings that
-    suit the data (network, memory size, epochs, augmentation); a user's own settings override them.
+    suit the data (network, memory size, epochs, augmentation); a user's own settings override them. `left_out` names
+    files that could not be read.
     """
 
     name: str
@@ -57,6 +92,7 @@ class DataSource:
     test: ImageSet
     asymmetric_map: dict[int, int] | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -66,11 +102,20 @@ class DataSource:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over class names, shapes, labels and pixels: equal data, equal fingerprint."""
+        """SHA-256 over class names, shapes, labels and pixels: equal data from one kind of source, equal fingerprint.
+
+        Pixels in a cache file count by the file's checksum, so that gigabytes need not be read again.
+        """
         digest = hashlib.sha256()
         digest.update("\x1f".join(self.class_names).encode())
         for part in (self.train, self.test):
             digest.update(repr(tuple(part.images.shape)).encode())
             digest.update(part.labels.contiguous().numpy().tobytes())
-            digest.update(part.images.contiguous().numpy().tobytes())
+            for name in ("true", "times"):
+                if (extra := getattr(part, name)) is not None:
+                    digest.update(name.encode() + extra.contiguous().numpy().tobytes())
+            if part.pixels_digest is not None:
+                digest.update(part.pixels_digest.encode())
+            else:
+                digest.update(part.images.contiguous().numpy().reshape(-1).data)  # no copy
         return digest.hexdigest()

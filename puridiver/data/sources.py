@@ -6,19 +6,24 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from puridiver.data.archive import unpack
 from puridiver.data.arrays import load_npz
 from puridiver.data.base import DataSource
+from puridiver.data.cache import OnProgress
 from puridiver.data.cifar import CIFAR10, CIFAR100, is_here, load_cifar10, load_cifar100
 from puridiver.data.cifar_check import check_cifar10, check_cifar100
 from puridiver.data.digits import check_digits, load_digits
 from puridiver.data.download import Progress, fetch
+from puridiver.data.files import FileOptions, is_own, load_own
+from puridiver.data.web import FOOD101N, WEBVISION, check_web, find_folder, load_web
 from puridiver.errors import DataError
 
 ROOT_VARIABLE = "PURIDIVER_DATA"
+CACHE = "image-cache"  # below the data root
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Source:
     """One entry of the registry.
 
     `loader`, `checker` (problems found, one line each) and `is_here` (a quick look at names and sizes) all
-    take the data root. `archive` is None where nothing needs to be fetched.
+    take the data root. `archive` is None where nothing is fetched. `from_files`, of data made of image files, stands
+    for `loader` and takes the data root, the cache of decoded images, their options and what hears of progress.
     """
 
     description: str
@@ -50,6 +56,7 @@ class Source:
     checker: Callable[[Path], list[str]]
     is_here: Callable[[Path], bool]
     archive: Archive | None = None
+    from_files: Callable[[Path, Path, FileOptions, OnProgress | None], DataSource] | None = None
 
 
 def _always_here(root: Path) -> bool:
@@ -95,6 +102,24 @@ SOURCES: dict[str, Source] = {
             folder=CIFAR100.folder,
         ),
     ),
+    "webvision": Source(
+        description="WebVision's first 50 classes as Google found them (mini-WebVision)",
+        home_page="https://data.vision.ee.ethz.ch/cvl/webvision/dataset2017.html",
+        size="65,944 + 2,500 images, cut to 224x224 colour, 50 classes",
+        loader=lambda root: load("webvision", root),
+        checker=partial(check_web, WEBVISION),
+        is_here=lambda root: find_folder(WEBVISION, root) is not None,
+        from_files=partial(load_web, WEBVISION),
+    ),
+    "food101n": Source(
+        description="Food-101N's verified lists, dishes as the web labels them",
+        home_page="https://kuanghuei.github.io/Food-101N/",
+        size="52,867 + 4,741 images, cut to 224x224 colour, 101 classes",
+        loader=lambda root: load("food101n", root),
+        checker=partial(check_web, FOOD101N),
+        is_here=lambda root: find_folder(FOOD101N, root) is not None,
+        from_files=partial(load_web, FOOD101N),
+    ),
 }
 
 
@@ -120,29 +145,50 @@ def _cache_folder() -> Path:
 def find(name: str) -> Source:
     """The registry's entry of that name."""
     if name not in SOURCES:
-        raise ValueError(f"data should be one of {', '.join(SOURCES)}, or end in .npz, but got {name!r}")
+        raise ValueError(
+            f"data should be one of {', '.join(SOURCES)}, a folder with a folder of images for each class, or a file "
+            f"that ends in .npz, .csv, .jsonl or .parquet, but got {name!r}"
+        )
     return SOURCES[name]
 
 
-def load(name: str, root: Path | None = None) -> DataSource:
-    """The data set called `name`, or the one in an .npz file if `name` is the path of one.
+def load(
+    name: str,
+    root: Path | None = None,
+    options: FileOptions | None = None,
+    on_progress: OnProgress | None = None,
+) -> DataSource:
+    """The data set called `name`, or your own if `name` is the path of a folder, a table or an .npz file.
 
     Parameters
     ----------
     root
-        The folder in which data sets lie; `default_root()` if left out. An .npz path does not depend on it.
+        The folder in which data sets lie, and below it the cache of decoded images; `default_root()` if left out.
+    options
+        For data made of image files: their size, test share and what happens with bad ones.
+    on_progress
+        Called with (done, total) while image files are decoded.
     """
-    if name.endswith(".npz"):
-        return load_npz(Path(name))
-    return find(name).loader(_root(root))
+    options = options or FileOptions()
+    if name in SOURCES and (from_files := SOURCES[name].from_files) is not None:
+        return from_files(_root(root), cache_folder(root), options, on_progress)
+    if name not in SOURCES and is_own(name):
+        return load_own(Path(name), cache_folder(root), options, on_progress)
+    options.refuse_any(name)
+    return load_npz(Path(name)) if name.endswith(".npz") else find(name).loader(_root(root))
+
+
+def cache_folder(root: Path | None = None) -> Path:
+    """Where decoded images are kept."""
+    return _root(root) / CACHE
 
 
 def verify(name: str, root: Path | None = None) -> list[str]:
     """What is wrong with a data set, one line each: missing or damaged files, unofficial content."""
-    if not name.endswith(".npz"):
+    if name in SOURCES or not (name.endswith(".npz") or is_own(name)):
         return find(name).checker(_root(root))
     try:
-        load_npz(Path(name))
+        load(name, root, None if name.endswith(".npz") else FileOptions(test_share=None))
     except DataError as error:
         return [str(error)]
     return []
@@ -167,7 +213,7 @@ def fetch_source(
     source, root = find(name), _root(root)
     archive = source.archive
     if archive is None:
-        raise ValueError(f"{name} needs no fetching: {source.description}")
+        raise ValueError(f"{name} is not fetched here: {source.description}; its home is {source.home_page}")
     folder = root / archive.folder
     if source.is_here(root) and not source.checker(root):
         return folder if folder.is_dir() else root  # `root` may be the folder itself

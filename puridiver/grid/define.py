@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from puridiver import data as sources
 from puridiver.errors import DataError
 from puridiver.grid.cells import Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
@@ -19,39 +18,28 @@ METHOD_KEYS = ("title", "sampler", "trainer", "options")
 FROM_LISTS = frozenset(("data", "stream", "noise", "seed", "sampler", "trainer"))
 
 
-def find_grid(
-    name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False, strict: bool = True
-) -> Grid:
+def find_grid(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
     """The grid of a preset or of a .toml file, on other data or seeds if these are named.
 
     Parameters
     ----------
     official
         Use the published streams where there are some (CIFAR, blurry), instead of generated ones.
-    strict
-        Refuse data that cannot be loaded: right for running, but not for a table of results.
     """
     if name.endswith(".toml"):
         return read_grid(Path(name), data, seeds)
     if name not in PRESETS:
         raise ValueError(f"a grid should be a .toml file or one of {', '.join(PRESETS)}, but got {name!r}")
-    return grid_of_preset(name, PRESETS[name], data, seeds, official, strict)
+    return grid_of_preset(name, PRESETS[name], data, seeds, official)
 
 
-def grid_of_preset(
-    name: str, preset: Preset, data: Sequence[str], seeds: Sequence[int], official: bool, strict: bool
-) -> Grid:
+def grid_of_preset(name: str, preset: Preset, data: Sequence[str], seeds: Sequence[int], official: bool) -> Grid:
     columns: list[Column] = []
     for source in data or preset.data:
         if source not in preset.sizes:
             raise ValueError(
                 f"the preset {name} has sizes for {', '.join(preset.sizes)}, but not for {source}; "
                 "write a grid file for other data (docs/GRIDS.md)"
-            )
-        if strict and source not in sources.SOURCES:
-            raise DataError(
-                f"{source} cannot be loaded yet: this version reads {', '.join(sources.SOURCES)}. "
-                f"`--data digits` runs the rows of {name} on digits"
             )
         columns += _columns(preset, source, preset.sizes[source], tuple(seeds), official)
     return Grid(name, preset.title, preset.methods, tuple(columns), preset.paper, preset.figure)

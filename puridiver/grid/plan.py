@@ -11,21 +11,24 @@ from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
 from puridiver.grid.cells import Cell
 from puridiver.provenance import Identity, identify
-from puridiver.resolve import load_source, resolve_run_stream
+from puridiver.resolve import file_options, load_source, resolve_run_stream
 from puridiver.runtime import Runtime, choose_runtime
 
-STREAM_FIELDS = ("data", "data_root", "stream", "splits", "tasks", "noise", "noise_map", "holdout", "seed")
+STREAM_FIELDS = (
+    "data", "data_root", "image_size", "test_share", "bad_files", "trust_labels", "stream", "splits", "tasks", "noise",
+    "noise_map", "noise_file", "holdout", "seed",
+)  # fmt: skip
 
 
 @dataclass
 class Sources:
     """Data sets, each loaded once."""
 
-    loaded: dict[tuple[str, ...], DataSource] = field(default_factory=dict)
+    loaded: dict[tuple[object, ...], DataSource] = field(default_factory=dict)
 
     def of(self, config: RunConfig) -> DataSource:
         manifest = config.stream if config.stream.endswith(".json") else ""  # it may name the data itself
-        key = (config.data, config.data_root or "", manifest)
+        key = (config.data, config.data_root or "", manifest, file_options(config))
         if key not in self.loaded:
             self.loaded[key] = load_source(config)
         return self.loaded[key]

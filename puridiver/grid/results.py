@@ -42,7 +42,7 @@ def read_results(name: str, places: Sequence[Path], data: Sequence[str] = ()) ->
     if not data and name in PRESETS:
         have = {row["data"] for row in rows}
         data = [source for source in PRESETS[name].sizes if source in have]
-    return Results(find_grid(name, data, strict=False), rows, list(places))
+    return Results(find_grid(name, data), rows, list(places))
 
 
 def ledger_at(place: Path) -> Path:

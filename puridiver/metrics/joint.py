@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -19,6 +19,7 @@ from puridiver.trainers.schedule import cosine
 
 EPOCHS, BATCH, RATE, SEED = 20, 128, 0.1, 0
 CHUNK = 500
+ON_DEVICE_BYTES = 4 << 30
 
 
 def joint_features(
@@ -54,18 +55,19 @@ def _train(
     n_classes = len(source.class_names)
     net = runtime.place(build_network(network, n_classes, source.image_shape, NetworkSettings(), generator))
     optimiser = torch.optim.SGD(net.parameters(), lr=RATE, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    images = runtime.move(source.train.images.permute(0, 3, 1, 2).contiguous())
+    images = source.train.images
+    if images.nbytes <= ON_DEVICE_BYTES:
+        images = runtime.move(images)  # looked at many times; a larger set comes in parts
     labels = runtime.move(source.train.labels)
     for epoch in range(EPOCHS):
         optimiser.param_groups[0]["lr"] = cosine(epoch, EPOCHS, RATE)
-        order = torch.randperm(len(images), generator=generator).to(runtime.device)
-        for rows in order.split(BATCH):
+        for rows in torch.randperm(len(images), generator=generator).to(images.device).split(BATCH):
             if len(rows) < 2:  # BatchNorm needs two
                 continue
             draw = augment.draw_crop_flip(len(rows), views.crop_padding, views.flip, generator)
-            x = _scaled(augment.crop_flip(images[rows], draw))
+            x = _scaled(augment.crop_flip(_channels_first(images[rows], runtime), draw))
             optimiser.zero_grad(set_to_none=True)
-            F.cross_entropy(net.train()(x), labels[rows]).backward()
+            F.cross_entropy(net.train()(x), labels[rows.to(labels.device)]).backward()
             optimiser.step()
         on_epoch(epoch + 1, EPOCHS)
     return _measure(net.eval(), source, runtime, images)
@@ -73,10 +75,17 @@ def _train(
 
 @torch.no_grad()
 def _measure(net: torch.nn.Module, source: DataSource, runtime: Runtime, images: Tensor) -> tuple[Tensor, float]:
-    features = torch.cat([net.features(_scaled(part)).cpu() for part in images.split(CHUNK)])  # type: ignore[operator]
-    test = source.test.images.permute(0, 3, 1, 2).contiguous()
-    guesses = torch.cat([net(_scaled(runtime.move(part))).argmax(dim=1).cpu() for part in test.split(CHUNK)])
+    def parts(images: Tensor) -> Iterator[Tensor]:
+        return (_scaled(_channels_first(part, runtime)) for part in images.split(CHUNK))
+
+    features = torch.cat([net.features(part).cpu() for part in parts(images)])  # type: ignore[operator]
+    guesses = torch.cat([net(part).argmax(dim=1).cpu() for part in parts(source.test.images)])
     return features, float((guesses == source.test.labels).double().mean())
+
+
+def _channels_first(images: Tensor, runtime: Runtime) -> Tensor:
+    """(N, C, H, W) on the device."""
+    return runtime.move(images.permute(0, 3, 1, 2).contiguous())
 
 
 def _scaled(images: Tensor) -> Tensor:

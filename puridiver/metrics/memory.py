@@ -7,38 +7,51 @@ from typing import Any
 from torch import Tensor
 
 from puridiver import equations
+from puridiver.snapshot import UNKNOWN
 from puridiver.trainers import Split
 
 
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
-    """Size, purity, class balance and, with the samples' features, diversity (Eq. 12)."""
+    """Size, purity, class balance and, with the samples' features, diversity (Eq. 12).
+
+    Purity is measured on the samples whose true label is known, and is None where there are none of them.
+    """
+    known = true != UNKNOWN
+    measurable = bool(known.any()) or not len(true)
     found: dict[str, Any] = {
         "memory_size": len(given),
-        "memory_purity": equations.purity(given, true),
+        "memory_purity": equations.purity(given[known], true[known]) if measurable else None,
         "memory_per_class": given.bincount(minlength=n_classes).tolist(),
-        "memory_per_true_class": true.bincount(minlength=n_classes).tolist(),
+        "memory_per_true_class": per_true_class(true, n_classes),
     }
     if features is not None:
         found["memory_diversity"] = equations.diversity(features, true, n_classes)
     return found
 
 
+def per_true_class(true: Tensor, n_classes: int) -> list[int] | None:
+    """How many samples each true class has; None unless all are known."""
+    if (true == UNKNOWN).any():
+        return None
+    return true.bincount(minlength=n_classes).tolist()
+
+
 def split_metrics(split: Split, given: Tensor, true: Tensor) -> dict[str, Any]:
     """Sizes of C, R and U, and how right each is.
 
     C: share whose given label is right. R: share whose predicted label is right. U: share whose given label is
-    wrong, so that it was rightly distrusted. None for an empty set.
+    wrong, so that it was rightly distrusted. None for a set without a sample whose true label is known.
     """
-    right_label = given == true
+    right_label, known = given == true, true != UNKNOWN
     right_guess = split.p_model.argmax(dim=1).cpu() == true
     clean, relabel, unlabelled = split.clean.cpu(), split.relabel.cpu(), split.unlabelled.cpu()
     return {
         "clean_size": int(clean.sum()),
         "relabel_size": int(relabel.sum()),
         "unlabelled_size": int(unlabelled.sum()),
-        "clean_precision": _share(right_label[clean]),
-        "relabel_precision": _share(right_guess[relabel]),
-        "unlabelled_precision": _share(~right_label[unlabelled]),
+        "clean_precision": _share(right_label[clean & known]),
+        "relabel_precision": _share(right_guess[relabel & known]),
+        "unlabelled_precision": _share(~right_label[unlabelled & known]),
     }
 
 

@@ -17,13 +17,14 @@ from puridiver.metrics.accuracy import (
     forgetting,
     group_accuracies,
 )
-from puridiver.metrics.memory import memory_metrics, split_metrics
+from puridiver.metrics.memory import memory_metrics, per_true_class, split_metrics
 from puridiver.metrics.stopwatch import Stopwatch
 from puridiver.metrics.trace import memory_snapshot, split_trace
 from puridiver.snapshot import MemorySnapshot
 from puridiver.streams import Batch, TrueLabels
 
 Event = dict[str, Any]
+EVALUATED_BYTES = 256 << 20  # images that are looked at in one go
 
 
 class Recorder:
@@ -72,8 +73,12 @@ class Recorder:
 
     def evaluate(self, learner: Learner) -> Tensor:
         """The confusion matrix on the evaluation set."""
-        probabilities = torch.from_numpy(learner.predict_proba(self.images))
-        return confusion_matrix(probabilities.argmax(dim=1), self.labels, len(learner.classes))
+        # In parts, since the images of a large set lie in a file and may not all fit on the device.
+        guesses = [torch.from_numpy(learner.predict_proba(part)).argmax(dim=1) for part in self._parts()]
+        return confusion_matrix(torch.cat(guesses), self.labels, len(learner.classes))
+
+    def _parts(self) -> tuple[Tensor, ...]:
+        return self.images.split(max(1, EVALUATED_BYTES // max(1, self.images[0].nbytes)))
 
     def anytime(self, learner: Learner, task: int) -> None:
         """A point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
@@ -145,7 +150,7 @@ class Recorder:
         given, true = self.truth.given_at(positions), self.truth.of(positions)
         return {
             "stream_per_class": given.bincount(minlength=n_classes).tolist(),
-            "stream_per_true_class": true.bincount(minlength=n_classes).tolist(),
+            "stream_per_true_class": per_true_class(true, n_classes),
         }
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -93,10 +93,13 @@ def diversity_picture(runs: Sequence[Run]) -> Picture:
     runs = _with_alpha(runs)
     if not any(run.static_alpha is not None for run in runs):
         raise DataError("no run has a static alpha (--set alpha=0.3): diversity against alpha needs several of them")
-    panels = [Panel("Purity of the final memory, %", partial(_paint_by_alpha, runs, _purity))]
+    pure = [run for run in runs if run.knows_truth]
+    panels = [Panel("Purity of the final memory, %", partial(_paint_by_alpha, pure, _purity))] if pure else []
     measured = [run for run in runs if run.summary.get("memory_diversity") is not None]
     if measured:
         panels.append(Panel("Diversity of the final memory", partial(_paint_by_alpha, measured, _diversity)))
+    if not panels:
+        raise DataError("neither purity nor diversity is known: the data have no true labels")
     return Picture(
         "diversity",
         "Diversity and purity against alpha",
@@ -113,5 +116,6 @@ def _alpha_row(group: Group) -> list[str]:
     alpha = "adaptive" if first.static_alpha is None else f"{first.static_alpha:g}"
     measured = all(run.summary.get("memory_diversity") is not None for run in group.runs)
     diversity = spread_text(*group.spread(_diversity), n, 2) if measured else "-"
-    texts = [spread_text(*group.spread(value), n) for value in (_purity, last_accuracy)]
-    return [group.label, alpha, texts[0], diversity, texts[1]]
+    known = all(run.knows_truth for run in group.runs)
+    purity = spread_text(*group.spread(_purity), n) if known else "-"
+    return [group.label, alpha, purity, diversity, spread_text(*group.spread(last_accuracy), n)]

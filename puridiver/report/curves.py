@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from puridiver.errors import DataError
 from puridiver.report.reading import FEW, Group, Run, faceted, grouped
 from puridiver.report.style import INK, Panel, Picture, line_style
 
@@ -41,14 +43,17 @@ def accuracy_picture(runs: Sequence[Run]) -> Picture:
 
 def stream_picture(runs: Sequence[Run]) -> Picture:
     """Accuracy and purity side by side, for `puridiver plot`."""
-    left, right = accuracy_picture(runs), memory_picture(runs)
+    left = accuracy_picture(runs)
+    if not any(run.knows_truth for run in runs):
+        return replace(left, name="stream")
+    right = memory_picture(runs)
     return Picture(
         "stream",
         "Accuracy and purity over the stream",
         f"{left.meaning} {right.meaning}",
         [
             *_stream_panels("Test accuracy, %", "accuracy", runs),
-            *_stream_panels("Purity of the memory, %", "memory_purity", runs),
+            *_stream_panels("Purity of the memory, %", "memory_purity", _with_truth(runs)),
         ],
         [*left.headings, *right.headings[1:]],
         [[*first, *second[1:]] for first, second in zip(left.rows, right.rows, strict=True)],
@@ -58,7 +63,9 @@ def stream_picture(runs: Sequence[Run]) -> Picture:
 def memory_picture(runs: Sequence[Run]) -> Picture:
     """Purity and, where it was measured, diversity."""
     groups = grouped(runs)
-    panels = _stream_panels("Purity of the memory, %", "memory_purity", runs)
+    if not any(run.knows_truth for run in runs):
+        raise DataError("how right the memory's labels are is not known: the data have no true labels")
+    panels = _stream_panels("Purity of the memory, %", "memory_purity", _with_truth(runs))
     figures, headings = ["memory_purity"], [f"purity %, {g.label}" for g in groups]
     if any(curve(run, "memory_diversity")[0] for run in runs):
         panels += _stream_panels("Diversity of the memory", "memory_diversity", runs)
@@ -73,6 +80,10 @@ def memory_picture(runs: Sequence[Run]) -> Picture:
         ("samples seen", *headings),
         _stream_rows(groups, figures),
     )
+
+
+def _with_truth(runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if run.knows_truth]
 
 
 def _stream_panels(title: str, figure: str, runs: Sequence[Run]) -> list[Panel]:
@@ -107,7 +118,8 @@ def paint_group(axes: Axes, number: int, label: str, curves: Sequence[Curve], ea
 
 
 def _paint_noise(axes: Axes, groups: Sequence[Group]) -> None:
-    shares = {round(100 * (1 - run.summary["stream_noise"]), 1) for group in groups for run in group.runs}
+    rates = {run.summary["stream_noise"] for group in groups for run in group.runs} - {None}
+    shares = {round(100 * (1 - rate), 1) for rate in rates}
     for number, share in enumerate(sorted(shares)):
         label = "right labels in the stream" if not number else None
         axes.axhline(share, color=INK, linestyle=":", linewidth=1.3, label=label)
@@ -150,9 +162,10 @@ def tasks_picture(runs: Sequence[Run]) -> Picture:
         "Each line is a method's mean over seeds, the band its standard deviation; beside the accuracy stands how "
         "clean the memory was meanwhile.",
         [
-            Panel(title + stream, partial(_paint_tasks, members, name))
+            Panel(title + stream, partial(_paint_tasks, known, name))
             for stream, members in faceted(runs)
             for name, title in (("accuracy", "Test accuracy, %"), ("memory_purity", "Purity of the memory, %"))
+            if (known := [group for group in members if _is_known(group, name)])
         ],
         ("method", "task", "accuracy %", "purity %"),
         [
@@ -172,7 +185,13 @@ def _at_task(name: str, task: int, run: Run) -> float:
 
 
 def _with_spread(group: Group, task: int, name: str) -> str:
+    if not _is_known(group, name):
+        return "-"
     return spread_text(*group.spread(partial(_at_task, name, task)), len(group.runs))
+
+
+def _is_known(group: Group, name: str) -> bool:
+    return name != "memory_purity" or all(run.knows_truth for run in group.runs)
 
 
 def spread_text(mean: float, deviation: float, n: int, digits: int = 1) -> str:

@@ -29,10 +29,9 @@ def sets_picture(runs: Sequence[Run]) -> Picture:
     panels = []
     for label, run in chosen.items():
         whose = f", {label}" if len(chosen) > 1 else ""
-        panels += [
-            Panel(f"Samples in each set{whose}", partial(_paint_sizes, run)),
-            Panel(f"How right each set is, %{whose}", partial(_paint_precision, run)),
-        ]
+        panels.append(Panel(f"Samples in each set{whose}", partial(_paint_sizes, run)))
+        if run.knows_truth:
+            panels.append(Panel(f"How right each set is, %{whose}", partial(_paint_precision, run)))
     return Picture(
         "sets",
         "Clean, re-labelled, unlabelled",
@@ -105,11 +104,15 @@ def balance_picture(runs: Sequence[Run]) -> Picture:
         panels,
         ("run", "class", "stream, given", "stream, true", "memory, given", "memory, true"),
         [
-            [label, name, *(str(run.tasks[-1][f"{where}_per_{which}class"][c])
+            [label, name, *(_count(run.tasks[-1][f"{where}_per_{which}class"], c)
              for where in ("stream", "memory") for which in ("", "true_"))]
             for label, run in chosen.items() for c, name in enumerate(run.class_names)
         ],
     )  # fmt: skip
+
+
+def _count(counts: list[int] | None, label: int) -> str:
+    return "-" if counts is None else str(counts[label])
 
 
 def _bars_height(run: Run) -> float:
@@ -122,12 +125,14 @@ def _paint_balance(run: Run, where: str, axes: Axes) -> None:
     given, true, at = event[f"{where}_per_class"], event[f"{where}_per_true_class"], list(range(n))
     if n > NAMED_CLASSES:
         axes.bar(at, given, color=colour(0), alpha=0.75, label="by given label")
-        axes.plot(at, true, color=INK, marker=".", markersize=3, linestyle="", label="by true label")
+        if true is not None:
+            axes.plot(at, true, color=INK, marker=".", markersize=3, linestyle="", label="by true label")
         axes.set(xlabel="class number", ylabel="samples")
     else:
         axes.barh(at, given, color=colour(0), alpha=0.75, label="by given label")
-        axes.plot(true, at, color=INK, marker="|", markersize=11, markeredgewidth=2, linestyle="",
-                  label="by true label")  # fmt: skip
+        if true is not None:
+            axes.plot(true, at, color=INK, marker="|", markersize=11, markeredgewidth=2, linestyle="",
+                      label="by true label")  # fmt: skip
         axes.set_yticks(at, [shortened(name) for name in run.class_names])
         axes.set(xlabel="samples", xlim=(0, None))
         axes.invert_yaxis()

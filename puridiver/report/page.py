@@ -13,7 +13,7 @@ from puridiver.errors import DataError
 from puridiver.report import gallery, style
 from puridiver.report.curves import spread_text
 from puridiver.report.figures import FIGURES, detailed
-from puridiver.report.reading import Group, Run, grouped, noise_name
+from puridiver.report.reading import Group, Run, grouped, noise_title
 from puridiver.storage import write_atomically
 
 OF_A_RUN = ("accuracy", "alpha", "memory", "sets", "mixtures", "balance", "confusion")
@@ -91,7 +91,7 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
 
 
 def page_title(runs: Sequence[Run]) -> str:
-    kinds = {(run.summary["data"], noise_name(run.summary)) for run in runs}
+    kinds = {(run.summary["data"], noise_title(run.summary)) for run in runs}
     what = ", ".join(next(iter(kinds))) if len(kinds) == 1 else f"{len(kinds)} streams"
     return f"{runs[0].method} on {what}" if len(runs) == 1 else f"{len(runs)} runs on {what}"
 
@@ -107,7 +107,7 @@ def _run_part(run: Run, number: int, several: bool) -> RunPart:
     name = f"run{number}"
     figures, not_drawn = _figures([run], OF_A_RUN, name)
     options = [f"{option}={value}" for option, value in run.summary["options_changed"].items()]
-    kinds = [noise_name(run.summary), *options, f"seed {run.seed}"]
+    kinds = [noise_title(run.summary), *options, f"seed {run.seed}"]
     title = f"{run.method}: {', '.join(kinds)}" if several else "What happened"
     shown, reason = None, "this run is of a version that did not keep its memory"
     try:
@@ -120,13 +120,11 @@ def _run_part(run: Run, number: int, several: bool) -> RunPart:
 def headlines(run: Run) -> list[Headline]:
     """The figures that matter, each with a sentence; the first is the headline."""
     s = run.summary
-    right = 1 - s["stream_noise"]
     found = [
         Headline("Last accuracy", percent(s["last_accuracy"]),
                  f"of the {s['evaluated_on']} images are named rightly after the whole stream, at the true last epoch. "
                  "This is the headline."),
-        Headline("Memory purity", percent(s["memory_purity"]),
-                 f"of the {s['memory_size']} labels kept are right; the stream brought {percent(right)}."),
+        _purity_headline(s),
         Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
         Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
         Headline("Forgetting", percent(s["forgetting"]),
@@ -137,6 +135,15 @@ def headlines(run: Run) -> list[Headline]:
         found.append(Headline("Diversity", f"{s['memory_diversity']:.2f}", meaning))
     meaning = f"of learning on {s.get('device', 'an unknown device')}, evaluation not counted."
     return [*found, Headline("Time", f"{run.training_seconds:.1f} s", meaning)]
+
+
+def _purity_headline(summary: dict[str, Any]) -> Headline:
+    purity, noise, size = summary["memory_purity"], summary["stream_noise"], summary["memory_size"]
+    if purity is None or noise is None:
+        return Headline("Memory purity", "not known", f"how many of the {size} labels kept are right: the true labels "
+                        "of these data are not known.")  # fmt: skip
+    meaning = f"of the {size} labels kept are right; the stream brought {percent(1 - noise)}."
+    return Headline("Memory purity", percent(purity), meaning)
 
 
 def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[list[PageFigure], list[str]]:

@@ -14,6 +14,7 @@ from typing import Any
 from puridiver.errors import DataError
 from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
+from puridiver.streams.noise import noise_name
 
 CELLS = "cells"  # where a grid keeps its run folders
 OPTION = "option:"
@@ -74,6 +75,11 @@ class Run:
         return f"{self.summary['sampler']} + {self.summary['trainer']}"
 
     @property
+    def knows_truth(self) -> bool:
+        """Whether true labels were known, so that there is a purity."""
+        return self.summary["memory_purity"] is not None
+
+    @property
     def static_alpha(self) -> float | None:
         """The alpha that was set by hand, None for the adaptive one."""
         alpha = self.config["resolved"]["options"].get("alpha", -1)
@@ -90,7 +96,7 @@ class Run:
         if name == "method":
             return self.method
         if name == "noise_name":
-            return noise_name(s)
+            return noise_title(s)
         if name.startswith(OPTION):
             option = name.removeprefix(OPTION)
             return f"{option}={s['options_changed'][option]}" if option in s["options_changed"] else ""
@@ -100,10 +106,11 @@ class Run:
         return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def noise_name(summary: dict[str, Any]) -> str:
+def noise_title(summary: dict[str, Any]) -> str:
+    """The noise of a stream in a word: what was added to the labels, or that they are as they came."""
     if summary["noise"] == "none":
-        return "no noise"
-    return f"{summary['noise']}-{100 * summary['noise_rate']:g}"
+        return "no noise" if summary["stream_noise"] == 0 else "labels as they came"
+    return noise_name(summary["noise"], summary["noise_rate"])
 
 
 def read_run(folder: Path) -> Run:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.streams.noise import noise_name
 
 # Runs are of one kind if they agree in all of these.
 GROUP = (
@@ -55,7 +56,7 @@ def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
         first["sampler"],
         first["trainer"] + told,
         first["recipe"] + changed + precision + short,
-        f"{first['noise']}-{first['noise_rate'] * 100:g}" if first["noise"] != "none" else "none",
+        noise_name(first["noise"], first["noise_rate"]),
         spread([row["last_accuracy"] for row in rows]),
         spread([row["average_accuracy"] for row in rows]),
         spread([row["memory_purity"] for row in rows]),
@@ -71,10 +72,13 @@ def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{statistics.mean(row['seconds'] for row in rows):.1f}"
 
 
-def spread(fractions: Sequence[float]) -> str:
-    """Percent as mean ± sample standard deviation; the mean alone for one value."""
-    mean = f"{100 * statistics.mean(fractions):.1f}"
-    return mean if len(fractions) == 1 else f"{mean} ± {100 * statistics.stdev(fractions):.1f}"
+def spread(fractions: Sequence[float | None]) -> str:
+    """Percent as mean ± sample standard deviation; the mean alone for one value; "-" where one is not known."""
+    known = [value for value in fractions if value is not None]
+    if len(known) < len(fractions):
+        return "-"
+    mean = f"{100 * statistics.mean(known):.1f}"
+    return mean if len(known) == 1 else f"{mean} ± {100 * statistics.stdev(known):.1f}"
 
 
 def as_markdown(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:

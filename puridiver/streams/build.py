@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from puridiver.data.base import DataSource
+from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.streams.blurry import blurry_tasks
 from puridiver.streams.checks import IntArray, check_choice
 from puridiver.streams.disjoint import disjoint_tasks
 from puridiver.streams.manifest import CUTS, StreamManifest, source_fields
-from puridiver.streams.noise import NOISE_KINDS, ClassMap, check_class_map, next_class_map, parse_noise
+from puridiver.streams.noise import NOISE_KINDS, ClassMap, Spoiling, check_class_map, next_class_map, parse_noise
 from puridiver.streams.tasks import Tasks
+from puridiver.streams.time import time_tasks
 
-# Each cutter takes (labels, n_classes, n_tasks, minor_share, rng).
-CUTTERS: dict[str, Callable[[IntArray, int, int, float, np.random.Generator], Tasks]] = {
-    "blurry": blurry_tasks,
-    "disjoint": lambda labels, n_classes, n_tasks, _share, rng: disjoint_tasks(labels, n_classes, n_tasks, rng),
+
+@dataclass(frozen=True)
+class Cut:
+    """What a cutter of tasks may look at."""
+
+    labels: IntArray
+    n_classes: int
+    n_tasks: int
+    minor_share: float
+    times: np.ndarray | None  # of each sample
+    rng: np.random.Generator
+
+
+CUTTERS: dict[str, Callable[[Cut], Tasks]] = {
+    "blurry": lambda cut: blurry_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.minor_share, cut.rng),
+    "disjoint": lambda cut: disjoint_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.rng),
+    "time": lambda cut: time_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.times),
 }
 
 
@@ -29,6 +45,7 @@ def make_stream(
     minor_share: float = 0.1,
     noise: str | tuple[str, float] = "sym-40",
     noise_map: ClassMap | None = None,
+    noise_file: Path | str | None = None,
     seed: int = 0,
     holdout: int = 0,
     cut_by: str = "given",
@@ -38,13 +55,17 @@ def make_stream(
     Parameters
     ----------
     kind
-        "blurry" (the paper's) or "disjoint" (SPR's, where `minor_share` has no meaning and counts as 0).
+        "blurry" (the paper's), "disjoint" (SPR's) or "time" (the order of the samples' timestamps, tasks being
+        equal parts of it); where it is not blurry `minor_share` has no meaning and counts as 0.
     noise
-        A spec such as "sym-40", "asym-20" or "none", or a pair (kind, rate).
+        A spec such as "sym-40", "asym-20", "instance-30", "human:worst" or "none", or a pair (kind, rate). It comes on
+        top of the labels that the source gives.
+    noise_file
+        For human noise, the published label file (see `puridiver.streams.human`).
     noise_map
         For asymmetric noise, class id to class id; by default the source's map, else the next class.
     holdout
-        How many train samples stay out of the stream for validation, balanced over the true classes.
+        How many train samples stay out of the stream for validation, balanced over the source's labels.
     cut_by
         Whether tasks are cut by the "given" (noisy) labels, as published, or by the "true" ones.
 
@@ -57,13 +78,18 @@ def make_stream(
     class_map = _choose_map(source, noise_kind, noise_map)
     holdout_rng, noise_rng, tasks_rng = _generators(seed)
 
-    truth, n_classes = _true_labels(source), len(source.class_names)
-    held = draw_holdout(truth, n_classes, holdout, holdout_rng)
-    samples = np.setdiff1d(np.arange(len(truth)), held)
-    true = truth[samples]
-    given = NOISE_KINDS[noise_kind].apply(true, n_classes, class_map, rate, noise_rng)
+    labels, n_classes = _source_labels(source), len(source.class_names)
+    held = draw_holdout(labels, n_classes, holdout, holdout_rng)
+    samples = np.setdiff1d(np.arange(len(labels)), held)
+    true = source.train.true_labels.numpy()[samples]
+    if cut_by == "true" and (true == UNKNOWN).any():
+        raise ValueError("tasks cannot be cut by true labels, since not all of them are known: cut them by the given")
+    images = source.train.images
+    spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file)
+    given = NOISE_KINDS[noise_kind].apply(spoiling)
     share = minor_share if kind == "blurry" else 0.0
-    tasks = CUTTERS[kind](given if cut_by == "given" else true, n_classes, n_tasks, share, tasks_rng)
+    times = None if source.train.times is None else source.train.times.numpy()[samples]
+    tasks = CUTTERS[kind](Cut(given if cut_by == "given" else true, n_classes, n_tasks, share, times, tasks_rng))
     return StreamManifest(
         **source_fields(source),
         kind=kind,
@@ -74,7 +100,7 @@ def make_stream(
         noise=noise_kind,
         noise_rate=float(rate),
         noise_map=class_map,
-        realised_noise=float(np.mean(given != true)),
+        realised_noise=realised_noise(given, true),
         task_ends=tasks.ends,
         major_classes=tuple(tasks.major_classes),
         holdout=held,
@@ -83,7 +109,13 @@ def make_stream(
     )
 
 
-def _true_labels(source: DataSource) -> IntArray:
+def realised_noise(given: IntArray, true: IntArray) -> float | None:
+    """The share of wrong labels among those whose true label is known; None without any."""
+    known = true != UNKNOWN
+    return float(np.mean(given[known] != true[known])) if known.any() else None
+
+
+def _source_labels(source: DataSource) -> IntArray:
     if not len(source.train):
         raise ValueError(f"a stream needs train images, but {source.name!r} has none")
     return source.train.labels.numpy()
@@ -106,17 +138,17 @@ def _generators(seed: int) -> list[np.random.Generator]:
     return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
 
 
-def draw_holdout(true_labels: IntArray, n_classes: int, n_held: int, rng: np.random.Generator) -> IntArray:
+def draw_holdout(labels: IntArray, n_classes: int, n_held: int, rng: np.random.Generator) -> IntArray:
     """Sorted indices of n_held samples, as many of each class; what is left over to random classes."""
-    if not 0 <= n_held < max(len(true_labels), 1):
-        raise ValueError(f"holdout should be from 0 to below the {len(true_labels)} samples, but got {n_held}")
+    if not 0 <= n_held < max(len(labels), 1):
+        raise ValueError(f"holdout should be from 0 to below the {len(labels)} samples, but got {n_held}")
     quota = np.full(n_classes, n_held // n_classes)
     quota[rng.permutation(n_classes)[: n_held % n_classes]] += 1
-    counts = np.bincount(true_labels, minlength=n_classes)
+    counts = np.bincount(labels, minlength=n_classes)
     if (quota > counts).any():
         short = int(np.argmax(quota - counts))
         raise ValueError(
             f"a holdout of {n_held} takes {quota[short]} samples of class {short}, but it has only {counts[short]}"
         )
-    picks = [rng.permutation(np.flatnonzero(true_labels == c))[: quota[c]] for c in range(n_classes)]
+    picks = [rng.permutation(np.flatnonzero(labels == c))[: quota[c]] for c in range(n_classes)]
     return np.sort(np.concatenate(picks))

@@ -22,7 +22,7 @@ from puridiver.streams.manifest_fields import READERS, to_json
 from puridiver.streams.noise import NOISE_KINDS, check_class_map
 
 FORMAT = 1
-KINDS = ("blurry", "disjoint", "official")
+KINDS = ("blurry", "disjoint", "time", "official")
 CUTS = ("given", "true")
 
 
@@ -35,9 +35,11 @@ class StreamManifest:
     source, source_fingerprint
         Name and `DataSource.fingerprint` of the data.
     kind, seed, n_tasks, minor_share, cut_by
-        How the tasks were cut: "blurry", "disjoint" or "official" (published), by "given" or "true" labels.
+        How the tasks were cut: "blurry", "disjoint", "time" (equal parts of the order in time) or "official"
+        (published), by "given" or "true" labels.
     noise, noise_rate, noise_map, realised_noise
-        Kind of label noise, the rate asked for, the class map of asymmetric noise, the rate that came out.
+        Kind of label noise, the rate asked for (0 where the kind has none), the class map of asymmetric noise, and
+        the rate that came out: the share of wrong labels among those whose true label is known, None without any.
     task_ends
         For each task, how many samples have arrived when it ends.
     major_classes
@@ -60,7 +62,7 @@ class StreamManifest:
     noise: str
     noise_rate: float
     noise_map: dict[int, int] | None
-    realised_noise: float
+    realised_noise: float | None
     task_ends: tuple[int, ...]
     major_classes: tuple[tuple[int, ...], ...]
     holdout: IntArray
@@ -177,9 +179,9 @@ def _check_options(manifest: StreamManifest) -> None:
     check_choice("noise", manifest.noise, NOISE_KINDS)
     check_share("minor_share", manifest.minor_share)
     check_share("noise_rate", manifest.noise_rate)
-    if manifest.noise == "none" and manifest.noise_rate:
-        raise ValueError(f'noise_rate should be 0 where noise is "none", but got {manifest.noise_rate}')
-    if not 0 <= manifest.realised_noise <= 1:
+    if not NOISE_KINDS[manifest.noise].has_rate and manifest.noise_rate:
+        raise ValueError(f"noise_rate should be 0 where noise is {manifest.noise!r}, but got {manifest.noise_rate}")
+    if manifest.realised_noise is not None and not 0 <= manifest.realised_noise <= 1:
         raise ValueError(f"realised_noise should lie in 0 to 1, but got {manifest.realised_noise}")
     if manifest.seed < 0:
         raise ValueError(f"seed should be at least 0, but got {manifest.seed}")

@@ -36,6 +36,10 @@ def read_number(value: Any) -> float:
     return float(value)
 
 
+def read_optional_number(value: Any) -> float | None:
+    return None if value is None else read_number(value)
+
+
 def _read_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise _wrong("a list", value)
@@ -83,7 +87,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "noise": read_text,
     "noise_rate": read_number,
     "noise_map": read_class_map,
-    "realised_noise": read_number,
+    "realised_noise": read_optional_number,
     "task_ends": read_integers,
     "major_classes": read_groups,
     "holdout": read_array,

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from puridiver.streams.checks import IntArray, as_labels, check_share, format_share, parse_share
+from puridiver.streams.human import HUMAN_SETS, human
+from puridiver.streams.instance import instance_dependent
 
 ClassMap = dict[int, int]
 
@@ -79,46 +83,82 @@ def named_map(name: str, n_classes: int) -> ClassMap:
 
 
 @dataclass(frozen=True)
+class Spoiling:
+    """What a kind of noise may look at."""
+
+    labels: IntArray
+    samples: IntArray  # where they stand among the train images
+    n_classes: int
+    rate: float
+    rng: np.random.Generator
+    class_map: ClassMap | None
+    images: Tensor  # all train images, uint8 (N, H, W, C)
+    noise_file: Path | str | None
+
+
+@dataclass(frozen=True)
 class NoiseKind:
-    """One kind of label noise; `apply` takes (labels, n_classes, class_map, rate, rng)."""
+    """One kind of label noise: labels in, labels out."""
 
     description: str
-    uses_map: bool
-    apply: Callable[[IntArray, int, ClassMap | None, float, np.random.Generator], IntArray]
+    apply: Callable[[Spoiling], IntArray]
+    uses_map: bool = False
+    has_rate: bool = True
+    from_file: bool = False  # its labels come from a file of published ones
+    told_as: str = "asym"  # what a trainer may be told of it: where some classes take the others' place, asymmetric
+
+
+def _human(name: str) -> NoiseKind:
+    return NoiseKind(
+        HUMAN_SETS[name].description,
+        lambda s: human(s.labels, s.samples, s.n_classes, name, s.noise_file),
+        has_rate=False,
+        from_file=True,
+    )
 
 
 NOISE_KINDS: dict[str, NoiseKind] = {
     "none": NoiseKind(
-        "labels as the source gives them", False, lambda labels, n, _map, _rate, _rng: as_labels(labels, n)
+        "labels as the source gives them",
+        lambda s: as_labels(s.labels, s.n_classes),
+        has_rate=False,
+        told_as="none",
     ),
     "sym": NoiseKind(
         "any other class, uniformly",
-        False,
-        lambda labels, n, _map, rate, rng: symmetric(labels, n, rate, rng),
+        lambda s: symmetric(s.labels, s.n_classes, s.rate, s.rng),
+        told_as="sym",
     ),
     "asym": NoiseKind(
         "the class that a map names",
-        True,
-        lambda labels, _n, class_map, rate, rng: asymmetric(labels, class_map or {}, rate, rng),
+        lambda s: asymmetric(s.labels, s.class_map or {}, s.rate, s.rng),
+        uses_map=True,
     ),
+    "instance": NoiseKind(
+        "a class that depends on the image",
+        lambda s: instance_dependent(s.labels, s.images, s.samples, s.n_classes, s.rate, s.rng),
+    ),
+    **{f"human:{name}": _human(name) for name in HUMAN_SETS},
 }
+RATELESS = tuple(name for name, kind in NOISE_KINDS.items() if not kind.has_rate)
 
 
 def parse_noise(spec: str) -> tuple[str, float]:
-    """Read "sym-40", "sym40", "asym-0.35", "none" or "clean" as (kind, rate).
+    """Read "sym-40", "sym40", "asym-0.35", "instance-30", "human:worst", "none" or "clean" as (kind, rate).
 
-    Integers are percent, decimals below 1 are fractions.
+    Integers are percent, decimals below 1 are fractions; kinds without a rate have the rate 0.
     """
-    if spec in ("none", "clean"):
-        return "none", 0.0
+    if spec == "clean" or spec in RATELESS:
+        return ("none" if spec == "clean" else spec), 0.0
     match = re.fullmatch(r"([a-z]+)-?([\d.]+)", spec)
-    if match is None or match[1] not in NOISE_KINDS or match[1] == "none":
+    if match is None or match[1] not in NOISE_KINDS or match[1] in RATELESS:
         raise ValueError(
-            f'noise should be "none", "clean", "sym-RATE" or "asym-RATE", such as "sym-40", but got {spec!r}'
+            'noise should be "none", "clean", "sym-RATE", "asym-RATE" or "instance-RATE", such as "sym-40", or '
+            f'"human:SET" with one of {", ".join(HUMAN_SETS)}, but got {spec!r}'
         )
     return match[1], parse_share(match[2], f"the rate of noise {spec!r}")
 
 
 def noise_name(kind: str, rate: float) -> str:
     """The spec that `parse_noise` reads back: "sym-40", "none"."""
-    return kind if kind == "none" else f"{kind}-{format_share(rate)}"
+    return kind if kind in RATELESS else f"{kind}-{format_share(rate)}"

@@ -17,10 +17,12 @@ import numpy as np
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
+from puridiver.streams.build import realised_noise
 from puridiver.streams.checks import IntArray, as_labels
 from puridiver.streams.manifest import StreamManifest, source_fields
 from puridiver.streams.noise import NOISE_KINDS, ClassMap, parse_noise
 from puridiver.streams.official_json import read_tasks
+from puridiver.streams.official_named import read_named_tasks
 from puridiver.streams.tasks import group_classes
 
 # How far the measured noise may be from the rate in a stream's name before the file counts as another's.
@@ -117,7 +119,10 @@ def from_json(
 
     In a folder, `noise` ("sym40") and `seed` say which stream. File paths say it in their names.
     """
-    split = read_tasks(paths, source, noise, seed)
+    if source.train.names is not None and isinstance(paths, str | Path):
+        split = read_named_tasks(Path(paths), source, 1 if seed is None else seed)
+    else:
+        split = read_tasks(paths, source, noise, seed)
     ends = np.cumsum([len(part) for part in split.indices]).tolist()
     return _manifest(
         split.where,
@@ -145,8 +150,8 @@ def _manifest(
 ) -> StreamManifest:
     kind, rate = noise
     true = _true_labels(where, source, index, labels)
-    realised = float(np.mean(labels != true))
-    if abs(realised - rate) > NOISE_TOLERANCE:
+    realised = realised_noise(labels, true)
+    if realised is not None and abs(realised - rate) > NOISE_TOLERANCE:
         raise ManifestError(
             f"{where}: {rate:.1%} of the labels should be wrong, but {realised:.1%} are: "
             "the file is damaged or belongs to other data"
@@ -184,7 +189,7 @@ def _true_labels(where: str, source: DataSource, index: IntArray, labels: IntArr
         as_labels(labels, len(source.class_names))
     except ValueError as error:
         raise ManifestError(f"{where}: {error}") from error
-    return source.train.labels.numpy()[index]
+    return source.train.true_labels.numpy()[index]
 
 
 def _observed_map(true: IntArray, labels: IntArray) -> ClassMap | None:

@@ -56,11 +56,11 @@ def read_tasks(
     else:
         files, where = [Path(path) for path in paths], ", ".join(Path(path).name for path in paths)
     name = _check_names(files, len(source.class_names))
-    tasks = [_read_rows(path) for path in files]
+    tasks = [read_rows(path) for path in files]
     class_of_id = _class_order(files, tasks, source, "true_label")
     images = ImageNumbers(source.train, source.class_names, "train")
     indices = [images.indices(path, rows) for path, rows in zip(files, tasks, strict=True)]
-    _check_once(files, indices)
+    check_once(files, indices)
     labels = [_given_labels(path, rows, class_of_id) for path, rows in zip(files, tasks, strict=True)]
     kind, rate = parse_noise(name["kind"] + name["rate"])
     class_order = [class_of_id[number] for number in sorted(class_of_id)]
@@ -70,20 +70,20 @@ def read_tasks(
 def read_task(path: Path | str, source: DataSource) -> tuple[IntArray, IntArray]:
     """(train indices, given class ids) of one task's file."""
     path = Path(path)
-    rows = _read_rows(path)
+    rows = read_rows(path)
     class_of_id = _class_order([path], [rows], source, "true_label")
     indices = ImageNumbers(source.train, source.class_names, "train").indices(path, rows)
-    _check_once([path], [indices])
+    check_once([path], [indices])
     return indices, _given_labels(path, rows, class_of_id)
 
 
 def test_order_from_json(path: Path | str, source: DataSource) -> IntArray:
     """The test indices that a published test file names, in its order."""
     path = Path(path)
-    rows = _read_rows(path)
+    rows = read_rows(path)
     _class_order([path], [rows], source, "label")
     indices = ImageNumbers(source.test, source.class_names, "test").indices(path, rows)
-    _check_once([path], [indices])
+    check_once([path], [indices])
     return indices
 
 
@@ -122,7 +122,7 @@ def _check_names(files: Sequence[Path], n_classes: int) -> dict[str, str]:
     return names[0]
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
@@ -135,14 +135,14 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _row_error(path: Path, number: int, message: str) -> ManifestError:
+def row_error(path: Path, number: int, message: str) -> ManifestError:
     return ManifestError(f"{path}: row {number} (counted from 1): {message}")
 
 
 def _read_id(path: Path, number: int, row: dict[str, Any], key: str, n_classes: int) -> int:
     value = row.get(key)
     if type(value) is not int or not 0 <= value < n_classes:
-        raise _row_error(path, number, f"{key} should be an integer from 0 to {n_classes - 1}, but got {value!r}")
+        raise row_error(path, number, f"{key} should be an integer from 0 to {n_classes - 1}, but got {value!r}")
     return value
 
 
@@ -156,13 +156,13 @@ def _class_order(
     for path, rows in zip(files, tasks, strict=True):
         for number, row in enumerate(rows, start=1):
             if row.get("klass") not in class_of_name:
-                raise _row_error(path, number, f"klass should be a class of the data, but got {row.get('klass')!r}")
+                raise row_error(path, number, f"klass should be a class of the data, but got {row.get('klass')!r}")
             label, split_id = (
                 class_of_name[row["klass"]],
                 _read_id(path, number, row, id_key, len(class_of_name)),
             )
             if class_of_id.setdefault(split_id, label) != label or id_of_class.setdefault(label, split_id) != split_id:
-                raise _row_error(path, number, f"{id_key} {split_id} goes with {row['klass']!r} here, elsewhere not")
+                raise row_error(path, number, f"{id_key} {split_id} goes with {row['klass']!r} here, elsewhere not")
     return class_of_id
 
 
@@ -171,17 +171,17 @@ def _given_labels(path: Path, rows: list[dict[str, Any]], class_of_id: dict[int,
     for number, row in enumerate(rows, start=1):
         split_id = row.get("label")
         if type(split_id) is not int or split_id not in class_of_id:
-            raise _row_error(path, number, f"label should be a number that occurs as true_label, but got {split_id!r}")
+            raise row_error(path, number, f"label should be a number that occurs as true_label, but got {split_id!r}")
         labels.append(class_of_id[split_id])
     return np.array(labels, dtype=np.int64)
 
 
-def _check_once(files: Sequence[Path], indices: Sequence[IntArray]) -> None:
+def check_once(files: Sequence[Path], indices: Sequence[IntArray]) -> None:
     seen: set[int] = set()
     for path, part in zip(files, indices, strict=True):
         for number, index in enumerate(part.tolist(), start=1):
             if index in seen:
-                raise _row_error(path, number, "the image has already come")
+                raise row_error(path, number, "the image has already come")
             seen.add(index)
 
 
@@ -200,14 +200,14 @@ class ImageNumbers:
     def _index(self, path: Path, number: int, row: dict[str, Any]) -> int:
         match = IMAGE_NAME.fullmatch(str(row.get("file_name")))
         if match is None or match["part"] != self._part or match["klass"] != row["klass"]:
-            raise _row_error(
+            raise row_error(
                 path,
                 number,
                 f"file_name should be {self._part}/{row['klass']}/NUMBER.png, but got {row.get('file_name')!r}",
             )
         members = self._of_class[match["klass"]]
         if not 1 <= int(match["number"]) <= len(members):
-            raise _row_error(
+            raise row_error(
                 path, number, f"{match['klass']!r} has images 1 to {len(members)}, but got {match['number']}"
             )
         return int(members[int(match["number"]) - 1])

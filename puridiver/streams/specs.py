@@ -1,4 +1,4 @@
-"""Streams by a short text: "blurry-10:sym-40", "disjoint", "official:sym40:1", or the path of a manifest."""
+"""Streams by a short text: "blurry-10:sym-40", "disjoint", "time", "official:sym40:1", or the path of a manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     Parameters
     ----------
     spec
-        "blurry-10", "blurry-10:sym-40", "disjoint", "disjoint:asym-40": made here; "official:sym40:1":
+        "blurry-10", "blurry-10:sym-40", "disjoint", "disjoint:asym-40", "time": made here; "official:sym40:1":
         published, read from `splits`; anything that ends in .json: the path of a manifest.
     splits
         Where the published split files lie (see `find_official`).
@@ -41,12 +41,12 @@ def parse_stream(spec: str) -> dict[str, Any]:
     """Read "blurry-10:sym-40" or "disjoint" as options of `make_stream`."""
     tasks, colon, noise = spec.partition(":")
     match = re.fullmatch(r"blurry-?([\d.]+)", tasks)
-    if match is None and tasks != "disjoint":
+    if match is None and tasks not in ("disjoint", "time"):
         raise ValueError(
-            'a stream should be "blurry-10", "blurry-10:sym-40", "disjoint", "official:sym40:1" or the path '
+            'a stream should be "blurry-10", "blurry-10:sym-40", "disjoint", "time", "official:sym40:1" or the path '
             f"of a manifest (.json), but got {spec!r}"
         )
-    options: dict[str, Any] = {"kind": "disjoint"}
+    options: dict[str, Any] = {"kind": tasks}
     if match:
         options = {"kind": "blurry", "minor_share": parse_share(match[1], f"the minor share of {spec!r}")}
     return {**options, "noise": parse_noise(noise)} if colon else options

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,10 +25,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def first(self, n: int) -> Batch:
-        """The first n samples of it."""
-        return Batch(self.images[:n], self.labels[:n], self.positions[:n], self.task)
 
 
 class Stream:
@@ -55,26 +52,41 @@ class Stream:
         return self.manifest.n_tasks
 
     def batches(self, batch_size: int, task: int | None = None) -> Iterator[Batch]:
-        """Batches in arrival order, of one task or of all; none crosses the end of a task."""
+        """Batches in arrival order, of one task or of all; none crosses the end of a task.
+
+        Images are read when their batch is asked for, so that a large set may stay in its file.
+        """
         if batch_size < 1:
             raise ValueError(f"batch size should be at least 1, but got {batch_size}")
         wanted = range(self.n_tasks) if task is None else (task,)
         slices = [(number, self.manifest.task_slice(number)) for number in wanted]
         return (batch for number, part in slices for batch in self._task_batches(number, part, batch_size))
 
+    def batches_of(self, task: int, batch_size: int, limit: int | None = None) -> list[Callable[[], Batch]]:
+        """The batches of one task, up to `limit` samples, each to be read by calling it."""
+        part = self.manifest.task_slice(task)
+        stop = part.stop if limit is None else min(part.stop, part.start + limit)
+        return [
+            partial(self._read, task, start, min(start + batch_size, stop))
+            for start in range(part.start, stop, batch_size)
+        ]
+
     def _task_batches(self, task: int, part: slice, batch_size: int) -> Iterator[Batch]:
         for start in range(part.start, part.stop, batch_size):
-            positions = torch.arange(start, min(start + batch_size, part.stop))
-            yield Batch(self._images[self._order[positions]], self._labels[positions], positions, task)
+            yield self._read(task, start, min(start + batch_size, part.stop))
+
+    def _read(self, task: int, start: int, stop: int) -> Batch:
+        positions = torch.arange(start, stop)
+        return Batch(self._images[self._order[positions]], self._labels[positions], positions, task)
 
 
 class TrueLabels:
-    """The true label of each arrival: for the metrics alone, never for a learner."""
+    """The true label of each arrival, UNKNOWN where nobody knows: for the metrics alone, never for a learner."""
 
     def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
         if check:
             check_belongs(source, manifest)
-        self._labels = source.train.labels[torch.from_numpy(manifest.order.copy())]
+        self._labels = source.train.true_labels[torch.from_numpy(manifest.order.copy())]
         self._given = torch.from_numpy(manifest.labels.copy())
 
     def __len__(self) -> int:

@@ -73,6 +73,8 @@ def test_list_tells_what_is_here(tmp_path: Path, mirror: str, capsys: pytest.Cap
         ["digits", "here"],
         ["cifar10", "to"],
         ["cifar100", "to"],
+        ["webvision", "from"],
+        ["food101n", "from"],
     ]
 
 
@@ -86,6 +88,8 @@ def test_list_as_json(tmp_path: Path, mirror: str, capsys: pytest.CaptureFixture
         "digits": True,
         "cifar10": True,
         "cifar100": False,
+        "webvision": False,
+        "food101n": False,
     }
 
 

@@ -135,7 +135,7 @@ def test_the_list_has_every_preset(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "--list"),
         (["table9"], "table1, table2"),
-        (["table2"], "cannot be loaded yet"),
+        (["table2"], "webvision is not in"),
         (["table3", "--data", "digits", "--limit", "0"], "limit should be at least 1"),
         (["table3", "--data", "digits", "--set", "zeta=1"], "there is no option 'zeta'"),
         (["none.toml"], "none.toml"),

@@ -25,7 +25,7 @@ def small_source() -> DataSource:
 @pytest.fixture
 def source(monkeypatch):
     made = small_source()
-    monkeypatch.setattr("puridiver.data.load", lambda name, root=None: {"small": made}[name])
+    monkeypatch.setattr("puridiver.data.load", lambda name, root=None, *rest: {"small": made}[name])
     return made
 
 

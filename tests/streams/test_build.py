@@ -84,7 +84,7 @@ def test_clean_streams_keep_every_label():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "fuzzy"}, "kind should be one of blurry, disjoint, but got 'fuzzy'"),
+        ({"kind": "fuzzy"}, "kind should be one of blurry, disjoint, time, but got 'fuzzy'"),
         ({"kind": "official"}, "kind should be one of"),
         ({"cut_by": "taste"}, "cut_by should be one of given, true"),
         ({"noise": "pink-40"}, "noise should be"),

@@ -1,0 +1,111 @@
+"""What a folder or a table of images holds: counts, sizes, unreadable files, duplicates."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from puridiver.data.base import UNKNOWN
+from puridiver.data.cache import ImageCache, OnProgress, open_cache
+from puridiver.data.files import DEFAULT_SIDE, NAMED, FileOptions, list_own
+from puridiver.data.listing import Listing, printable
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Of one data set. Lists of files are whole; `lines` shows the first few."""
+
+    name: str
+    files: int
+    images: int
+    train: int
+    test: int
+    per_class: dict[str, int]  # readable train images
+    smallest: tuple[int, int]  # (width, height) by area
+    largest: tuple[int, int]
+    image_size: int
+    true_labels: int  # train images whose true label is known
+    timestamps: bool
+    ignored: int
+    bad: dict[str, str]
+    duplicates: list[list[str]]  # groups of files with the same pixels
+    conflicts: list[list[str]]  # those groups whose labels differ: "file (label)"
+    shared: int  # groups with members in train and in test
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """For people to read."""
+        counts = sorted(self.per_class.values())
+        found = [
+            f"{self.images:,} images in {len(self.per_class)} classes: {self.train:,} to train, {self.test:,} to test",
+            f"train images a class: {counts[0]:,} to {counts[-1]:,}",
+            f"sizes: {_size(self.smallest)} to {_size(self.largest)}, all cut to {self.image_size} x {self.image_size}",
+            f"true labels: {f'known of {self.true_labels:,} train images' if self.true_labels else 'not known'}; "
+            f"timestamps: {'yes' if self.timestamps else 'none'}",
+            f"unreadable files: {len(self.bad)}",
+            *_first([f"{name}: {problem}" for name, problem in self.bad.items()]),
+            f"duplicates: {sum(len(group) - 1 for group in self.duplicates):,} images have the same pixels as another"
+            + (f"; {self.shared} groups are in train and test" if self.shared else ""),
+            f"conflicting duplicates (same pixels, different labels): {len(self.conflicts)} groups",
+            *_first([", ".join(group) for group in self.conflicts]),
+        ]
+        return [*found, f"other files, left out by their names: {self.ignored}"] if self.ignored else found
+
+
+def _size(size: tuple[int, int]) -> str:
+    return f"{size[0]} x {size[1]}"
+
+
+def _first(items: list[str]) -> list[str]:
+    more = [f"  ... and {len(items) - NAMED} more"] if len(items) > NAMED else []
+    return [f"  {item}" for item in items[:NAMED]] + more
+
+
+def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> Findings:
+    """What `path` holds; bad files are told, whatever is to happen with them."""
+    listing, side = list_own(path, options), options.image_size or DEFAULT_SIDE
+    return describe(listing, open_cache(listing, side, cache, on_progress), side)
+
+
+def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
+    good = listing.taken(found.rows)
+    train = good.labels[~good.is_test]
+    counts = np.bincount(train, minlength=len(good.class_names)).tolist()
+    areas = found.sizes.astype(np.int64).prod(axis=1)
+    extremes = [tuple(found.sizes[pick(areas)].tolist()) for pick in (np.argmin, np.argmax)]
+    groups = same_pixels(found.hashes)
+    return Findings(
+        name=good.name,
+        files=len(listing),
+        images=len(good),
+        train=len(train),
+        test=len(good) - len(train),
+        per_class=dict(zip(good.class_names, counts, strict=True)),
+        smallest=extremes[0],
+        largest=extremes[1],
+        image_size=side,
+        true_labels=0 if good.true is None else int((good.true[~good.is_test] != UNKNOWN).sum()),
+        timestamps=good.times is not None,
+        ignored=listing.ignored,
+        bad=found.bad,
+        duplicates=[[printable(good.paths[row]) for row in group] for group in groups],
+        conflicts=[_with_labels(good, group) for group in groups if len(set(good.labels[group].tolist())) > 1],
+        shared=sum(len(set(good.is_test[group].tolist())) > 1 for group in groups),
+    )
+
+
+def _with_labels(listing: Listing, rows: np.ndarray) -> list[str]:
+    return [f"{printable(listing.paths[row])} ({listing.class_names[listing.labels[row]]})" for row in rows]
+
+
+def same_pixels(hashes: np.ndarray) -> list[np.ndarray]:
+    """Rows with equal hashes, each group of at least two in rising order."""
+    _, group, counts = np.unique(hashes, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    members = np.split(order, np.cumsum(counts)[:-1])
+    return sorted((rows for rows in members if len(rows) > 1), key=lambda rows: int(rows[0]))

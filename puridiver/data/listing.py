@@ -1,0 +1,168 @@
+"""Which image files a data set of files has, with their labels: found in folders or read from a table."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from puridiver.data.base import UNKNOWN
+from puridiver.data.decode import ENDINGS
+from puridiver.errors import DataError
+
+TRAIN, TEST = "train", "test"
+SPLIT_SEED = 0
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Files and what is said of them, one entry each; train entries come before test entries.
+
+    `true` and `times` are None where the source says nothing of the kind; a single unknown true label is UNKNOWN.
+    """
+
+    name: str
+    root: str
+    paths: list[str]  # relative to root, or absolute
+    labels: np.ndarray  # int64 class ids
+    is_test: np.ndarray  # bool
+    class_names: tuple[str, ...]
+    true: np.ndarray | None = None
+    times: np.ndarray | None = None
+    ignored: int = 0  # files that are no images by their name
+
+    def __post_init__(self) -> None:
+        if not self.paths:
+            raise DataError(f"{self.root} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
+        if (np.diff(self.is_test.astype(int)) < 0).any():
+            order = np.argsort(self.is_test, kind="stable")
+            for name, value in vars(self.taken(order)).items():
+                object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def taken(self, rows: np.ndarray) -> Listing:
+        """Some of the entries, in this order."""
+        return replace(
+            self,
+            paths=[self.paths[row] for row in rows.tolist()],
+            labels=self.labels[rows],
+            is_test=self.is_test[rows],
+            true=None if self.true is None else self.true[rows],
+            times=None if self.times is None else self.times[rows],
+        )
+
+    def full_path(self, row: int) -> str:
+        return os.path.join(self.root, self.paths[row])
+
+    def fingerprint(self) -> str:
+        """Changes when a file is added, removed or written to, or when the order changes; not when all of them move."""
+        digest = hashlib.sha256()
+        for row, path in enumerate(self.paths):
+            try:
+                found = os.stat(self.full_path(row))
+                facts = f"{found.st_size} {found.st_mtime_ns}"
+            except (OSError, ValueError) as error:  # ValueError: what cannot be a path
+                facts = f"no file: {type(error).__name__}"
+            digest.update(path.encode("utf-8", "surrogatepass") + b"\0" + facts.encode() + b"\n")
+        return digest.hexdigest()
+
+
+def printable(name: str) -> str:
+    """A file's name as text that can be written anywhere: bytes that are no UTF-8 come out as escapes."""
+    try:
+        return os.fsencode(name).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a character, as JSON may hold: no name of a file
+        return name.encode("utf-8", "backslashreplace").decode()
+
+
+def natural(names: Sequence[str]) -> list[str]:
+    """Sorted; whole numbers within names by their size, so that 10 comes after 9."""
+    digits = re.compile(r"(\d+)", re.ASCII)
+    return sorted(names, key=lambda name: [(int(t), "") if t[:1].isdecimal() else (-1, t) for t in digits.split(name)])
+
+
+# Folders -----------------------------------------------------------------------------------------------------------
+
+
+def list_folder(folder: Path, test_share: float | None = None) -> Listing:
+    """A folder per class: FOLDER/train/CLASS/* and FOLDER/test/CLASS/*, or FOLDER/CLASS/* with a share for testing.
+
+    Images may lie deeper inside a class's folder. Hidden files, and files that are no images by their ending, are
+    left out.
+    """
+    names = {entry.name for entry in os.scandir(folder) if entry.is_dir()}
+    if TRAIN not in names:
+        return split_off_test(_list_classes(folder, [("", False)]), test_share)
+    if TEST not in names:
+        return split_off_test(_list_classes(folder, [(TRAIN, False)]), test_share)
+    if test_share is not None:
+        raise ValueError(f"{folder} has a test part of its own: leave the test share out")
+    return _list_classes(folder, [(TRAIN, False), (TEST, True)])
+
+
+def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
+    classes = {
+        entry.name
+        for part, _ in parts
+        for entry in os.scandir(folder / part)
+        if entry.is_dir() and not entry.name.startswith(".")
+    }
+    if not classes:
+        raise DataError(f"{folder} should hold a folder for each class, with its images, but holds no folder")
+    ordered = natural(list(classes))
+    paths: list[str] = []
+    labels: list[int] = []
+    is_test: list[bool] = []
+    ignored = 0
+    for part, test in parts:
+        for label, name in enumerate(ordered):
+            found, others = _images_in(str(folder), os.path.join(part, name))
+            paths += found
+            labels += [label] * len(found)
+            is_test += [test] * len(found)
+            ignored += others
+    shown = tuple(printable(name) for name in ordered)
+    return Listing(
+        folder.resolve().name, str(folder), paths, np.array(labels, dtype=np.int64), np.array(is_test, dtype=bool),
+        shown, np.full(len(paths), UNKNOWN, dtype=np.int64), ignored=ignored,
+    )  # fmt: skip
+
+
+def _images_in(root: str, folder: str) -> tuple[list[str], int]:
+    """Paths of the images below a folder, sorted, and how many other files there are."""
+    found, others = [], 0
+    for where, folders, files in os.walk(os.path.join(root, folder)):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            if name.startswith("."):
+                continue
+            if os.path.splitext(name)[1].lower() in ENDINGS:
+                found.append(os.path.relpath(os.path.join(where, name), root))
+            else:
+                others += 1
+    return sorted(found, key=os.fsencode), others
+
+
+def split_off_test(listing: Listing, test_share: float | None) -> Listing:
+    """The listing with a seeded share of each class as its test part; 0 for none."""
+    if test_share is None:
+        raise DataError(
+            f"{listing.root} has no test part (a folder or a split called {TEST}): say what share of it is kept out "
+            "of the stream for testing, such as --test-share 0.2"
+        )
+    if not 0 <= test_share < 1:
+        raise ValueError(f"test share should be at least 0 and below 1, but got {test_share}")
+    # Raw bits, not Generator.permutation: NumPy promises the bits for ever, but not what its methods do.
+    order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(listing)))
+    is_test = np.zeros(len(listing), dtype=bool)
+    for label in range(len(listing.class_names)):
+        members = order[listing.labels[order] == label]
+        is_test[members[: round(test_share * len(members))]] = True
+    return replace(listing, is_test=is_test)

@@ -1,0 +1,177 @@
+"""A data set from a table of paths and labels: CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from puridiver.data.base import UNKNOWN
+from puridiver.data.listing import TEST, TRAIN, Listing, natural, printable, split_off_test
+from puridiver.errors import DataError
+
+# What a column may be called, the documented name first.
+COLUMNS = {
+    "path": ("path", "file", "file_name", "filename", "image"),
+    "label": ("label", "class"),
+    "true_label": ("true_label",),
+    "timestamp": ("timestamp", "time"),
+    "split": ("split", "part"),
+}
+REQUIRED = ("path", "label")
+PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
+
+Row = dict[str, Any]
+
+
+def list_table(file: Path, test_share: float | None = None) -> Listing:
+    """The files that a table names; paths are relative to the table's folder. See docs/DATA.md for the columns."""
+    rows = list(READERS[file.suffix.lower()](file))
+    if not rows:
+        raise DataError(f"{file} has no row")
+    found = _columns(file, rows)
+    texts = {
+        name: [_text(file, i, column, row.get(column)) for i, row in enumerate(rows)] for name, column in found.items()
+    }
+    for name in REQUIRED:
+        _require_all(file, name, texts[name])
+    class_names = natural(list({text for name in ("label", "true_label") for text in texts.get(name, []) if text}))
+    ids = {"": UNKNOWN, **{name: label for label, name in enumerate(class_names)}}
+
+    def labels(name: str) -> np.ndarray:
+        return np.array([ids[text] for text in texts.get(name, [""] * len(rows))], dtype=np.int64)
+
+    listing = Listing(
+        file.stem, str(file.parent), texts["path"], labels("label"), _is_test(file, texts.get("split"), len(rows)),
+        tuple(printable(name) for name in class_names), labels("true_label"),
+        _times(file, rows, found["timestamp"]) if "timestamp" in found else None,
+    )  # fmt: skip
+    if not listing.is_test.any():
+        return split_off_test(listing, test_share)
+    if test_share is not None:
+        raise ValueError(f"{file} says itself what is for testing (column split): leave the test share out")
+    return listing
+
+
+def _columns(file: Path, rows: list[Row]) -> dict[str, str]:
+    """Our names of the columns that are there -> what the table calls them."""
+    there = dict.fromkeys(name for row in rows for name in row)
+    found = {ours: next((name for name in names if name in there), None) for ours, names in COLUMNS.items()}
+    for name in REQUIRED:
+        if found[name] is None:
+            raise DataError(
+                f"{file} should have a column {name!r} (or {', '.join(COLUMNS[name][1:])}), "
+                f"but has {', '.join(map(str, there)) or 'none'}"
+            )
+    return {ours: name for ours, name in found.items() if name is not None}
+
+
+def _row_error(file: Path, row: int, message: str) -> DataError:
+    return DataError(f"{file}: row {row + 1} (counted from 1, without the heading): {message}")
+
+
+def _text(file: Path, row: int, column: str, value: Any) -> str:
+    """A cell as text; empty for a missing one."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float) and value.is_integer():  # numbers with gaps come as floats
+        return str(int(value))
+    if isinstance(value, str | int | float | datetime):
+        return str(value).strip()
+    raise _row_error(file, row, f"{column} should be text or a number, but got {value!r}")
+
+
+def _require_all(file: Path, name: str, texts: list[str]) -> None:
+    if "" in texts:
+        raise _row_error(file, texts.index(""), f"{name} should not be empty")
+
+
+def _is_test(file: Path, splits: list[str] | None, count: int) -> np.ndarray:
+    if splits is None:
+        return np.zeros(count, dtype=bool)
+    for row, text in enumerate(splits):
+        if text.lower() not in PARTS:
+            raise _row_error(file, row, f"split should be one of {', '.join(PARTS)}, but got {text!r}")
+    return np.array([PARTS[text.lower()] == TEST for text in splits])
+
+
+def _times(file: Path, rows: list[Row], column: str) -> np.ndarray:
+    return np.array([_seconds(file, i, row.get(column)) for i, row in enumerate(rows)], dtype=np.float64)
+
+
+def _seconds(file: Path, row: int, value: Any) -> float:
+    """A number as it is, a date and time as seconds since 1970 (UTC where it names no zone)."""
+    if isinstance(value, str):
+        value = _number_or_date(value.strip())
+    if isinstance(value, datetime):
+        value = (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    if type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    raise _row_error(file, row, f"a timestamp should be a number or a date such as 2024-05-01T12:30, but got {value!r}")
+
+
+def _number_or_date(text: str) -> Any:
+    for read in (float, datetime.fromisoformat):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+# Files -------------------------------------------------------------------------------------------------------------
+
+
+def _read_csv(file: Path) -> Iterator[Row]:
+    # Names that are no UTF-8 pass as they do from the file system; a byte-order mark is no part of a heading.
+    with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
+        try:
+            for number, row in enumerate(csv.DictReader(lines, strict=True)):
+                if None in row or None in row.values():
+                    raise _row_error(file, number, "it should have as many cells as the heading")
+                yield row
+        except csv.Error as error:
+            raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
+
+
+def _read_jsonl(file: Path) -> Iterator[Row]:
+    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+        for number, line in enumerate(lines):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError as error:
+                raise _row_error(file, number, f"it is not JSON: {error}") from error
+            if not isinstance(row, dict):
+                raise _row_error(file, number, f"it should be an object, but is {row!r}")
+            yield row
+
+
+def _read_parquet(file: Path) -> Iterator[Row]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise DataError(f"{file}: Parquet needs pyarrow: pip install 'puridiver[parquet]'") from error
+    try:
+        with pyarrow.parquet.ParquetFile(file) as table:
+            wanted = [name for names in COLUMNS.values() for name in names]
+            columns = [name for name in table.schema_arrow.names if name in wanted]
+            for batch in table.iter_batches(columns=columns):
+                yield from batch.to_pylist()
+    except pyarrow.ArrowException as error:
+        raise DataError(f"{file} is not a Parquet file, or a damaged one: {error}") from error
+
+
+READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
+    ".csv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".parquet": _read_parquet,
+}

@@ -1,0 +1,165 @@
+"""Which files a folder or a table names, with which labels."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from puridiver.data import UNKNOWN
+from puridiver.data.listing import list_folder, natural
+from puridiver.data.table import list_table
+from puridiver.errors import DataError
+from tests.wild import write_classes, write_oddly_named
+
+
+def test_a_folder_per_class_with_parts_of_its_own(tmp_path):
+    write_classes(tmp_path / "train", 4)
+    write_classes(tmp_path / "test", 2)
+    found = list_folder(tmp_path)
+    assert found.class_names == ("blue", "green", "red")
+    assert [int((~found.is_test).sum()), int(found.is_test.sum())] == [12, 6]
+    for path, label, test in zip(found.paths, found.labels.tolist(), found.is_test.tolist(), strict=True):
+        assert Path(path).parts[:2] == ("test" if test else "train", found.class_names[label])
+    with pytest.raises(ValueError, match="has a test part of its own"):
+        list_folder(tmp_path, 0.5)
+
+
+def test_the_split_is_seeded_keeps_each_class_and_is_disjoint(tmp_path):
+    write_classes(tmp_path, 20)
+    found = list_folder(tmp_path, 0.25)
+    assert np.bincount(found.labels[found.is_test]).tolist() == [5, 5, 5]
+    assert len(set(found.paths)) == 60
+    again = list_folder(tmp_path, 0.25)
+    assert (again.paths, again.is_test.tolist()) == (found.paths, found.is_test.tolist())
+    assert sorted(list_folder(tmp_path, 0).paths) == sorted(found.paths)
+
+
+def test_what_is_no_image_by_its_name_is_left_out_and_counted(tmp_path):
+    write_classes(tmp_path, 2)
+    (tmp_path / "red" / "notes.txt").write_text("x")
+    (tmp_path / "red" / ".hidden.jpg").write_text("x")
+    (tmp_path / "red" / "deeper").mkdir()
+    os.rename(tmp_path / "red" / "000.png", tmp_path / "red" / "deeper" / "000.PNG")
+    (tmp_path / ".cache").mkdir()
+    found = list_folder(tmp_path, 0)
+    assert found.ignored == 1
+    assert "red/deeper/000.PNG" in found.paths
+    assert len(found) == 6
+
+
+def test_odd_names_are_listed_and_printable(tmp_path):
+    folder = tmp_path / os.fsdecode(b"caf\xe9s")
+    folder.mkdir()
+    write_oddly_named(folder)
+    found = list_folder(tmp_path, 0)
+    assert found.class_names == ("caf\\xe9s",)
+    assert os.path.exists(found.full_path(0))
+    assert len(found.fingerprint()) == 64
+
+
+def test_the_fingerprint_follows_the_files(tmp_path):
+    write_classes(tmp_path / "a", 3)
+    first = list_folder(tmp_path / "a", 0).fingerprint()
+    os.rename(tmp_path / "a", tmp_path / "b")
+    assert list_folder(tmp_path / "b", 0).fingerprint() == first
+    (tmp_path / "b" / "red" / "000.png").write_bytes(b"other")
+    assert list_folder(tmp_path / "b", 0).fingerprint() != first
+
+
+def test_faults_of_folders_are_told(tmp_path):
+    with pytest.raises(DataError, match="should hold a folder for each class"):
+        list_folder(tmp_path, 0.2)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no image"):
+        list_folder(tmp_path, 0.2)
+    write_classes(tmp_path, 2)
+    with pytest.raises(DataError, match=r"no test part .* --test-share 0\.2"):
+        list_folder(tmp_path)
+    with pytest.raises(ValueError, match=r"test share should be at least 0 and below 1, but got 1\.5"):
+        list_folder(tmp_path, 1.5)
+
+
+def test_numbers_in_names_sort_by_size():
+    assert natural(["10", "9", "b2", "b10", "a"]) == ["9", "10", "a", "b2", "b10"]
+
+
+# Tables ------------------------------------------------------------------------------------------------------------
+
+ROWS = [
+    {"path": "a.png", "label": "cat", "true_label": "cat", "timestamp": "2024-01-03", "split": "train"},
+    {"path": "b.png", "label": "dog", "true_label": "", "timestamp": "2024-01-01T10:00:00+02:00", "split": "train"},
+    {"path": "c.png", "label": "cat", "true_label": "owl", "timestamp": "2024-01-01T10:00:00Z", "split": "test"},
+    {"path": "d.png", "label": "dog", "true_label": "dog", "timestamp": "1000", "split": "train"},
+]
+
+
+def write_table(folder: Path, kind: str, rows: list[dict]) -> Path:
+    path = folder / f"table.{kind}"
+    if kind == "csv":
+        lines = [",".join(rows[0]), *(",".join(str(v) for v in row.values()) for row in rows)]
+        path.write_text("\ufeff" + "\n".join(lines) + "\n", encoding="utf-8")
+    elif kind == "jsonl":
+        path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_a_table_of_every_kind_says_the_same(kind, tmp_path):
+    found = list_table(write_table(tmp_path, kind, ROWS))
+    assert found.paths == ["a.png", "b.png", "d.png", "c.png"]  # test entries last
+    assert found.class_names == ("cat", "dog", "owl")
+    assert found.labels.tolist() == [0, 1, 1, 0]
+    assert found.true is not None
+    assert found.true.tolist() == [0, UNKNOWN, 1, 2]
+    assert found.is_test.tolist() == [False, False, False, True]
+    assert found.times is not None
+    assert found.times.tolist() == [1704240000.0, 1704096000.0, 1000.0, 1704103200.0]
+    assert found.full_path(0) == str(tmp_path / "a.png")
+
+
+def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
+    rows = [{"file_name": f"{i}.png", "class": 10 - i} for i in range(3)]
+    found = list_table(write_table(tmp_path, "jsonl", rows), 0)
+    assert found.class_names == ("8", "9", "10")
+    assert found.labels.tolist() == [2, 1, 0]
+    assert found.times is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        ("csv", "label\ncat\n", "should have a column 'path'"),
+        ("csv", "path,label\n", "has no row"),
+        ("csv", "path,label\na.png,cat,extra\n", "row 1 .* as many cells"),
+        ("csv", "path,label\na.png,\n", "row 1 .* label should not be empty"),
+        ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
+        ("csv", "path,label,timestamp\na.png,cat,yesterday\n", "a timestamp should be a number or a date"),
+        ("csv", "path,label,timestamp\na.png,cat,nan\n", "a timestamp should be a number or a date"),
+        ("csv", 'path,label\n"a.png,cat\n', "not a CSV file, or a damaged one"),
+        ("jsonl", '{"path": "a.png"', "row 1 .* is not JSON"),
+        ("jsonl", "[1]", "row 1 .* should be an object"),
+        ("jsonl", '{"path": "a.png", "label": ["cat"]}', "label should be text or a number"),
+        ("parquet", "no parquet", "not a Parquet file, or a damaged one"),
+    ],
+)
+def test_faults_of_tables_are_told_with_their_row(kind, content, message, tmp_path):
+    (tmp_path / f"table.{kind}").write_text(content)
+    with pytest.raises(DataError, match=message):
+        list_table(tmp_path / f"table.{kind}", 0)
+
+
+def test_a_table_without_a_test_part_needs_a_share(tmp_path):
+    rows = [{"path": f"{i}.png", "label": "ab"[i % 2]} for i in range(20)]
+    path = write_table(tmp_path, "csv", rows)
+    with pytest.raises(DataError, match="--test-share"):
+        list_table(path)
+    assert int(list_table(path, 0.2).is_test.sum()) == 4
+    with pytest.raises(ValueError, match="leave the test share out"):
+        list_table(write_table(tmp_path, "csv", ROWS), 0.2)
