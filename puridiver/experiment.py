@@ -144,7 +144,7 @@ class Experiment:
         return {
             "config": dataclasses.asdict(self.config),
             "resolved": {
-                "memory": learner.memory.capacity,
+                "memory": learner.capacity,
                 "network": learner.network,
                 "device": str(learner.runtime.device),
                 "precision": learner.runtime.precision,
@@ -226,7 +226,7 @@ class Experiment:
             "trainer": config.trainer,
             "recipe": config.recipe,
             "options_changed": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
-            "memory": self.learner.memory.capacity,
+            "memory": self.learner.capacity,
             "network": self.learner.network,
             "epochs": self.options.epochs,
             "seed": config.seed,
