@@ -49,10 +49,9 @@ def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Gener
     width, height = (area.sqrt() * side).clamp(max=1), (area.sqrt() / side).clamp(max=1)
     jitter = (u[2] < JITTERED).float()
     factors = 1 + jitter * STRENGTH * (2 * u[3:6] - 1)  # (3, n)
-    return SimCLRDraw(
-        width, height, (1 - width) * (2 * u[6] - 1), (1 - height) * (2 * u[7] - 1), (u[8] < 0.5) & flip,
-        *factors, jitter * HUE * (2 * u[9] - 1), u[10] < GREY,
-    )  # fmt: skip
+    x, y = (1 - width) * (2 * u[6] - 1), (1 - height) * (2 * u[7] - 1)
+    colours = (factors[0], factors[1], factors[2], jitter * HUE * (2 * u[9] - 1), u[10] < GREY)
+    return SimCLRDraw(width, height, x, y, (u[8] < 0.5) & flip, *colours)
 
 
 def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
