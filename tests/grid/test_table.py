@@ -142,6 +142,21 @@ def test_rows_that_differ_by_options_are_told_apart_by_what_the_options_come_to(
     }
 
 
+def test_methods_with_epochs_of_their_own_share_a_table() -> None:
+    grid = find_grid("disjoint", ["cifar10"])
+    spr = {"sampler": "spr", "trainer": "spr", "stream": "disjoint", "memory": 1000, "epochs": 50}
+    own = dict(grid.methods[2].options)
+    rows = [
+        row(1, 0.4, **spr, options_changed=own),
+        row(1, 0.3, **spr, options_changed={**own, "spr_filter": False}),
+        row(1, 0.6, stream="disjoint", memory=1000),
+    ]
+    table = make_table(grid, rows)
+    found = {title: line[1].ours for title, line in table.blocks[0].lines}
+    assert found == {"Self-Centered filter": "-", "Self-Replay": "30.0 (1)", "SPR": "40.0 (1)", "PuriDivER": "60.0 (1)"}
+    assert "each method's own epochs" in table.blocks[0].heading
+
+
 def test_methods_of_the_paper_that_cannot_be_run_are_named() -> None:
     grid = find_grid("disjoint", ["cifar10"])
     table = make_table(dataclasses.replace(grid, methods=(Method("SPR"), *grid.methods[3:])), [])
