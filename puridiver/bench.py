@@ -128,8 +128,9 @@ def rm_uncertainty(size: Size, **settings: Any) -> Figure:
     samples, trainer, runtime = learner.memory.samples, learner.trainer, learner.runtime
     pool = joined(samples, samples.split(16)[0])
     moment = Moment(
-        trainer, torch.ones(()), size.n_classes, learner.seen, torch.Generator(), trainer.strong_view, runtime
-    )
+        trainer, torch.ones(()), size.n_classes, learner.seen, torch.Generator(), trainer.strong_view, runtime,
+        trainer.new_encoder,
+    )  # fmt: skip
     sampler = RainbowMemory(learner.options)
     return measure(RM_UNCERTAINTY, lambda: sampler.uncertainty(pool, moment), runtime.device, repeats=20)
 

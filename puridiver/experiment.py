@@ -155,7 +155,7 @@ class Experiment:
             "resolved": {
                 "tasks": resolve_tasks(self.config, self.source),
                 "noise": resolve_noise(self.config, self.source),
-                "memory": learner.memory.capacity,
+                "memory": learner.capacity,
                 "network": learner.network,
                 "device": str(learner.runtime.device),
                 "precision": learner.runtime.precision,
@@ -249,7 +249,7 @@ class Experiment:
             "trainer": config.trainer,
             "recipe": config.recipe,
             "options_changed": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
-            "memory": self.learner.memory.capacity,
+            "memory": self.learner.capacity,
             "network": self.learner.network,
             "epochs": self.options.epochs,
             "seed": config.seed,

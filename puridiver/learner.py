@@ -59,7 +59,7 @@ class Learner:
     image_shape
         (height, width, channels) of the images; 1 or 3 channels.
     memory
-        How many samples the episodic memory holds.
+        How many samples the episodic memory holds, those included that wait in a sampler's delay buffer.
     sampler, trainer, recipe
         Short names as listed by `puridiver methods`. A recipe is made for 32 px and more: for images under 24 px its
         augmentation, online rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
@@ -121,7 +121,9 @@ class Learner:
         self.network = suggest_network(self.image_shape) if network == "auto" else network
         self.runtime = choose_runtime(device, precision, graphs)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
-        self.memory = Memory(int(memory), self.image_shape, self.runtime.device)
+        delay = self.sampler.delay(int(memory))
+        self.memory = Memory(int(memory) - delay, self.image_shape, self.runtime.device)
+        self.delayed = Memory(delay, self.image_shape, self.runtime.device)  # arrivals that wait to be chosen from
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
@@ -177,7 +179,7 @@ class Learner:
             self._end_consolidation()
 
     def _begin_consolidation(self, epochs: int | None) -> Consolidation:
-        if not len(self.memory):
+        if not len(self.memory) and not len(self.delayed):
             raise ValueError("the memory is empty: observe a batch before consolidating")
         if self._under_way:
             raise ValueError("a consolidation is under way: finish it, or close its iterator, before another")
@@ -192,6 +194,11 @@ class Learner:
         if epochs < 1:
             raise ValueError(f"epochs should be at least 1, but got {epochs}")
         self._replay_stock = []
+        if not len(self.memory):  # all that came is still waiting
+            moment = self._moment(torch.zeros((), device=self.runtime.device))
+            first = self.seen - len(self.delayed)
+            self._choose_among(self.delayed.samples, dataclasses.replace(moment, seen_before=first))
+            self.delayed.clear()
         self._consolidation = Consolidation(0, epochs)
         return self._consolidation
 
@@ -227,6 +234,11 @@ class Learner:
         return sorted(rows, key=lambda row: (row.p_correct, row.arrival))
 
     @property
+    def capacity(self) -> int:
+        """How many samples are held at most, those that wait included."""
+        return self.memory.capacity + self.delayed.capacity
+
+    @property
     def trainer(self) -> Trainer:
         if self._trainer is None:
             raise ValueError("the learner knows no class yet: observe a batch first, or name classes")
@@ -253,6 +265,8 @@ class Learner:
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `save` writes: settings, which are JSON, and tensors."""
         tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
+        if len(self.delayed):
+            tensors |= {f"delayed.{name}": value for name, value in self.delayed.state().items()}
         tensors["generator.trainer"] = self._trainer_generator.get_state()
         tensors["generator.sampler"] = self._sampler_generator.get_state()
         if self._trainer is not None:
@@ -285,7 +299,7 @@ class Learner:
         return {
             "classes": self.classes,
             "image_shape": list(self.image_shape),
-            "memory": self.memory.capacity,
+            "memory": self.capacity,
             "sampler": self.sampler.name,
             "trainer": self._trainer_class.name,
             "network": self.network,
@@ -301,11 +315,17 @@ class Learner:
         }
 
     def _load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        groups: dict[str, dict[str, Tensor]] = {"memory": {}, "trainer": {}, "generator": {}, "replay": {}}
+        groups: dict[str, dict[str, Tensor]] = {
+            "memory": {}, "delayed": {}, "trainer": {}, "generator": {}, "replay": {},
+        }  # fmt: skip
         for name, value in tensors.items():
             group, _, rest = name.partition(".")
             groups[group][rest] = value
         self.memory.load_state(groups["memory"])
+        if groups["delayed"]:
+            self.delayed.load_state(groups["delayed"])
+        else:
+            self.delayed.clear()
         if self._trainer is not None:
             self._trainer.load_state(groups["trainer"])
         self._replay_stock = [
@@ -353,7 +373,7 @@ class Learner:
             "after_first_consolidation": self.consolidations > 0,
             "always": True,
         }[self.options.replay]
-        if not wanted or not len(self.memory):
+        if not wanted or not len(self.memory) or not self.trainer.learns_online:
             return None
         if not self._replay_stock:
             self._replay_stock = self._draw_replay(REPLAY_AHEAD if self.memory.full else 1)
@@ -368,12 +388,32 @@ class Learner:
         return views.split(size)
 
     def _update_memory(self, batch: Samples, loss: Tensor) -> None:
+        """Let the sampler choose: at once, or whenever as many arrivals wait as it wants to see together."""
+        moment = self._moment(loss)
+        noted = dataclasses.replace(batch, notes=self.sampler.note_arrivals(batch, moment))
+        if not self.delayed.capacity:
+            self._choose_among(noted, moment)
+            return
+        waiting = joined(self.delayed.samples, noted)
+        first = self.seen - len(self.delayed)
+        self.delayed.clear()
+        for part in waiting.split(self.delayed.capacity):
+            if len(part) < self.delayed.capacity:
+                self.delayed.replace(part)
+            else:
+                self._choose_among(part, dataclasses.replace(moment, seen_before=first))
+            first += len(part)
+
+    def _moment(self, loss: Tensor) -> Moment:
         trainer = self.trainer
-        moment = Moment(
-            trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime
-        )
-        notes = self.sampler.note_arrivals(batch, moment)
-        pool = joined(self.memory.samples, Samples(batch.images, batch.labels, batch.arrivals, notes))
+        return Moment(
+            trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime,
+            trainer.new_encoder,
+        )  # fmt: skip
+
+    def _choose_among(self, arrived: Samples, moment: Moment) -> None:
+        pool = joined(self.memory.samples, arrived)
+        self.trainer.meet(pool, len(self.memory))
         rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
         self.memory.replace(pool.take(self.runtime.move(rows)))
 

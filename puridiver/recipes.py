@@ -110,6 +110,21 @@ class Options:
     unlabelled_weight: float = _option(25.0, "DivideMix: final weight of the unlabelled loss", low=0)
     ramp_epochs: int = _option(16, "DivideMix: epochs over which that weight grows", low=1)
 
+    # SPR
+    spr_filter: bool = _option(True, "SPR's sampler: filter the delay buffer; off: all of it competes for the memory")
+    spr_budget: float = _option(1.0, "SPR: share of its self-supervised epochs, 1 as published", low=0)
+    spr_expert_epochs: int = _option(4000, "SPR: self-supervised epochs of the expert for each delay buffer", low=0)
+    spr_base_epochs: int = _option(
+        3000, "SPR: self-supervised epochs of the base for each delay buffer; 0: no Self-Replay", low=0
+    )
+    spr_lr: float = _option(3e-4, "SPR: learning rate of self-supervised training (Adam)", low=0)
+    spr_batch: int = _option(500, "SPR: images of a self-supervised batch", low=2)
+    spr_temperature: float = _option(0.5, "SPR: temperature of the self-supervised loss", low=1e-3)
+    spr_crop: float = _option(0.2, "SPR: smallest share of an image that a view may show", low=0.01, high=1)
+    spr_graphs: int = _option(5, "SPR: random graphs over which the probability of a label is averaged", low=1)
+    finetune_lr: float = _option(2e-3, "SPR: learning rate (Adam) of the copy that is trained on the memory", low=0)
+    finetune_clip: float = _option(0.5, "SPR: largest entry of a gradient of that copy", low=1e-6)
+
     # Network
     head: str = _option(
         "linear", "[row 15] FC layer, or linear without bias and BatchNorm on logits", ("linear", "linear_batchnorm")
@@ -229,7 +244,8 @@ def recipe(name: str, **overrides: Any) -> Options:
 # What suits images so small that AutoAugment leaves too little of them, chosen on validation digits (docs/LOG.md):
 # such data also comes in shorter streams, which need larger steps and fewer epochs.
 TINY_IMAGE = 24
-SUITS_TINY_IMAGES = {"strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31}
+SPR_SUITS_TINY = {"spr_budget": 0.005, "spr_lr": 3e-3, "spr_crop": 0.5}
+SUITS_TINY_IMAGES = {"strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31, **SPR_SUITS_TINY}
 
 
 def suited(options: Options, wishes: dict[str, Any]) -> Options:

@@ -23,6 +23,8 @@ TINY: dict[str, Any] = {
     "smallest_set": 0,
     "selfie_history": 2,
     "ntd_views": 2,
+    "spr_budget": 0.0005,
+    "spr_graphs": 2,
     "crop_padding": 1,
     "flip": False,
     "online_lr": 0.02,
@@ -63,6 +65,7 @@ def as_samples(images: np.ndarray, labels: np.ndarray, first_arrival: int = 0) -
 def tensors_of(learner: Learner) -> dict[str, Tensor]:
     """Copies of every tensor that the learner's future depends on, its generators and counts among them."""
     found = {f"memory.{name}": value for name, value in learner.memory.state().items()}
+    found |= {f"delayed.{name}": value for name, value in learner.delayed.state().items()}
     found["generator.trainer"] = learner._trainer_generator.get_state()
     found["generator.sampler"] = learner._sampler_generator.get_state()
     found["counts"] = torch.tensor([learner.seen, learner.consolidations, len(learner.classes)])

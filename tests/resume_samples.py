@@ -18,7 +18,7 @@ DIGITS = data.load("digits")
 # Two tasks of three batches and three memory epochs; each trainer comes past its warm-up, each sampler must evict.
 OPTIONS: dict[str, Any] = {
     "warmup_epochs": 1, "baseline_warmup": 1, "selfie_history": 2, "smallest_set": 0, "forget_epochs": 1,
-    "ntd_views": 2, "batch_size": 16,
+    "ntd_views": 2, "batch_size": 16, "spr_budget": 0.0005,
 }  # fmt: skip
 TIMES = ("seconds", "phase_seconds", "started")
 

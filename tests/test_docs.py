@@ -65,6 +65,21 @@ def test_the_readme_table_is_what_the_ledger_gives() -> None:
     assert shown == FORMATS["markdown"](summarise(read_ledger(ROOT / "results" / "digits.jsonl")))
 
 
+def test_the_table_of_spr_is_what_its_ledger_gives() -> None:
+    page = (ROOT / "docs" / "SPR.md").read_text()
+    shown = page.split("<!-- spr-digits:begin -->\n")[1].split("\n<!-- spr-digits:end -->")[0]
+    assert shown == FORMATS["markdown"](summarise(read_ledger(ROOT / "results" / "spr-digits.jsonl")))
+
+
+def test_spr_beats_itself_without_its_filter_over_five_seeds() -> None:
+    rows = read_ledger(ROOT / "results" / "spr-digits.jsonl")
+    spr = [row for row in rows if row["trainer"] == "spr" and "spr_base_epochs" not in row["options_changed"]]
+    whole = {row["seed"]: row["last_accuracy"] for row in spr if "spr_filter" not in row["options_changed"]}
+    unfiltered = {row["seed"]: row["last_accuracy"] for row in spr if "spr_filter" in row["options_changed"]}
+    assert sorted(whole) == sorted(unfiltered) == [0, 1, 2, 3, 4]
+    assert all(whole[seed] > unfiltered[seed] for seed in whole)
+
+
 @pytest.mark.parametrize("ledger", sorted((ROOT / "results").glob("*.jsonl")), ids=lambda path: path.name)
 def test_every_result_says_where_it_comes_from(ledger: Path) -> None:
     for row in read_ledger(ledger):

@@ -9,6 +9,7 @@ from puridiver.augment.crop_flip import CropFlipDraw, crop_flip, draw_crop_flip
 from puridiver.augment.cutmix import CutMixDraw, cutmix, draw_cutmix, draw_cutmix_plan, planned_cutmix
 from puridiver.augment.mixup import MixupDraw, beta_sample, beta_samples, draw_mixup, draw_mixup_plan, mix, planned_mix
 from puridiver.augment.rainbow import PERTURBATIONS, PerturbationDraw, draw_perturbations, perturbations
+from puridiver.augment.simclr import SimCLRDraw, draw_simclr, simclr_view
 from puridiver.augment.views import ViewSettings, strong_view, to_float, weak_view
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "CutMixDraw",
     "MixupDraw",
     "PerturbationDraw",
+    "SimCLRDraw",
     "ViewSettings",
     "autoaugment",
     "beta_sample",
@@ -32,10 +34,12 @@ __all__ = [
     "draw_mixup",
     "draw_mixup_plan",
     "draw_perturbations",
+    "draw_simclr",
     "mix",
     "perturbations",
     "planned_cutmix",
     "planned_mix",
+    "simclr_view",
     "strong_view",
     "to_float",
     "weak_view",

@@ -115,7 +115,7 @@ def kind_of(row: Row, own: set[str], any_code: bool) -> Kind:
         "options": extra,
         "memory": row["memory"],
         "network": row["network"],
-        "epochs": row["epochs"],
+        "epochs": None if "epochs" in own else row["epochs"],
         "tasks": len(row["task_accuracy"]),
         "told_noise": row["told_noise"],
         "precision": row.get("precision", "float32"),

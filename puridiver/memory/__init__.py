@@ -7,9 +7,11 @@ from puridiver.memory.ntd import NTDSampler
 from puridiver.memory.puridiver import PuriDivERSampler
 from puridiver.memory.rainbow import RainbowMemory
 from puridiver.memory.reservoir import Reservoir
+from puridiver.memory.spr import SelfCenteredFilter
 
 __all__ = ["SAMPLERS", "Memory", "Moment", "NetworkView", "Sampler"]
 
 SAMPLERS: dict[str, type[Sampler]] = {
-    sampler.name: sampler for sampler in (Reservoir, GreedyBalanced, RainbowMemory, PuriDivERSampler, NTDSampler)
+    sampler.name: sampler
+    for sampler in (Reservoir, GreedyBalanced, RainbowMemory, PuriDivERSampler, NTDSampler, SelfCenteredFilter)
 }

@@ -13,6 +13,7 @@ from torch import Tensor
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
 from puridiver.samples import Samples
+from puridiver.spr import Encoder
 
 
 class NetworkView(Protocol):
@@ -37,22 +38,29 @@ class Moment:
     generator: torch.Generator
     strong_view: Callable[[Tensor], Tensor]  # random augmentation of uint8 images
     runtime: Runtime
+    new_encoder: Callable[[], Encoder]  # a network of the run's kind that learns from images alone
 
 
 class Sampler(ABC):
     """Decides which samples of a pool stay in the memory. A subclass writes `choose`.
 
     Randomness comes from the moment's generator alone. `freezes_norm` marks the samplers with which the released
-    program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md).
+    program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md). `filters` marks those that may turn samples
+    away while there is room for them.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
     freezes_norm: ClassVar[bool] = False
+    filters: ClassVar[bool] = False
 
     def __init__(self, options: Options) -> None:
         self.options = options
+
+    def delay(self, memory: int) -> int:
+        """How many of the memory's places arrivals wait in, to be chosen from together; 0: each batch at once."""
+        return 0
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         """A figure to keep with each arriving sample, (B,)."""
@@ -62,7 +70,7 @@ class Sampler(ABC):
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         """Rows of the pool (first the memory's `n_old`, then the batch, in order of arrival) that stay.
 
-        At most `capacity` of them. Called for every batch, whether the memory is full or not.
+        At most `capacity` of them. Called for every batch (every full delay buffer), whether the memory is full or not.
         """
 
     def diagnostics(self) -> dict[str, Tensor]:

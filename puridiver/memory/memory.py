@@ -33,6 +33,9 @@ class Memory:
             raise ValueError(f"the memory holds at most {self.capacity} samples, but got {len(samples)}")
         self.samples = samples
 
+    def clear(self) -> None:
+        self.samples = Samples(*(tensor[:0].clone() for tensor in self.samples.tensors().values()))
+
     def state(self) -> dict[str, Tensor]:
         return self.samples.tensors()
 

@@ -7,11 +7,20 @@ from functools import partial
 
 import torch
 
-from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, initialise
+from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, initialise, initialise_afresh
 from puridiver.nets.resnet import ResNet
 from puridiver.nets.small import SmallConvNet
 
-__all__ = ["NETWORKS", "Head", "Network", "NetworkSettings", "Outputs", "build_network", "suggest_network"]
+__all__ = [
+    "NETWORKS",
+    "Head",
+    "Network",
+    "NetworkSettings",
+    "Outputs",
+    "build_network",
+    "initialise_afresh",
+    "suggest_network",
+]
 
 NETWORKS: dict[str, Callable[[int, tuple[int, int, int], NetworkSettings], Network]] = {
     "resnet18": partial(ResNet, 18),

@@ -152,3 +152,11 @@ def _normal(parameter: Tensor, std: float, generator: torch.Generator) -> None:
 @torch.no_grad()
 def _uniform(parameter: Tensor, bound: float, generator: torch.Generator) -> None:
     parameter.copy_((torch.rand(parameter.shape, generator=generator) * 2 - 1) * bound)
+
+
+def initialise_afresh(module: nn.Module, generator: torch.Generator) -> None:
+    """Weights and statistics as of a new module, in place."""
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            part.reset_parameters()
+    initialise(module, generator)

@@ -28,6 +28,12 @@ class Norm(nn.BatchNorm2d):
         super().__init__(width, eps=epsilon)
         self.num_batches_tracked = None
 
+    def reset_running_stats(self) -> None:
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        self.running_mean.zero_()
+        self.running_var.fill_(1)
+
     def _load_from_state_dict(self, *args: Any) -> None:
         nn.Module._load_from_state_dict(self, *args)  # BatchNorm's own would ask for the count
 

@@ -7,6 +7,7 @@ from puridiver.trainers.plain import Plain
 from puridiver.trainers.puridiver import PuriDivERTrainer
 from puridiver.trainers.selfie import Selfie
 from puridiver.trainers.split import SET_NAMES, Split, split_memory
+from puridiver.trainers.spr import SelfReplay
 
 __all__ = [
     "SET_NAMES",
@@ -19,5 +20,5 @@ __all__ = [
 ]
 
 TRAINERS: dict[str, type[Trainer]] = {
-    trainer.name: trainer for trainer in (Plain, Selfie, CoTeaching, DivideMix, PuriDivERTrainer)
+    trainer.name: trainer for trainer in (Plain, Selfie, CoTeaching, DivideMix, PuriDivERTrainer, SelfReplay)
 }

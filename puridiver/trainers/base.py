@@ -19,9 +19,10 @@ from puridiver.nets import Network, NetworkSettings, Outputs, build_network
 from puridiver.recipes import Options
 from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime
 from puridiver.samples import Samples
+from puridiver.spr import Encoder
+from puridiver.trainee import Trainee, sgd
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Split
-from puridiver.trainers.trainee import Trainee
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Trainer(ABC):
     summary: ClassVar[str]
     n_networks: ClassVar[int] = 1
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
+    learns_online: ClassVar[bool] = True  # from the labels of stream batches
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options
@@ -84,11 +86,9 @@ class Trainer(ABC):
         channels = context.image_shape[2]
         self._mean = torch.full((channels,), 0.5, device=self.runtime.device)
         self._std = torch.full((channels,), 0.25, device=self.runtime.device)
-        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon)
         self.trainees: list[Trainee] = []
         for _ in range(self.n_networks):
-            net = build_network(context.network, self.n_classes, context.image_shape, settings, self.generator)
-            self.trainees.append(Trainee(net, self.runtime, o))
+            self.trainees.append(self.new_trainee(self.new_network(self.generator)))
             self.trainees[-1].set_rate(o.online_lr)
         self.buffers = Buffers()
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
@@ -99,6 +99,18 @@ class Trainer(ABC):
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
         self.split: Split | None = None  # how the last epoch divided the memory, for audits and metrics
+
+    def new_network(self, generator: torch.Generator) -> Network:
+        o, context = self.options, self.context
+        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon)
+        return build_network(context.network, self.n_classes, context.image_shape, settings, generator)
+
+    def new_trainee(self, network: Network) -> Trainee:
+        return Trainee(network, self.runtime, sgd(self.options))
+
+    def new_encoder(self) -> Encoder:
+        """A network of the same kind that learns from images alone; its weights are to be drawn by `restart`."""
+        return Encoder(self.new_network(torch.Generator()), self.runtime, self.options, self.to_float)
 
     # The two moves ---------------------------------------------------------------------------------------------
 
@@ -128,18 +140,25 @@ class Trainer(ABC):
         try:
             for epoch in range(start, epochs):
                 self._epochs_left = epochs - epoch
-                rate = SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
                 for trainee in self.trainees:
-                    trainee.set_rate(rate)
+                    trainee.set_rate(self.memory_rate(epoch, epochs))
                 self.memory_epoch(memory, epoch)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
             self.end_consolidation()
 
+    def memory_rate(self, epoch: int, epochs: int) -> float:
+        """The learning rate of an epoch on the memory."""
+        return SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
+
     def end_consolidation(self) -> None:
         """Back to learning online."""
         self._strong_stock = []
         self._reset_optimisers(self.options.online_lr)
+
+    def meet(self, pool: Samples, n_old: int) -> None:
+        """A hook before the sampler chooses: the memory's `n_old` samples and those that came; most need none."""
+        return
 
     def begin_consolidation(self, memory: Samples) -> None:
         """A hook before the first epoch; most methods need none."""

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
+from puridiver.config import resolve_options
+from puridiver.data import load
 from puridiver.grid.cells import cells
 from puridiver.grid.define import find_grid
 from puridiver.grid.fidelity import POINTS, switched
 from puridiver.grid.plan import Sources, plan
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.table import paper_figures
+from puridiver.memory import SAMPLERS
 from puridiver.recipes import RECIPES, replaced
 from puridiver.runs import read_ledger
 
@@ -72,6 +75,24 @@ def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
 def test_asymmetric_noise_of_the_disjoint_table_is_that_of_its_own_protocol() -> None:
     maps = {cell.column.noise: cell.config.noise_map for cell in cells(find_grid("disjoint", ["cifar10"]))}
     assert maps == {"sym-20": None, "sym-40": None, "sym-60": None, "asym-20": "spr-cifar10", "asym-40": "spr-cifar10"}
+
+
+def test_spr_and_its_parts_have_the_published_settings() -> None:
+    found = {cell.method.title: cell.config for cell in cells(find_grid("disjoint", ["cifar10"]))}
+    assert list(found) == ["Self-Centered filter", "Self-Replay", "SPR", "PuriDivER"]
+    assert {config.memory for config in found.values()} == {1000}
+    for title, filters, base_epochs in (
+        ("Self-Centered filter", True, 0),
+        ("Self-Replay", False, 3000),
+        ("SPR", True, 3000),
+    ):
+        config = found[title]
+        options = resolve_options(config, load("digits"))
+        assert (config.sampler, config.trainer) == ("spr", "spr")
+        assert (options.spr_filter, options.spr_base_epochs, options.spr_expert_epochs) == (filters, base_epochs, 4000)
+        assert (options.epochs, options.batch_size, options.finetune_lr, options.finetune_clip) == (50, 16, 2e-3, 0.5)
+    assert SAMPLERS["spr"](options).delay(1000) == 500
+    assert RECIPES["puridiver"].spr_budget == 1
 
 
 def test_the_published_streams_are_used_where_there_are_some() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 from typing import Any
 
 import pytest
 
+from puridiver.grid.cells import Method
 from puridiver.grid.define import find_grid
 from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
 from tests.grid.samples import row
@@ -140,11 +142,27 @@ def test_rows_that_differ_by_options_are_told_apart_by_what_the_options_come_to(
     }
 
 
+def test_methods_with_epochs_of_their_own_share_a_table() -> None:
+    grid = find_grid("disjoint", ["cifar10"])
+    spr = {"sampler": "spr", "trainer": "spr", "stream": "disjoint", "memory": 1000, "epochs": 50}
+    own = dict(grid.methods[2].options)
+    rows = [
+        row(1, 0.4, **spr, options_changed=own),
+        row(1, 0.3, **spr, options_changed={**own, "spr_filter": False}),
+        row(1, 0.6, stream="disjoint", memory=1000),
+    ]
+    table = make_table(grid, rows)
+    found = {title: line[1].ours for title, line in table.blocks[0].lines}
+    assert found == {"Self-Centered filter": "-", "Self-Replay": "30.0 (1)", "SPR": "40.0 (1)", "PuriDivER": "60.0 (1)"}
+    assert "each method's own epochs" in table.blocks[0].heading
+
+
 def test_methods_of_the_paper_that_cannot_be_run_are_named() -> None:
-    table = make_table(find_grid("disjoint", ["cifar10"]), [])
+    grid = find_grid("disjoint", ["cifar10"])
+    table = make_table(dataclasses.replace(grid, methods=(Method("SPR"), *grid.methods[3:])), [])
     assert entries(table, "SPR")["sym-20"] == "- [43.9]"
     assert table.blocks[0].heading == "CIFAR-10: not run"
-    assert "not in this package: Self-Centered filter, Self-Replay, SPR" in table.notes
+    assert "not in this package: SPR" in table.notes
 
 
 def test_digits_stand_beside_no_figure_of_the_paper() -> None:

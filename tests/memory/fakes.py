@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from puridiver.augment import to_float
 from puridiver.memory import Memory, Moment, NetworkView, Sampler
+from puridiver.nets import NetworkSettings, build_network
+from puridiver.recipes import recipe
 from puridiver.runtime import Runtime
 from puridiver.samples import Samples, joined
+from puridiver.spr import Encoder
 
 SIDE = 8
 FEATURES = 6
@@ -58,7 +64,15 @@ def moment(
         generator or torch.Generator().manual_seed(0),
         strong_view=lambda images: images,
         runtime=Runtime(network.class_weights.device),
+        new_encoder=lambda: encoder(network.class_weights.device),
     )
+
+
+def encoder(device: torch.device | str = "cpu", **options: Any) -> Encoder:
+    """A small network that learns from 8 px images alone; `restart` it before use."""
+    net = build_network("small", 2, (SIDE, SIDE, 1), NetworkSettings(), torch.Generator())
+    settings = recipe("paper", flip=False, **options)
+    return Encoder(net, Runtime(torch.device(device)), settings, lambda images: to_float(images, [0.5], [0.25]))
 
 
 def pass_batch(sampler: Sampler, memory: Memory, batch: Samples, now: Moment) -> Tensor:

@@ -21,6 +21,7 @@ from puridiver.trainers.selfie import steady_labels
 from tests.learner_samples import as_samples, differing, patterns, tiny_learner, tiny_trainer
 
 IMAGES, LABELS = patterns(24)
+ONLINE = [name for name, trainer in TRAINERS.items() if trainer.learns_online]
 
 
 def consolidate(trainer: Trainer, memory, epochs: int) -> None:
@@ -65,7 +66,7 @@ def test_a_trainer_learns_clean_patterns(name):
     assert np.mean(accuracies) > 0.7  # chance is 0.33; a few seeds of so small a memory miss one class
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", ONLINE)
 @pytest.mark.parametrize("schedule", ["cosine", "warm_restarts"])
 def test_every_optimiser_follows_the_schedule_of_torch(name, schedule):
     epochs, lr = 8, 0.05
@@ -83,7 +84,7 @@ def test_every_optimiser_follows_the_schedule_of_torch(name, schedule):
     assert [float(trainee.rate) for trainee in trainer.trainees] == pytest.approx([0.003] * trainer.n_networks)
 
 
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", ONLINE)
 def test_consolidation_starts_with_a_fresh_optimiser(name, monkeypatch):
     """Momentum gathered on the stream must not push the first memory step."""
     trainer, memory = tiny_trainer(name), as_samples(IMAGES, LABELS)
@@ -169,7 +170,7 @@ def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("head", ["linear", "linear_batchnorm"])
-@pytest.mark.parametrize("name", TRAINERS)
+@pytest.mark.parametrize("name", ONLINE)
 def test_frozen_batchnorm_learns_but_leaves_its_statistics(name, head):
     trainer, batch = tiny_trainer(name, head=head), as_samples(IMAGES[:8], LABELS[:8])
     statistics, weights = running_statistics(trainer), trainer.class_weights.clone()

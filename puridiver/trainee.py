@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import torch
 from torch import Tensor
 from torch.func import functional_call
@@ -11,6 +13,25 @@ from puridiver.recipes import Options
 from puridiver.runtime import Runtime
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+# An optimiser of some parameters whose rate is a tensor, which may change while captured steps refer to it.
+OptimiserMaker = Callable[[Iterable[Tensor], Tensor], torch.optim.Optimizer]
+
+
+def sgd(options: Options) -> OptimiserMaker:
+    def make(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
+        return torch.optim.SGD(
+            parameters, lr=rate, momentum=options.momentum, weight_decay=options.weight_decay,
+            nesterov=options.momentum > 0, fused=rate.is_cuda,
+        )  # fmt: skip
+
+    return make
+
+
+def adam() -> OptimiserMaker:
+    def make(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
+        return torch.optim.Adam(parameters, lr=rate, fused=rate.is_cuda, capturable=rate.is_cuda)
+
+    return make
 
 
 class Trainee:
@@ -22,19 +43,18 @@ class Trainee:
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
     """
 
-    def __init__(self, network: Network, runtime: Runtime, options: Options) -> None:
-        self.network, self.runtime, self.options = network, runtime, options
+    def __init__(
+        self, network: Network, runtime: Runtime, optimiser: OptimiserMaker, clip: float | None = None
+    ) -> None:
+        self.network, self.runtime, self.clip = network, runtime, clip  # clip: the largest entry of a gradient
+        self._make_optimiser = optimiser
         self.generation = 0  # changes when tensors that captured steps refer to were replaced
         self._build()
 
     def _build(self) -> None:
-        o, device = self.options, self.runtime.device
         self.runtime.place(self.network)
-        self.rate = torch.zeros((), device=device)
-        self.optimiser = torch.optim.SGD(
-            self.network.parameters(), lr=self.rate, momentum=o.momentum, weight_decay=o.weight_decay,
-            nesterov=o.momentum > 0, fused=device.type == "cuda",
-        )  # fmt: skip
+        self.rate = torch.zeros((), device=self.runtime.device)
+        self.optimiser = self._make_optimiser(self.network.parameters(), self.rate)
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
         self.dtype = DTYPES[self.runtime.precision]
@@ -80,6 +100,8 @@ class Trainee:
             torch._foreach_copy_(grads, found)
             for master, grad in zip(self._masters, grads, strict=True):
                 master.grad = grad
+        if self.clip is not None:
+            torch.nn.utils.clip_grad_value_(self.network.parameters(), self.clip)
         self.optimiser.step()
 
     # Optimiser -------------------------------------------------------------------------------------------------
@@ -92,7 +114,8 @@ class Trainee:
         """As if the optimiser were new."""
         self.set_rate(rate)
         for state in self.optimiser.state.values():
-            state["momentum_buffer"].zero_()
+            for value in state.values():
+                value.zero_()
 
     # Growth and state ------------------------------------------------------------------------------------------
 
@@ -103,19 +126,28 @@ class Trainee:
         self.set_rate(rate)
 
     def state(self, number: int) -> dict[str, Tensor]:
-        """Weights, statistics and momentum, under names that carry the network's number."""
+        """Weights, statistics and the optimiser's buffers, under names that carry the network's number."""
         tensors = {f"network{number}.{name}": value for name, value in self.network.state_dict().items()}
         for name, parameter in self.network.named_parameters():
-            if parameter in self.optimiser.state:
-                tensors[f"momentum{number}.{name}"] = self.optimiser.state[parameter]["momentum_buffer"]
+            for key, value in self.optimiser.state.get(parameter, {}).items():
+                tensors[f"{_short(key)}{number}.{name}"] = value
         return tensors
 
     def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
-        weights, momentum = f"network{number}.", f"momentum{number}."
+        weights = f"network{number}."
         self.network.load_state_dict({k.removeprefix(weights): v for k, v in tensors.items() if k.startswith(weights)})
         for name, parameter in self.network.named_parameters():
-            if (value := tensors.get(momentum + name)) is not None:
+            for key in BUFFERS:
+                if (value := tensors.get(f"{_short(key)}{number}.{name}")) is None:
+                    continue
                 # preserve_format keeps the layout of the weight, which the optimiser's kernels expect
-                buffer = torch.empty_like(parameter).copy_(value)
-                self.optimiser.state[parameter]["momentum_buffer"] = buffer
+                like = parameter if value.shape == parameter.shape else self.rate  # Adam's count has no shape
+                self.optimiser.state[parameter][key] = torch.empty_like(like, requires_grad=False).copy_(value)
         self.generation += 1
+
+
+BUFFERS = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam
+
+
+def _short(key: str) -> str:
+    return key.removesuffix("_buffer")

@@ -1,0 +1,89 @@
+"""SimCLR's views (Chen et al., 2020): resized crop, flip, colour jitter and greyscale, for self-supervised learning."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+from puridiver.augment.ops_colour import brightness, colour, contrast
+
+JITTERED = 0.8  # share of the views whose colours change
+STRENGTH = 0.4  # of brightness, contrast and saturation
+HUE = 0.1  # of a whole turn
+GREY = 0.2  # share of the views without colour
+RATIOS = (3 / 4, 4 / 3)  # width to height of a crop
+# RGB to luma and two chroma axes; a hue is an angle in the plane of the latter.
+YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
+
+
+@dataclass(frozen=True)
+class SimCLRDraw(RowDraw):
+    """A crop (`width`, `height` as shares of the image, `x`, `y` of its centre in [-1, 1]) and changes of colour."""
+
+    width: Tensor
+    height: Tensor
+    x: Tensor
+    y: Tensor
+    flip: Tensor
+    brightness: Tensor
+    contrast: Tensor
+    saturation: Tensor
+    hue: Tensor  # in whole turns
+    grey: Tensor
+
+
+def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Generator) -> SimCLRDraw:
+    """Draws a view for each sample; a crop covers from `smallest_crop` to all of the image's area."""
+    check_count(n)
+    if not 0 < smallest_crop <= 1:
+        raise ValueError(f"smallest_crop should be a share of the image in (0, 1], but got {smallest_crop}")
+    u = torch.rand(11, n, generator=generator)
+    area = smallest_crop + (1 - smallest_crop) * u[0]
+    low, high = (math.log(ratio) for ratio in RATIOS)
+    side = (low + (high - low) * u[1]).mul(0.5).exp()
+    width, height = (area.sqrt() * side).clamp(max=1), (area.sqrt() / side).clamp(max=1)
+    jitter = (u[2] < JITTERED).float()
+    factors = 1 + jitter * STRENGTH * (2 * u[3:6] - 1)  # (3, n)
+    x, y = (1 - width) * (2 * u[6] - 1), (1 - height) * (2 * u[7] - 1)
+    colours = (factors[0], factors[1], factors[2], jitter * HUE * (2 * u[9] - 1), u[10] < GREY)
+    return SimCLRDraw(width, height, x, y, (u[8] < 0.5) & flip, *colours)
+
+
+def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
+    """Crops, mirrors and recolours each image by its row; images of one channel have no hue or saturation."""
+    check_images(images)
+    check_rows(images, draw)
+    view = resized_crop(images, draw)
+    view = contrast(brightness(view, draw.brightness), draw.contrast)
+    if images.shape[1] == 1:
+        return view
+    view = turn_hue(colour(view, draw.saturation), draw.hue)
+    return torch.where(draw.grey.to(images.device, non_blocking=True).view(-1, 1, 1, 1), colour(view, 0.0), view)
+
+
+def resized_crop(images: Tensor, draw: SimCLRDraw) -> Tensor:
+    """Cuts out each crop, mirrors it where the draw says so and stretches it to the whole image, bilinearly."""
+    nothing = torch.zeros_like(draw.width)
+    across = torch.where(draw.flip, -draw.width, draw.width)
+    rows = [torch.stack([across, nothing, draw.x], 1), torch.stack([nothing, draw.height, draw.y], 1)]
+    matrices = torch.stack(rows, 1).to(images.device, non_blocking=True)  # (N, 2, 3)
+    grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
+    cropped = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    return cropped.round_().to(torch.uint8)
+
+
+def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Turns each image's hue by a share of the colour circle; luma stays."""
+    to_yiq = torch.tensor(YIQ)
+    angle = turns * 2 * math.pi
+    turn = torch.eye(3).repeat(len(turns), 1, 1)
+    turn[:, 1, 1] = turn[:, 2, 2] = angle.cos()
+    turn[:, 2, 1], turn[:, 1, 2] = angle.sin(), -angle.sin()
+    matrices = (to_yiq.inverse() @ turn @ to_yiq).to(images.device, non_blocking=True)  # (N, 3, 3)
+    turned = torch.einsum("nij,njhw->nihw", matrices, images.float())
+    return turned.round_().clamp_(0, 255).to(torch.uint8)

@@ -1,0 +1,65 @@
+"""SPR's sampler, the Self-Centered filter (Kim et al., ICCV 2021): arrivals wait, an expert judges them together."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from puridiver.memory.base import Moment, Sampler
+from puridiver.recipes import Options
+from puridiver.samples import Samples
+from puridiver.spr import Encoder, clean_probability, scaled_epochs
+
+
+class SelfCenteredFilter(Sampler):
+    """Half of the memory is a delay buffer; what is central among the samples of its label moves to the other half.
+
+    The expert that says so is trained on the delay buffer alone, without labels, and forgotten afterwards.
+    """
+
+    name = "spr"
+    title = "Self-Centered filter"
+    summary = "SPR: arrivals wait in a delay buffer; keeps those that are central among the samples of their label"
+    filters = True
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._expert: Encoder | None = None  # its place is kept; its weights are new for each delay buffer
+
+    def delay(self, memory: int) -> int:
+        return memory - max(1, memory // 2)
+
+    def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
+        stay = torch.ones(len(pool), dtype=torch.bool)
+        if self.options.spr_filter:
+            arrived = pool.take(torch.arange(n_old, len(pool), device=pool.labels.device))
+            p = moment.runtime.read(self.clean_probability(arrived, moment))
+            stay[n_old:] = torch.rand(len(p), generator=moment.generator) < p
+            if not stay.any():
+                stay[n_old + int(p.argmax())] = True  # a memory should not be empty once samples have come
+        return level_rows(moment.runtime.read(pool.labels), stay, capacity, moment.generator)
+
+    def clean_probability(self, samples: Samples, moment: Moment) -> Tensor:
+        """How likely the label of each sample is right, (N,)."""
+        o = self.options
+        if self._expert is None:
+            self._expert = moment.new_encoder()
+        self._expert.restart(moment.generator)
+        self._expert.learn(samples.images, scaled_epochs(o.spr_expert_epochs, o.spr_budget), moment.generator)
+        features = self._expert.projections(samples.images)
+        return clean_probability(features, samples.labels, moment.n_classes, o.spr_graphs, moment.generator)
+
+
+def level_rows(labels: Tensor, candidates: Tensor, capacity: int, generator: torch.Generator) -> Tensor:
+    """At most `capacity` of the candidates' rows, in order: random ones, as many of each class as can be."""
+    lottery = torch.rand(len(labels), generator=generator).masked_fill(~candidates, 2)
+    order = lottery.argsort()
+    order = order[labels[order].argsort(stable=True)]  # by class, candidates before others, then by lot
+    counts = labels.bincount()
+    starts = counts.cumsum(0) - counts
+    turn = torch.empty_like(lottery)  # the sample is the turn-th of its class
+    turn[order] = (torch.arange(len(labels)) - starts[labels[order]]).float()
+    turn = turn + lottery / 2  # who of those with the same turn comes first
+    turn[~candidates] = torch.inf
+    n = min(capacity, int(candidates.sum()))
+    return turn.argsort()[:n].sort().values

@@ -1,0 +1,106 @@
+"""A network that learns from images alone, by SimCLR (Chen et al., 2020): SPR's expert and its base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from puridiver import augment
+from puridiver.nets import Network, initialise_afresh
+from puridiver.recipes import Options
+from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime
+from puridiver.trainee import Trainee, adam
+
+PROJECTION = 128
+VIEWS_AT_ONCE = 5_000  # images of one pass of augmentation: launching it costs a GPU's host more than the images do
+LOOK_AT_ONCE = 500
+
+
+def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """SimCLR's loss, (): each of 2 N projections has to find its partner among the 2 N - 1 others, by cosine."""
+    n = len(first)
+    z = F.normalize(torch.cat([first, second]), dim=1)
+    itself = torch.eye(2 * n, dtype=torch.bool, device=z.device)
+    similarity = (z @ z.T / temperature).masked_fill(itself, -torch.inf)
+    partner = torch.arange(2 * n, device=z.device).roll(n)
+    return F.cross_entropy(similarity, partner)
+
+
+def scaled_epochs(published: int, budget: float) -> int:
+    """The published number of epochs by the budget; at least one, unless either is 0."""
+    return max(1, round(published * budget)) if published and budget else 0
+
+
+class Projection(nn.Module):
+    """Two layers between the features and the space in which views are compared, in the place of a classifier."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(width, width)
+        self.out = nn.Linear(width, PROJECTION)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.out(F.relu(self.hidden(features)))
+
+
+class Encoder:
+    """A network with a projection for its head. Its weights mean nothing before the first `restart`.
+
+    `to_float` turns uint8 images to what the network takes.
+    """
+
+    def __init__(
+        self, network: Network, runtime: Runtime, options: Options, to_float: Callable[[Tensor], Tensor]
+    ) -> None:
+        with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
+            network.add_module("head", Projection(network.head.linear.in_features))
+        self.runtime, self.options, self.to_float = runtime, options, to_float
+        self.trainee = Trainee(network, runtime, adam())
+        self.buffers = Buffers()
+        self._run = PlanRunner(runtime, self._step)
+        self._look = Captured(runtime, self._outputs, copies=True)
+
+    @property
+    def network(self) -> Network:
+        return self.trainee.network
+
+    def restart(self, generator: torch.Generator) -> None:
+        """As if the network were new. In place, so that captured steps stay good."""
+        initialise_afresh(self.network, generator)
+
+    def learn(self, images: Tensor, epochs: int, generator: torch.Generator) -> None:
+        """Train on pairs of views of the images, with a fresh optimiser."""
+        if not epochs:
+            return
+        self.trainee.reset_optimiser(self.options.spr_lr)
+        # Epochs in blocks of one size, so that the views of each have the same place.
+        blocks = -(-epochs // max(1, VIEWS_AT_ONCE // (2 * len(images))))
+        per_block = -(-epochs // blocks)
+        for start in range(0, epochs, per_block):
+            self._learn_block(images, per_block, min(per_block, epochs - start), generator)
+
+    def _learn_block(self, images: Tensor, n_views: int, epochs: int, generator: torch.Generator) -> None:
+        n = len(images)
+        draw = augment.draw_simclr(2 * n * n_views, self.options.spr_crop, self.options.flip, generator)
+        self.buffers.put("views", augment.simclr_view(images.repeat(2 * n_views, 1, 1, 1), draw))
+        size = min(n, self.options.spr_batch)
+        plans = []
+        for epoch in range(epochs):
+            order = torch.randperm(n, generator=generator)[: n - n % size].view(-1, size) + 2 * n * epoch
+            plans.append(torch.cat([order, order + n], dim=1))  # both views of the same images
+        self._run(torch.cat(plans), self.trainee.generation, self.buffers.versions("views"))
+
+    def _step(self, row: Tensor, *version: object) -> None:
+        first, second = self.trainee.logits(self.to_float(self.buffers["views"][row])).chunk(2)
+        self.trainee.step(nt_xent(first, second, self.options.spr_temperature))
+
+    def projections(self, images: Tensor) -> Tensor:
+        """Where the images lie in the space in which the views were compared, (N, 128)."""
+        parts = images.split(LOOK_AT_ONCE)
+        return torch.cat([self._look(part, version=self.trainee.generation).logits for part in parts])
+
+    def _outputs(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        return self.trainee.outputs(self.to_float(images))

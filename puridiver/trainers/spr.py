@@ -1,0 +1,80 @@
+"""SPR's trainer, Self-Replay (Kim et al., ICCV 2021): the base learns without labels, a copy of it with them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.nets import Network, initialise_afresh
+from puridiver.runtime import PlanRunner
+from puridiver.samples import Samples
+from puridiver.spr import scaled_epochs
+from puridiver.trainee import Trainee, adam
+from puridiver.trainers.base import Trainer, TrainerContext
+
+
+class SelfReplay(Trainer):
+    """Whenever half of what is at hand is new, the base goes on learning from all of it by SimCLR.
+
+    A consolidation fine-tunes a fresh copy of the base, with a fresh classifier, on the memory and its labels. Until
+    the first one there is nothing to predict with; between two the last copy predicts.
+    """
+
+    name = "spr"
+    title = "Self-Replay"
+    summary = "SPR: self-supervised learning online; a copy is fine-tuned on the memory's labels"
+    learns_online = False
+
+    def __init__(self, context: TrainerContext) -> None:
+        super().__init__(context)
+        self.base = self.new_encoder()
+        self.base.restart(self.generator)
+        self._unseen = 0  # samples that came since the base last learnt
+        self._run_finetuning = PlanRunner(self.runtime, self._finetuning_step)
+
+    def new_trainee(self, network: Network) -> Trainee:
+        return Trainee(network, self.runtime, adam(), clip=self.options.finetune_clip)
+
+    def observe(
+        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
+    ) -> Tensor:
+        """Labels teach nothing online; the loss is that of the last fine-tuned copy."""
+        return F.cross_entropy(self.outputs(images).logits, labels)
+
+    def meet(self, pool: Samples, n_old: int) -> None:
+        self._unseen += len(pool) - n_old
+        if 2 * self._unseen < len(pool):
+            return
+        epochs = scaled_epochs(self.options.spr_base_epochs, self.options.spr_budget)
+        self.base.learn(pool.images, epochs, self.generator)
+        self._unseen = 0
+
+    def begin_consolidation(self, memory: Samples) -> None:
+        copy = self.networks[0]
+        learnt = {name: value for name, value in self.base.network.state_dict().items() if not name.startswith("head.")}
+        copy.load_state_dict(learnt, strict=False)  # in place
+        initialise_afresh(copy.head, self.generator)
+
+    def memory_rate(self, epoch: int, epochs: int) -> float:
+        return self.options.finetune_lr
+
+    def memory_epoch(self, memory: Samples, epoch: int) -> None:
+        self.buffers.put("images", memory.images)
+        self.buffers.put("labels", memory.labels)
+        self._run_finetuning(self.batch_rows(len(memory)), self.version("images", "labels"))
+
+    def _finetuning_step(self, row: Tensor, version: object) -> None:
+        logits = self.trainees[0].logits(self.to_float(self.buffers["images"][row]))
+        self.step(0, F.cross_entropy(logits, self.buffers["labels"][row]))
+
+    def state(self) -> dict[str, Tensor]:
+        base = {f"base.{name}": value for name, value in self.base.network.state_dict().items()}
+        return {**super().state(), **base, "unseen": torch.tensor(self._unseen)}
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        super().load_state(tensors)
+        self.base.network.load_state_dict(
+            {name.removeprefix("base."): value for name, value in tensors.items() if name.startswith("base.")}
+        )
+        self._unseen = int(tensors["unseen"])
