@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from puridiver.data.base import DataSource
 
 
+STANDARD_TASKS = 5  # of a generated stream, where the data says nothing else
+
+
 def setting(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
     return field(default=default, metadata={"help": help, "choices": choices})
 
@@ -98,7 +101,7 @@ def resolve_options(config: RunConfig, source: DataSource) -> Options:
 
 
 def resolve_tasks(config: RunConfig, source: DataSource) -> int:
-    return int(source.defaults.get("tasks", 5)) if config.tasks is None else config.tasks
+    return int(source.defaults.get("tasks", STANDARD_TASKS)) if config.tasks is None else config.tasks
 
 
 def resolve_noise(config: RunConfig, source: DataSource) -> str:

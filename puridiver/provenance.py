@@ -1,7 +1,8 @@
 """Where a figure comes from: the command, the commit, the versions and the identity that every result row carries.
 
 Two runs have the same identity (`cell`) if nothing that decides their results differs: the resolved settings
-(`config_hash`), the stream's content and the code (`code_hash`).
+(`config_hash`), the stream's content and the code (`code_hash`). Runs may be averaged if they differ by seed alone:
+then they agree in `settings_hash` and `code_hash`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,18 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from puridiver._version import __version__
-from puridiver.config import RunConfig, resolve_diversity, resolve_memory, resolve_network, resolve_options
+from puridiver.config import (
+    RunConfig,
+    resolve_diversity,
+    resolve_memory,
+    resolve_network,
+    resolve_noise,
+    resolve_options,
+    resolve_tasks,
+)
 from puridiver.runs import without_folder
+from puridiver.streams.noise import parse_noise
+from puridiver.streams.specs import parse_stream
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -39,15 +50,18 @@ TOLD_OTHERWISE = frozenset(
      "noise_map", "noise_file", "holdout", "recipe", "memory", "network", "epochs", "device", "precision", "graphs",
      "diversity", "options")
 )  # fmt: skip
+# These only add figures to a run that is the same without them.
+ONLY_MEASURED = frozenset(("diversity", "evaluate_epochs"))
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a run is: hashes of its settings, of the code, and of both with the stream (`cell`)."""
+    """What a run is: hashes of its settings, of the code, of both with the stream (`cell`), of all but the seed."""
 
     cell: str
     config_hash: str
     code_hash: str
+    settings_hash: str
 
     def to_dict(self) -> dict[str, str]:
         return dataclasses.asdict(self)
@@ -58,7 +72,27 @@ def identify(config: RunConfig, source: DataSource, stream_hash: str, runtime: R
     fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.name not in TOLD_OTHERWISE}
     settings = _hash_of({**fields, **_resolved(config, source, runtime)})
     code = code_hash()
-    return Identity(_hash_of([settings, stream_hash, code]), settings, code)
+    cell = _hash_of([settings, stream_hash, code])
+    return Identity(cell, settings, code, settings_hash(config, source, stream_hash, runtime))
+
+
+def settings_hash(config: RunConfig, source: DataSource, stream_hash: str, runtime: Runtime) -> str:
+    """The hash of all that decides a run's figures but its seed (its own and its stream's) and the code."""
+    told = TOLD_OTHERWISE | ONLY_MEASURED | {"seed"}
+    fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.name not in told}
+    resolved = _resolved(config, source, runtime)
+    kept = {name: value for name, value in resolved.items() if name not in ONLY_MEASURED}
+    stream = _stream_settings(config, source, stream_hash)
+    return _hash_of({**fields, **kept, "data": source.fingerprint, "stream": stream})
+
+
+def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) -> Any:
+    if config.stream.endswith(".json"):
+        return stream_hash  # one stream, whatever the learner's seed
+    if config.stream.startswith("official:"):
+        return config.stream.rpartition(":")[0]
+    made = {"tasks": resolve_tasks(config, source), "noise_map": config.noise_map, "holdout": config.holdout}
+    return {**made, "noise": parse_noise(resolve_noise(config, source)), **parse_stream(config.stream)}
 
 
 def _resolved(config: RunConfig, source: DataSource, runtime: Runtime) -> dict[str, Any]:

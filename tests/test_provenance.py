@@ -50,6 +50,31 @@ def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
     assert identity(**changes) == identity()
 
 
+def test_the_hash_of_settings_leaves_out_the_seed_and_what_is_only_measured() -> None:
+    for changes in ({"seed": 1}, {"evaluate_epochs": True}, {"diversity": False}, {"noise": "sym-0.4"}):
+        assert identity(**changes).settings_hash == identity().settings_hash
+        assert "noise" in changes or identity(**changes).cell != identity().cell
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"noise": "sym-20"}, {"stream": "disjoint"}, {"tasks": 2}, {"sampler": "rsv"}, {"trainer": "plain"},
+        {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3}, {"options": {"eta": 0.5}},
+        {"stream_limit": 9}, {"test_limit": 9}, {"tell_noise": True}, {"holdout": 40}, {"anytime_points": 2},
+        {"noise": "asym-40", "noise_map": "spr-cifar10"},
+    ],
+)  # fmt: skip
+def test_the_hash_of_settings_has_all_else_that_decides_the_result(changes: dict[str, Any]) -> None:
+    assert identity(**changes).settings_hash != identity().settings_hash
+
+
+def test_the_hash_of_settings_has_the_device_the_precision_and_graphs() -> None:
+    cuda = torch.device("cuda")
+    kinds = (CPU, Runtime(cuda, "float32"), Runtime(cuda, "bfloat16"), Runtime(cuda, "bfloat16", True))
+    assert len({identity(kind).settings_hash for kind in kinds}) == 4
+
+
 def test_the_kind_of_device_and_the_precision_count_but_not_which_device() -> None:
     first, second = (identity(Runtime(torch.device("cuda", i), "bfloat16", True)) for i in range(2))
     assert first == second
@@ -96,5 +121,5 @@ def test_a_summary_carries_the_identity_of_its_run() -> None:
     )
     summary = Experiment(config).run()
     expected = identity(**dataclasses.asdict(config))
-    assert {name: summary[name] for name in ("cell", "config_hash", "code_hash")} == expected.to_dict()
+    assert {name: summary[name] for name in ("cell", "config_hash", "code_hash", "settings_hash")} == expected.to_dict()
     assert summary["lanes"] == 1

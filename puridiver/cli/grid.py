@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from puridiver.grid.folder import GridFolder
     from puridiver.grid.plan import Planned
     from puridiver.grid.runner import Outcome, State
+    from puridiver.grid.select import Asked
 
 EXAMPLES = """\
 A grid file is TOML: one table [grid] with the lists methods, data, streams, noises and seeds, any further setting of
@@ -109,6 +110,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from puridiver.grid.engines.choose import Wishes, choose_engine
     from puridiver.grid.folder import LOGS, GridFolder
     from puridiver.grid.plan import Sources, plan
+    from puridiver.grid.select import Asked
 
     grid = find_grid(args.grid, args.data, args.seeds, official=args.splits is not None)
     folder = GridFolder(Path(args.out or f"runs/{grid.name}"))
@@ -120,7 +122,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if args.dry_run:
             _print_plan(planned, folder, engine.workers, args)
             return 0
-        return _run_locked(args, grid, folder, engine, planned, console)
+        asked = Asked(changes_of(args), engine.runtime, sources)
+        return _run_locked(args, grid, folder, engine, planned, asked, console)
 
 
 def changes_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -131,7 +134,7 @@ def changes_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def _run_locked(
     args: argparse.Namespace, grid: Grid, folder: GridFolder, engine: Engine, planned: Sequence[Planned],
-    console: Console,
+    asked: Asked, console: Console,
 ) -> int:  # fmt: skip
     from puridiver.cli.grid_display import GridDisplay
     from puridiver.grid.plan import estimated_seconds
@@ -146,7 +149,7 @@ def _run_locked(
             display.begin(len(state.done), waiting, estimated_seconds(waiting, folder.rows(), engine.workers))
             outcome = Runner(folder, engine, display).run(waiting, state.failed)
         _print_outcome(outcome, folder, console, args.command_line)
-        _print_table(grid, folder, args, planned)
+        _print_table(grid, folder, args, planned, asked)
     return 130 if outcome.interrupted else int(bool(outcome.failures))
 
 
@@ -177,8 +180,10 @@ def _print_outcome(outcome: Outcome, folder: GridFolder, console: Console, comma
         console.print(text, highlight=False, soft_wrap=True)
 
 
-def _print_table(grid: Grid, folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned]) -> None:
-    """The table of what the folder holds of this code; shortened runs are not results, and have none."""
+def _print_table(
+    grid: Grid, folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned], asked: Asked
+) -> None:
+    """The table of what the folder holds of these settings and this code; shortened runs are no results."""
     from puridiver.grid.table import as_text, make_table
 
     keys = {p.identity.code_hash for p in planned}
@@ -188,7 +193,7 @@ def _print_table(grid: Grid, folder: GridFolder, args: argparse.Namespace, plann
         if rows:
             print("Shortened runs (--stream-limit or --test-limit) do not enter the table.")
         return
-    sys.stdout.write(as_text(make_table(grid, rows, args.any_code, code)) + "\n")
+    sys.stdout.write(as_text(make_table(grid, rows, args.any_code, code, asked)) + "\n")
 
 
 def _print_plan(planned: Sequence[Planned], folder: GridFolder, workers: int, args: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from puridiver.cli.common import add_command
@@ -53,8 +54,7 @@ def handle_report(args: argparse.Namespace) -> int:
     from puridiver.report.reading import find_runs
 
     runs, notes = find_runs([Path(run) for run in args.runs])
-    for note in notes:
-        print(f"note: left out: {note}", file=sys.stderr)
+    _print_left_out(notes)
     page = write_page(runs, notes, Path(args.out))
     print(page)
     if args.figures:
@@ -70,7 +70,15 @@ def handle_report(args: argparse.Namespace) -> int:
 def handle_plot(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from puridiver.report.figures import draw
+    from puridiver.report.figures import draw_runs
+    from puridiver.report.reading import find_runs
 
-    print(draw(args.figure, [Path(run) for run in args.runs], Path(args.out), args.dpi))
+    runs, notes = find_runs([Path(run) for run in args.runs])
+    _print_left_out(notes)
+    print(draw_runs(args.figure, runs, Path(args.out), args.dpi))
     return 0
+
+
+def _print_left_out(notes: Sequence[str]) -> None:
+    for note in notes:
+        print(f"note: left out: {note}", file=sys.stderr)

@@ -174,11 +174,12 @@ def make_stream(args: argparse.Namespace) -> int:
     if args.official is not None:
         manifest = _import_official(args, options)
     else:
+        from puridiver.config import STANDARD_TASKS
         from puridiver.streams import make_stream as make
 
         source = _load_data(args.data, args)
         options.setdefault("noise", source.defaults.get("noise", "sym-40"))
-        options.setdefault("n_tasks", source.defaults.get("tasks", 5))
+        options.setdefault("n_tasks", source.defaults.get("tasks", STANDARD_TASKS))
         if args.noise_map is not None:
             options["noise_map"] = read_noise_map(args.noise_map, source.class_names)
         manifest = make(source, **options)

@@ -88,7 +88,7 @@ def _ledger_table(args: argparse.Namespace) -> str:
 
     from puridiver.grid.results import ledger_at
     from puridiver.report import FORMATS, summarise
-    from puridiver.runs import read_ledger
+    from puridiver.report.ledger import read_rows
 
-    rows = [row for ledger in args.ledger for row in read_ledger(ledger_at(Path(ledger)))]
+    rows = [row for ledger in args.ledger for row in read_rows(ledger_at(Path(ledger)))]
     return FORMATS[args.format](summarise(rows))

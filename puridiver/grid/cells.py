@@ -60,7 +60,7 @@ class Cell:
 def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
     """The grid's runs, with some fields of their config replaced; one whole table for each seed after the other."""
     found = [
-        _cell(method, column, seed, dict(changes or {}))
+        make_cell(method, column, seed, changes or {})
         for method in grid.methods
         if method.sampler
         for column in grid.columns
@@ -69,7 +69,8 @@ def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
     return sorted(found, key=lambda cell: cell.column.seeds.index(cell.config.seed))
 
 
-def _cell(method: Method, column: Column, seed: int, changes: dict[str, Any]) -> Cell:
+def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, Any]) -> Cell:
+    """The run of a method on a column; its own options go before the changes, and these before the column's."""
     changed = dict(changes)
     options = {**column.settings.get("options", {}), **changed.pop("options", {}), **method.options}
     fields = {

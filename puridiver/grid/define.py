@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
+from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.grid.cells import Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
@@ -91,6 +92,23 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         if key not in allowed:
             raise DataError(f"{path}: there is no key {key!r}; the keys are {', '.join([*GRID_KEYS, *allowed])}")
     _check_options(path, settings.get("options", {}))
+    kinds = get_type_hints(RunConfig)
+    for key, value in settings.items():
+        if key != "options":
+            _check_setting(path, key, value, kinds[key])
+    try:
+        RunConfig(**settings)  # the least values that numbers may have
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _check_setting(path: Path, key: str, value: Any, kind: Any) -> None:
+    kinds = [each for each in (get_args(kind) or (kind,)) if each is not type(None)]
+    if type(value) not in kinds:  # not isinstance: true is no number
+        raise DataError(f"{path}: {key} should be {' or '.join(each.__name__ for each in kinds)}, but got {value!r}")
+    choices = config_fields()[key].metadata["choices"]
+    if choices and value not in choices:
+        raise DataError(f"{path}: {key} should be one of {', '.join(choices)}, but got {value!r}")
 
 
 def _check_options(path: Path, options: Any) -> None:
@@ -124,6 +142,9 @@ def _method(path: Path, entry: str | dict[str, Any]) -> Method:
         raise DataError(
             f"{path}: a method should have sampler and trainer, and may have title and options, but got {entry!r}"
         )
+    for key in ("title", "sampler", "trainer"):
+        if not isinstance(entry.get(key, ""), str):
+            raise DataError(f"{path}: {key} of a method should be text, but got {entry[key]!r}")
     options = entry.get("options", {})
     _check_options(path, options)
     changed = "".join(f", {name}={value}" for name, value in options.items())

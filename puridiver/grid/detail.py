@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from puridiver.grid.cells import Column, Grid, Method
-from puridiver.grid.select import Row, select
+from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, paper_figures
+from puridiver.grid.variants import Row
 from puridiver.report.table import seconds_of, spread
 
 HEADINGS = (

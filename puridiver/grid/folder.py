@@ -20,6 +20,7 @@ from puridiver import runs
 from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.grid.plan import Planned
+from puridiver.report.ledger import read_rows
 
 LEDGER, FAILURES, CELLS, LOGS, LOCK, PID = "ledger.jsonl", "failures.jsonl", "cells", "logs", "grid.lock", "grid.pid"
 
@@ -31,10 +32,10 @@ class GridFolder:
         self.path = path
 
     def rows(self) -> list[dict[str, Any]]:
-        return _read(self.path / LEDGER)
+        return read_rows(self.path / LEDGER) if (self.path / LEDGER).exists() else []
 
     def failures(self) -> list[dict[str, Any]]:
-        return _read(self.path / FAILURES)
+        return runs.read_ledger(self.path / FAILURES) if (self.path / FAILURES).exists() else []
 
     def record(self, row: dict[str, Any]) -> None:
         runs.append_line(self.path / LEDGER, row)
@@ -85,10 +86,6 @@ def _pid(path: Path) -> str:
         return (path / PID).read_text().strip() or "unknown"
     except OSError:
         return "unknown"
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    return runs.read_ledger(path) if path.exists() else []
 
 
 def drop_torn_line(path: Path) -> None:

@@ -15,6 +15,7 @@ from puridiver.grid.folder import CELLS, LEDGER
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.select import select
 from puridiver.grid.table import GridTable, make_table
+from puridiver.report.ledger import read_rows
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Results:
 
 def read_results(name: str, places: Sequence[Path], data: Sequence[str] = ()) -> Results:
     """The results of a preset or grid file in folders or ledgers; without `data`, on whatever they were run."""
-    rows = [row for place in places for row in runs.read_ledger(ledger_at(place))]
+    rows = [row for place in places for row in read_rows(ledger_at(place))]
     if not data and name in PRESETS:
         have = {row["data"] for row in rows}
         data = [source for source in PRESETS[name].sizes if source in have]

@@ -1,125 +1,202 @@
 """Which rows of a ledger belong to which cell of a grid.
 
-A row belongs to a cell by what the grid says of it (data, noise, method). What the grid leaves open (recipe, further
-options, memory, network, epochs, precision, kind of stream, code) is a row's *kind*. Rows of different kinds never
-share a table: for each data set the kind that fills most of it is shown, and the rest is counted in a note.
+A row may be one of a cell by data, stream, noise, sampler and trainer. Whether it is, is decided by all its settings,
+under one variant of the grid (`puridiver.grid.variants`) and of one code. Rows of different variants or code never
+share a table: for each data set the one with most runs is shown, and the rest is counted in a note.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from puridiver.config import RunConfig
 from puridiver.grid.cells import Column, Grid, Method
+from puridiver.grid.plan import Sources, runtime_of
+from puridiver.grid.variants import Expectations, Place, Row, Variant, published
 from puridiver.recipes import RECIPES
+from puridiver.report.ledger import code_of
+from puridiver.report.table import settings_of
+from puridiver.runs import without_folder
+from puridiver.runtime import Runtime
 from puridiver.streams.noise import noise_name, parse_noise
 
-Row = Mapping[str, Any]
-Kind = str  # canonical JSON
+Kind = tuple[Variant, str]  # with the code; "" for any
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows by (method, column) number, the kind that each data set's rows are of, and what a reader must know."""
+    """Rows by (method, column) number, what each data set's rows have in common, and what a reader must know."""
 
-    rows: dict[tuple[int, int], list[Row]]
+    rows: dict[Place, list[Row]]
     kinds: dict[str, dict[str, Any]]
     notes: list[str]
 
 
-def select(grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None) -> Selection:
+@dataclass(frozen=True)
+class Asked:
+    """What a grid was just run with: its table shows the runs of these settings alone."""
+
+    changes: Mapping[str, Any]
+    runtime: Callable[[RunConfig], Runtime] = runtime_of
+    sources: Sources | None = None
+
+
+def select(
+    grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None, asked: Asked | None = None
+) -> Selection:
     """The rows of a grid, later runs of a seed before earlier ones; `code` asks for rows of one code hash only."""
-    own = {name for method in grid.methods for name in method.options}
+    sources = asked.sources if asked and asked.sources else Sources()
+    expected = Expectations(grid, sources, asked.changes.get("data_root") if asked else None)
     wanted = [row for row in rows if not row["shortened"] and code in (None, row.get("code_hash"))]
     selection = Selection({}, {}, [])
     for data in dict.fromkeys(column.data for column in grid.columns):
-        groups: dict[Kind, dict[tuple[int, int, int], Row]] = {}
-        for row in wanted:
-            for m, c in _places(row, grid, data, own):
-                group = groups.pop(kind := kind_of(row, own, any_code), {})
-                groups[kind] = {**group, (m, c, row["seed"]): row}  # the group that grew last stands last
-        _add(selection, data, groups, any_code)
+        candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
+        kinds = _kinds(candidates, expected, any_code, asked)
+        groups = {kind: _group(candidates, expected, kind) for kind in kinds}
+        _add(selection, data, groups, candidates, any_code)
     return selection
 
 
-def _places(row: Row, grid: Grid, data: str, own: set[str]) -> list[tuple[int, int]]:
-    """The cells (method, column) of a data set that a row belongs to."""
-    if row["data"] != data:
-        return []
+# Which rows may be of which cells ----------------------------------------------------------------------------------
+
+Candidates = Sequence[tuple[Row, list[Place]]]
+Group = dict[Place, dict[int, Row]]  # of each cell the run of each seed
+
+
+def _places(row: Row, expected: Expectations, data: str) -> list[Place]:
+    """The cells of a data set that a row may belong to, by stream and method."""
+    grid = expected.grid
     return [
         (m, c)
-        for m, method in enumerate(grid.methods)
         for c, column in enumerate(grid.columns)
-        if column.data == data and belongs(row, method, column, own)
+        if column.data == data and row["data"] == expected.data_name(c) and _stream_fits(row, column)
+        for m, method in enumerate(grid.methods)
+        if _method_fits(row, method)
     ]
 
 
-def _add(selection: Selection, data: str, groups: dict[Kind, dict[tuple[int, int, int], Row]], any_code: bool) -> None:
-    if not groups:
-        return
-    # The kind with most runs; of equals the one that came last.
-    shown = max(reversed(list(groups)), key=lambda kind: len(groups[kind]))
-    selection.kinds[data] = json.loads(shown)
-    for (m, c, _), row in sorted(groups[shown].items()):
-        selection.rows.setdefault((m, c), []).append(row)
-    others = sum(len(group) for kind, group in groups.items() if kind != shown)
-    if others:
-        runs = "run is" if others == 1 else "runs are"
-        hint = "" if any_code else "; --any-code counts those that differ in code alone"
-        selection.notes.append(f"{others} {data} {runs} of other code or settings and not shown{hint}")
-    codes = {row.get("code_hash") for row in groups[shown].values()}
-    if len(codes) > 1:
-        selection.notes.append(f"the {data} runs are of {len(codes)} different states of the code (--any-code)")
-
-
-def belongs(row: Row, method: Method, column: Column, own: set[str]) -> bool:
-    """Whether a row is a run of a method on a column; `own` are the options by which the grid's methods differ."""
-    defaults = RECIPES.get(row["recipe"])
-    if defaults is None or (row["data"], row["sampler"], row["trainer"]) != (
-        column.data, method.sampler, method.trainer,
-    ):  # fmt: skip
-        return False
-    changed = row["options_changed"]
-    if any(
-        changed.get(name, getattr(defaults, name)) != method.options.get(name, getattr(defaults, name)) for name in own
-    ):
-        return False
-    return (
-        _stream_fits(row, column)
-        and row.get("noise_map") == column.settings.get("noise_map")
-        and row["evaluated_on"] == column.settings.get("evaluate_on", "test")
-    )
+def _method_fits(row: Row, method: Method) -> bool:
+    return (row["sampler"], row["trainer"]) == (method.sampler, method.trainer) and row["recipe"] in RECIPES
 
 
 def _stream_fits(row: Row, column: Column) -> bool:
-    stream = str(row["stream"])
+    if row["evaluated_on"] != column.settings.get("evaluate_on", "test"):
+        return False
     if column.stream.endswith(".json"):
-        return stream == column.stream
-    published = stream.startswith("official:") and column.stream in ("official", "blurry-10")
+        return bool(without_folder(row["stream"]) == without_folder(column.stream))
     same_noise = noise_name(row["noise"], row["noise_rate"]) == noise_name(*parse_noise(column.noise))
-    return same_noise and (published or stream == column.stream)
+    same_map = row.get("noise_map") == column.settings.get("noise_map")
+    same_kind = column.stream in ("official", "blurry-10") if published(row) else row["stream"] == column.stream
+    return same_noise and same_map and same_kind
 
 
-def kind_of(row: Row, own: set[str], any_code: bool) -> Kind:
-    """What the grid leaves open, of one row."""
-    defaults = RECIPES[row["recipe"]]
-    extra = {
-        name: value
-        for name, value in row["options_changed"].items()
-        if name not in (*own, "epochs") and getattr(defaults, name, None) != value
+# Which of them share a table ---------------------------------------------------------------------------------------
+
+
+def _kinds(candidates: Candidates, expected: Expectations, any_code: bool, asked: Asked | None) -> list[Kind]:
+    """The kinds that the rows are of; those of what was asked for, if something was."""
+    variants_asked = _variants_asked(candidates, expected, asked) if asked else []
+    found: dict[Kind, None] = {}
+    for row, places in candidates:
+        code = "" if any_code else code_of(row)
+        for variant in variants_asked or _variants_of(row, places, expected):
+            found[variant, code] = None
+    return list(found)
+
+
+def _variants_of(row: Row, places: Sequence[Place], expected: Expectations) -> list[Variant]:
+    """The variants under which a row is a cell's run; only if it is none else, with options of methods changed too."""
+    for open_options in (False, True):
+        tried = [(place, expected.variant_for(row, place, open_options)) for place in places]
+        found = [variant for place, variant in tried if variant and expected.fits(row, place, variant)]
+        if found:
+            return found
+    return []
+
+
+def _variants_asked(candidates: Candidates, expected: Expectations, asked: Asked) -> list[Variant]:
+    """What was asked for, on what it runs: one, unless the cells run on different devices."""
+    changes = {name: value for name, value in asked.changes.items() if name not in ("data_root", "splits")}
+    anywhere = Variant.of(changes, False, Runtime(torch.device("cpu")))
+    places = dict.fromkeys(place for _, found in candidates for place in found)
+    runtimes = (asked.runtime(expected.config(place, anywhere)) for place in places)
+    return list(dict.fromkeys(Variant.of(changes, False, runtime) for runtime in runtimes))
+
+
+def _group(candidates: Candidates, expected: Expectations, kind: Kind) -> Group:
+    """The rows of a kind by cell and seed, the later run of a seed in the place of the earlier."""
+    variant, code = kind
+    by_settings: dict[Place, dict[str, dict[int, Row]]] = {}
+    for row, places in candidates:
+        for place in places:
+            if code in ("", code_of(row)) and expected.fits(row, place, variant):
+                settings = by_settings.setdefault(place, {})
+                group = settings.pop(key := row.get("settings_hash", ""), {})
+                settings[key] = {**group, row["seed"]: row}  # the one that grew last stands last
+    # Where the data is not here rows were compared by what they tell, and may differ in what they do not.
+    return {place: max(reversed(list(found.values())), key=len) for place, found in by_settings.items()}
+
+
+def _rows_of(group: Group) -> list[Row]:
+    """Every row once, also where it stands in several cells."""
+    return list({id(row): row for seeds in group.values() for row in seeds.values()}.values())
+
+
+def _add(selection: Selection, data: str, groups: Mapping[Kind, Group], candidates: Candidates, any_code: bool) -> None:
+    order = {id(row): number for number, (row, _) in enumerate(candidates)}
+
+    def fullness(kind: Kind) -> tuple[int, int, int]:
+        """Most runs; of equals what is nearest to the grid's own word, then what came last."""
+        ids = [id(row) for row in _rows_of(groups[kind])]
+        return len(ids), -len(kind[0].changed), max((order[i] for i in ids), default=-1)
+
+    shown = max(groups, key=fullness, default=None)
+    rows = _rows_of(groups[shown]) if shown else []
+    if shown and rows:
+        selection.kinds[data] = _in_common(rows, shown[0])
+        for place, seeds in sorted(groups[shown].items()):
+            selection.rows[place] = [row for _, row in sorted(seeds.items())]
+    _note(selection.notes, data, rows, _others(candidates, rows, any_code), any_code)
+
+
+def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
+    """What the rows of a table are, for its heading; several values where its methods or columns differ."""
+    options = [json.dumps(item) for item in rows[0]["options_changed"].items() if item[0] != "epochs"]
+    everywhere = [json.loads(item) for item in options if all(_has_option(row, *json.loads(item)) for row in rows)]
+    told = {
+        "recipe": [row["recipe"] for row in rows],
+        "memory": [row["memory"] for row in rows],
+        "network": [row["network"] for row in rows],
+        "epochs": [row["epochs"] for row in rows],
+        "tasks": [len(row["task_accuracy"]) for row in rows],
+        "precision": [row.get("precision", "float32") for row in rows],
+        "stream": ["official" if published(row) else without_folder(row["stream"]) for row in rows],
     }
-    kind = {
-        "recipe": row["recipe"],
-        "options": extra,
-        "memory": row["memory"],
-        "network": row["network"],
-        "epochs": None if "epochs" in own else row["epochs"],
-        "tasks": len(row["task_accuracy"]),
-        "told_noise": row["told_noise"],
-        "precision": row.get("precision", "float32"),
-        "stream": "official" if str(row["stream"]).startswith("official:") else row["stream"],
-        "code": "" if any_code else row.get("code_hash") or "",
-    }
-    return json.dumps(kind, sort_keys=True)
+    found: dict[str, Any] = {name: " or ".join(map(str, dict.fromkeys(values))) for name, values in told.items()}
+    changed = json.loads(variant.changes).get("options", {})
+    return {**found, "options": {**dict(everywhere), **changed}, "told_noise": rows[0]["told_noise"]}
+
+
+def _has_option(row: Row, name: str, value: Any) -> bool:
+    return name in row["options_changed"] and bool(row["options_changed"][name] == value)
+
+
+def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> int:
+    """How many runs are not shown; of the runs of one kind and seed only the last counts."""
+    last = {(settings_of(row), row["seed"], "" if any_code else code_of(row)): id(row) for row, _ in candidates}
+    return len(set(last.values()) - {id(row) for row in shown})
+
+
+def _note(notes: list[str], data: str, rows: Sequence[Row], others: int, any_code: bool) -> None:
+    if others:
+        runs = "run is" if others == 1 else "runs are"
+        hint = "" if any_code else "; --any-code counts those that differ in code alone"
+        notes.append(f"{others} {data} {runs} of other code or settings and not shown{hint}")
+    codes = {code_of(row) for row in rows}
+    if len(codes) > 1:
+        notes.append(f"the {data} runs are of {len(codes)} different states of the code (--any-code)")

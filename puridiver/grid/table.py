@@ -13,7 +13,8 @@ from importlib import resources
 from typing import Any
 
 from puridiver.grid.cells import Column, Grid
-from puridiver.grid.select import Row, Selection, select
+from puridiver.grid.select import Asked, Selection, select
+from puridiver.grid.variants import Row
 from puridiver.report.table import latex_escaped, latex_tabular
 
 NAMES = {
@@ -74,9 +75,11 @@ def paper_figures() -> dict[str, Any]:
     return found
 
 
-def make_table(grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None) -> GridTable:
+def make_table(
+    grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None, asked: Asked | None = None
+) -> GridTable:
     """The table of a grid from the rows of one or more ledgers."""
-    selection = select(grid, rows, any_code, code)
+    selection = select(grid, rows, any_code, code, asked)
     data_sets = dict.fromkeys(column.data for column in grid.columns)
     blocks = tuple(_block(grid, data, selection) for data in data_sets)
     return GridTable(grid.title, blocks, (*_legend(grid, blocks), *selection.notes))

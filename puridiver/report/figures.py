@@ -39,9 +39,12 @@ def detailed(runs: Sequence[Run]) -> list[Run]:
 
 def draw(name: str, folders: Sequence[Path], out: Path, dpi: int | None = None) -> Path:
     """Draw one figure of run folders (or grid folders) into a .png (of `dpi`), .svg or .pdf file."""
+    return draw_runs(name, find_runs(folders)[0], out, dpi)
+
+
+def draw_runs(name: str, runs: Sequence[Run], out: Path, dpi: int | None = None) -> Path:
     if name not in FIGURES:
         raise ValueError(f"a figure should be one of {', '.join(FIGURES)}, but got {name!r}")
-    runs, _ = find_runs(folders)
     return style.save(FIGURES[name](runs), out, dpi)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,23 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.report.ledger import code_of, device_type, read_rows
 from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
 from puridiver.streams.noise import noise_name
 
-CELLS = "cells"  # where a grid keeps its run folders
+CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and its list of them
 OPTION = "option:"
 STREAM = ("data", "stream_kind", "noise_name")  # what makes streams differ
 FEW = 6  # series that one pair of axes can show apart
 
 # What makes runs differ in kind, beside the options that were changed; a label names only what runs do differ in.
 KIND = (
-    "method", "data", "stream_kind", "noise_name", "recipe", "memory", "network", "epochs", "told_noise",
-    "evaluated_on", "shortened", "precision",
+    "method", "data", "stream_kind", "noise_name", "noise_map", "tasks", "holdout", "recipe", "memory", "network",
+    "epochs", "told_noise", "evaluated_on", "anytime_points", "shortened", "precision", "graphs", "device_type", "code",
 )  # fmt: skip
+SETTINGS = "settings"  # the hash of all settings but the seed: named where nothing else tells two kinds apart
+IN_CONFIG = ("noise_map", "tasks", "holdout", "anytime_points")
 WORDS = {
     "memory": "memory {}", "epochs": "{} epochs", "told_noise": "told the noise: {}", "evaluated_on": "on {}",
-    "shortened": "shortened: {}",
+    "shortened": "shortened: {}", "noise_map": "noise map {}", "tasks": "{} tasks", "holdout": "holdout {}",
+    "anytime_points": "{} points a task", "graphs": "graphs: {}", "code": "code {}", SETTINGS: "settings {}",
 }  # fmt: skip
 
 IN_SUMMARY = (
@@ -102,7 +107,11 @@ class Run:
             return f"{option}={s['options_changed'][option]}" if option in s["options_changed"] else ""
         if name == "stream_kind":  # published streams of several seeds are of one kind
             return s["stream"].rpartition(":")[0] if s["stream"].startswith("official:") else s["stream"]
-        value = s.get(name, "")
+        if name in ("code", SETTINGS):
+            return (code_of(s) if name == "code" else s.get("settings_hash", ""))[:7] or "not told"
+        if name == "device_type":
+            return device_type(s)
+        value = (self.config.get("config", {}) if name in IN_CONFIG else s).get(name, "")
         return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -161,8 +170,10 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
     A single folder that cannot be read is an error; among several it is left out with a note.
     """
-    folders = [folder for path in paths for folder in _expanded(path)]
-    runs, notes = [], []
+    runs, notes, folders = list[Run](), list[str](), list[Path]()
+    for path in paths:
+        found, left_out = _expanded(path)
+        folders, notes = folders + found, notes + left_out
     for folder in dict.fromkeys(folders):
         try:
             runs.append(read_run(folder))
@@ -175,13 +186,37 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
-def _expanded(path: Path) -> list[Path]:
+def _expanded(path: Path) -> tuple[list[Path], list[str]]:
+    """A run's folder, or those of a grid's runs that its ledger has, all of one code; and a note on the others."""
     if not (path / CELLS).is_dir():
-        return [path]
+        return [path], []
     found = sorted(cell for cell in (path / CELLS).iterdir() if cell.is_dir())
     if not found:
         raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
-    return found
+    left_out, notes = _left_out(path, {folder: summary for folder in found if (summary := _summary(folder))})
+    return [folder for folder in found if folder not in left_out], notes
+
+
+def _left_out(path: Path, summaries: dict[Path, dict[str, Any]]) -> tuple[set[Path], list[str]]:
+    """The runs of a grid that its ledger does not have, or that are of other code than most (of equals: the last)."""
+    rows = read_rows(path / LEDGER) if (path / LEDGER).exists() else list(summaries.values())
+    listed = {row.get("cell"): code_of(row) for row in rows}
+    unlisted = {folder for folder, summary in summaries.items() if summary.get("cell") not in listed}
+    codes = {folder: code_of(summary) for folder, summary in summaries.items() if folder not in unlisted}
+    counts = Counter(codes.values())
+    shown = max(reversed(list(listed.values())), key=lambda code: counts[code], default="")
+    other = {folder for folder, code in codes.items() if code != shown}
+    reasons = ((len(unlisted), "not in its ledger"), (len(other), f"of other code than the {counts[shown]} shown"))
+    return unlisted | other, [f"{path}: {n} {'run' if n == 1 else 'runs'} {why}" for n, why in reasons if n]
+
+
+def _summary(folder: Path) -> dict[str, Any] | None:
+    """The summary of a finished run; None where `read_run` has something to say about it."""
+    try:
+        found = json.loads((folder / SUMMARY).read_text())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 @dataclass(frozen=True)
@@ -207,12 +242,18 @@ def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
     # "epochs" is a kind of its own and may stand among the options too.
     names = [name for name in (*KIND, *changed) if name not in (*ignore, OPTION + "epochs")]
     differing = [name for name in names if len({run.kind(name) for run in runs}) > 1]
+    key_names = [*differing, *(() if ignore else (SETTINGS,))]  # the hash cannot ignore a property
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
-        groups.setdefault(tuple(run.kind(name) for name in differing), []).append(run)
+        groups.setdefault(tuple(run.kind(name) for name in key_names), []).append(run)
+    labels = [_label(differing, key[: len(differing)]) or members[0].method for key, members in groups.items()]
+    told = [
+        label if ignore or labels.count(label) == 1 else f"{label}, {_label([SETTINGS], key[-1:])}"
+        for label, key in zip(labels, groups, strict=True)
+    ]
     return [
-        Group(_label(differing, key) or members[0].method, sorted(members, key=lambda run: run.seed), number)
-        for number, (key, members) in enumerate(groups.items())
+        Group(label, sorted(members, key=lambda run: run.seed), number)
+        for number, (label, members) in enumerate(zip(told, groups.values(), strict=True))
     ]
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.report.ledger import code_of, device_type
 from puridiver.streams.noise import noise_name
 
-# Runs are of one kind if they agree in all of these.
+# Runs are of one kind if they agree in all of these, and in the code. The hash has all of it and more, but versions
+# before it did not write it.
 GROUP = (
-    "data", "stream", "noise", "noise_rate", "noise_map", "sampler", "trainer", "recipe", "options_changed",
-    "memory", "network", "epochs", "told_noise", "evaluated_on", "shortened", "precision",
+    "settings_hash", "data", "stream", "noise", "noise_rate", "noise_map", "sampler", "trainer", "recipe",
+    "options_changed", "memory", "network", "epochs", "told_noise", "evaluated_on", "shortened", "precision", "graphs",
 )  # fmt: skip
 HEADINGS = (
     "data",
@@ -31,37 +33,66 @@ HEADINGS = (
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """One line of text cells for each kind of run, in order of first appearance; repeated seeds count once."""
-    groups: dict[str, dict[int, dict[str, Any]]] = {}
+    groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for row in rows:
-        key = repr([_kind(row, name) for name in GROUP])
+        key = (settings_of(row), code_of(row))
         groups.setdefault(key, {})[row["seed"]] = row  # a later run of the same seed replaces the earlier
-    return [_line(list(group.values())) for group in groups.values()]
+    kinds = [list(group.values()) for group in groups.values()]
+    return [_line(members, mark) for members, mark in zip(kinds, _marks(kinds), strict=True)]
 
 
-def _kind(row: dict[str, Any], name: str) -> Any:
+def settings_of(row: Mapping[str, Any]) -> str:
+    """All settings of a row but its seed, as text to compare."""
+    return repr([*(_kind(row, name) for name in GROUP), len(row.get("task_accuracy", ())), device_type(row)])
+
+
+def _kind(row: Mapping[str, Any], name: str) -> Any:
     """A row's entry for grouping; published streams of one noise and several seeds are of one kind."""
     value = row.get(name)
     published = name == "stream" and str(value).startswith("official:")
     return str(value).rpartition(":")[0] if published else value
 
 
-def _line(rows: list[dict[str, Any]]) -> tuple[str, ...]:
-    first = rows[0]
-    changed = "".join(f", {name}={value}" for name, value in first["options_changed"].items())
-    told = ", told the noise" if first["told_noise"] else ""
-    short = " (shortened)" if first["shortened"] else ""
-    precision = f", {first['precision']}" if first.get("precision", "float32") != "float32" else ""
+def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """What tells kinds apart whose lines read the same: code, or settings that have no column."""
+    marks = [""] * len(kinds)
+    for name, value in (("code", code_of), ("settings", lambda row: row.get("settings_hash") or "not told")):
+        labels = [(*_labels(members[0]), mark) for members, mark in zip(kinds, marks, strict=True)]
+        for number, members in enumerate(kinds):
+            alike = [kinds[other][0] for other, label in enumerate(labels) if label == labels[number]]
+            if len({value(row) for row in alike}) > 1:
+                marks[number] += f", {name} {value(members[0])[:7] or 'not told'}"
+    return marks
+
+
+def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
+    data, sampler, trainer, recipe, noise = _labels(rows[0])
     return (
-        first["data"],
-        first["sampler"],
-        first["trainer"] + told,
-        first["recipe"] + changed + precision + short,
-        noise_name(first["noise"], first["noise_rate"]),
+        data,
+        sampler,
+        trainer,
+        recipe + mark,
+        noise,
         spread([row["last_accuracy"] for row in rows]),
         spread([row["average_accuracy"] for row in rows]),
         spread([row["memory_purity"] for row in rows]),
         str(len(rows)),
         seconds_of(rows),
+    )
+
+
+def _labels(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the first columns say of a run."""
+    changed = "".join(f", {name}={value}" for name, value in row["options_changed"].items())
+    told = ", told the noise" if row["told_noise"] else ""
+    short = " (shortened)" if row["shortened"] else ""
+    precision = f", {row['precision']}" if row.get("precision", "float32") != "float32" else ""
+    return (
+        row["data"],
+        row["sampler"],
+        row["trainer"] + told,
+        row["recipe"] + changed + precision + short,
+        noise_name(row["noise"], row["noise_rate"]),
     )
 
 

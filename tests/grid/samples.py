@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from puridiver.grid.cells import Column, Grid, Method, cells
+from puridiver.experiment import Experiment
+from puridiver.grid.cells import Cell, Column, Grid, Method, cells
 from puridiver.grid.engines.base import Engine, Event, Job
 from puridiver.grid.engines.lanes import LaneEngine
 from puridiver.grid.plan import Planned, Sources, plan
@@ -102,3 +103,20 @@ class Killer:
         if event.kind == self.kind and not self.victims:
             self.victims.append(self.workers[event.key])
             os.kill(self.victims[0], signal.SIGKILL)
+
+
+def rows_of(
+    grid: Grid, accuracy: Callable[[Cell], float] = lambda cell: 0.5, changes: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Rows as the grid's runs would leave them, with made-up figures: nothing is trained."""
+    found = []
+    for cell in cells(grid, changes):
+        experiment = Experiment(cell.config)
+        tasks = [0.5] * experiment.manifest.n_tasks
+        found.append({**row(), **experiment._provenance(), "last_accuracy": accuracy(cell), "task_accuracy": tasks})
+    return found
+
+
+def without_hash(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows as versions before the hash of settings wrote them."""
+    return [{name: value for name, value in found.items() if name != "settings_hash"} for found in rows]

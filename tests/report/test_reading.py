@@ -9,6 +9,7 @@ import pytest
 
 from puridiver.errors import DataError
 from puridiver.report.reading import Run, faceted, find_runs, grouped, read_run
+from puridiver.runs import append_to_ledger
 
 
 @pytest.fixture
@@ -97,3 +98,67 @@ def test_more_groups_than_one_picture_can_show_are_parted_by_stream(grid: Path) 
 def test_a_label_names_only_what_differs(grid: Path) -> None:
     runs, _ = find_runs([grid / "cells" / "puridiver-0", grid / "cells" / "puridiver-1"])
     assert [group.label for group in grouped(runs)] == ["puridiver + puridiver"]
+
+
+def changed(run: Run, config: dict | None = None, **summary: object) -> Run:
+    """The run as another one would have left it."""
+    settings = {**run.config, "config": {**run.config["config"], **(config or {})}}
+    return Run(run.folder, {**run.summary, **summary}, settings, run.events, run.manifest)
+
+
+def test_runs_of_different_code_or_settings_are_never_one_group(grid: Path) -> None:
+    one = read_run(grid / "cells" / "puridiver-0")
+    others = {
+        "code bbbbbbb": changed(one, code_hash="b" * 64, seed=1),
+        "holdout 700": changed(one, {"holdout": 700}, settings_hash="c" * 64, seed=1),
+        "settings ddddddd": changed(one, settings_hash="d" * 64, seed=1),
+        "cuda": changed(one, device="a GPU", settings_hash="e" * 64, seed=1),
+    }
+    for words, other in others.items():
+        groups = grouped([one, other])
+        assert [len(group.runs) for group in groups] == [1, 1]
+        assert words in groups[1].label
+        assert groups[0].label != groups[1].label
+
+
+@pytest.fixture
+def copied_grid(grid: Path, tmp_path: Path) -> Path:
+    """The grid with a ledger of all its runs."""
+    shutil.copytree(grid, tmp_path / "copy")
+    for cell in sorted((tmp_path / "copy" / "cells").iterdir()):
+        append_to_ledger(tmp_path / "copy" / "ledger.jsonl", json.loads((cell / "summary.json").read_text()))
+    return tmp_path / "copy"
+
+
+def test_a_grids_runs_of_older_code_are_left_out_with_a_note(copied_grid: Path) -> None:
+    assert find_runs([copied_grid])[1] == []
+    older = {"code_hash": "older", "cell": "older", "seed": 7}
+    shutil.copytree(copied_grid / "cells" / "plain-0", copied_grid / "cells" / "plain-older")
+    summary = {**read_run(copied_grid / "cells" / "plain-0").summary, **older}
+    (copied_grid / "cells" / "plain-older" / "summary.json").write_text(json.dumps(summary))
+    append_to_ledger(copied_grid / "ledger.jsonl", summary)
+    runs, notes = find_runs([copied_grid])
+    assert sorted(run.folder.name for run in runs) == ["alpha", "plain-0", "puridiver-0", "puridiver-1"]
+    assert notes == [f"{copied_grid}: 1 run of other code than the 4 shown"]
+
+
+def test_of_as_many_runs_of_two_codes_the_later_are_shown(grid: Path, tmp_path: Path) -> None:
+    summary = read_run(grid / "cells" / "plain-0").summary
+    for code in ("one", "two"):  # "one" is the first by name, and the last in the ledger
+        shutil.copytree(grid / "cells" / "plain-0", tmp_path / "cells" / code)
+        (tmp_path / "cells" / code / "summary.json").write_text(
+            json.dumps({**summary, "code_hash": code, "cell": code})
+        )
+    for code in ("two", "one"):
+        append_to_ledger(tmp_path / "ledger.jsonl", {**summary, "code_hash": code, "cell": code})
+    runs, notes = find_runs([tmp_path])
+    assert [run.folder.name for run in runs] == ["one"]
+    assert len(notes) == 1
+
+
+def test_a_run_that_the_grids_ledger_does_not_have_is_left_out_with_a_note(copied_grid: Path) -> None:
+    lines = (copied_grid / "ledger.jsonl").read_text().splitlines(keepends=True)
+    (copied_grid / "ledger.jsonl").write_text("".join(lines[1:]))
+    runs, notes = find_runs([copied_grid])
+    assert sorted(run.folder.name for run in runs) == ["plain-0", "puridiver-0", "puridiver-1"]
+    assert notes == [f"{copied_grid}: 1 run not in its ledger"]

@@ -40,11 +40,24 @@ def test_one_run_has_no_deviation() -> None:
     [
         {"sampler": "gbs"}, {"trainer": "selfie"}, {"recipe": "paper"}, {"noise_rate": 0.2}, {"memory": 50},
         {"options_changed": {"eta": 0.5}}, {"told_noise": True}, {"evaluated_on": "validation"}, {"shortened": True},
-        {"precision": "bfloat16"}, {"epochs": 3}, {"data": "cifar10"},
+        {"precision": "bfloat16"}, {"epochs": 3}, {"data": "cifar10"}, {"code_hash": "later"}, {"settings_hash": "a"},
+        {"graphs": True}, {"device": "a GPU"}, {"commit": "later"}, {"task_accuracy": [0.5] * 5},
     ],
 )  # fmt: skip
 def test_runs_of_different_kinds_never_share_a_line(change: dict[str, Any]) -> None:
     assert len(summarise([row(0, 0.5), row(0, 0.9, **change)])) == 2
+
+
+def test_lines_that_would_read_the_same_name_code_or_settings() -> None:
+    first = {"code_hash": "a" * 64, "settings_hash": "c" * 64}
+    rows = [row(0, 0.5, **first), row(0, 0.7, **first | {"code_hash": "b" * 64})]
+    assert [line[3] for line in summarise(rows)] == ["official, code aaaaaaa", "official, code bbbbbbb"]
+    rows = [row(0, 0.5, **first), row(0, 0.7, **first | {"settings_hash": "d" * 64}), row(0, 0.5, recipe="paper")]
+    assert [line[3] for line in summarise(rows)] == [
+        "official, settings ccccccc",
+        "official, settings ddddddd",
+        "paper",
+    ]
 
 
 def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:

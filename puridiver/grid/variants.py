@@ -1,0 +1,192 @@
+"""What a grid may have been run with instead of what it says, and whether a row is then the run of one of its cells.
+
+A preset or a file leaves some things open: recipe, memory, network, epochs, options, the published stream instead of a
+generated one, and on what it runs. One choice of all of them is a `Variant`. A row is the run of a cell under a
+variant if its settings are those of the cell's config with the variant's changes: by their hash, or, for rows of
+versions that had none and for data that is not on this machine, field by field.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from puridiver.config import STANDARD_TASKS, RunConfig, resolve_memory, resolve_network, resolve_options, resolve_tasks
+from puridiver.data.base import DataSource
+from puridiver.errors import PuridiverError
+from puridiver.grid.cells import Grid, make_cell
+from puridiver.grid.plan import Sources
+from puridiver.provenance import settings_hash
+from puridiver.recipes import Options, recipe, replaced
+from puridiver.report.ledger import device_type
+from puridiver.runtime import Runtime
+from puridiver.streams import StreamManifest
+
+Row = Mapping[str, Any]
+Place = tuple[int, int]  # numbers of a method and a column
+GENERATED = "blurry-10"  # what published streams may stand for
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Changes of the grid's configs (canonical JSON), and on what they ran."""
+
+    changes: str
+    official: bool
+    device: str
+    precision: str
+    graphs: bool
+
+    @classmethod
+    def of(cls, changes: Mapping[str, Any], official: bool, runtime: Runtime) -> Variant:
+        device = runtime.device.type
+        return cls(json.dumps(changes, sort_keys=True), official, device, runtime.precision, runtime.graphs)
+
+    @property
+    def runtime(self) -> Runtime:
+        return Runtime(torch.device(self.device), self.precision, self.graphs)
+
+    @property
+    def changed(self) -> dict[str, Any]:
+        """What is not as the grid says, options by their names."""
+        found: dict[str, Any] = json.loads(self.changes)
+        options = found.pop("options", {})
+        return {**found, **options}
+
+
+def runtime_of_row(row: Row) -> Runtime:
+    device = torch.device(device_type(row))
+    return Runtime(device, row.get("precision", "float32"), bool(row.get("graphs", False)))
+
+
+def published(row: Row) -> bool:
+    return str(row["stream"]).startswith("official:")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What decides a run beside its stream, as a row tells it and as a config comes to."""
+
+    recipe: str
+    options: Options
+    memory: int | None
+    network: str | None
+    tasks: int
+    told_noise: bool
+
+
+class Expectations:
+    """What the cells of a grid come to under variants; data sets are loaded once, where they are here.
+
+    `root` is where the data sets lie, by default the usual place.
+    """
+
+    def __init__(self, grid: Grid, sources: Sources, root: str | None = None) -> None:
+        self.grid, self.sources, self.root = grid, sources, root
+        # Options by which the grid's methods differ.
+        self.own = frozenset(name for method in grid.methods for name in method.options)
+        # Asked for many times; kept here, since a cache of a method would keep the data sets for ever.
+        self.hash = functools.cache(self._hash)
+        self.resolved = functools.cache(self._resolved)
+        self.source = functools.cache(self._source)
+
+    def config(self, place: Place, variant: Variant) -> RunConfig:
+        method, column = self.grid.methods[place[0]], self.grid.columns[place[1]]
+        if variant.official and column.stream == GENERATED:
+            column = replace(column, stream="official")
+        return make_cell(method, column, column.seeds[0], json.loads(variant.changes)).config
+
+    def _source(self, c: int) -> DataSource | None:
+        """The data of a column; None where it is not on this machine."""
+        column = self.grid.columns[c]
+        try:
+            return self.sources.of(RunConfig(data=column.data, stream=column.stream, data_root=self.root))
+        except (PuridiverError, ValueError, OSError):
+            return None
+
+    def data_name(self, c: int) -> str:
+        """The data of a column as rows name it."""
+        source = self.source(c)
+        return source.name if source else Path(self.grid.columns[c].data).name.removesuffix(".npz")
+
+    def _hash(self, place: Place, variant: Variant) -> str:
+        """The settings' hash that rows of the cell have; empty where its data is not here."""
+        config, source = self.config(place, variant), self.source(place[1])
+        if source is None:
+            return ""
+        made = StreamManifest.load(config.stream).content_hash if config.stream.endswith(".json") else ""
+        return settings_hash(config, source, made, variant.runtime)
+
+    def fits(self, row: Row, place: Place, variant: Variant) -> bool:
+        """Whether a row of the cell's stream and method is the cell's run under the variant."""
+        stream = self.grid.columns[place[1]].stream
+        if published(row) != (stream == "official" or (variant.official and stream == GENERATED)):
+            return False
+        expected = self.hash(place, variant) if "settings_hash" in row else ""
+        if expected:
+            return bool(row["settings_hash"] == expected)
+        same_runtime = runtime_of_row(row) == variant.runtime
+        return same_runtime and self._of_row(row, place) == self.resolved(place, variant)
+
+    def variant_for(self, row: Row, place: Place, open_options: bool) -> Variant | None:
+        """The variant under which a row may be a cell's run; None where there is none.
+
+        With `open_options` it may change options by which the methods differ.
+        """
+        official = published(row) and self.grid.columns[place[1]].stream == GENERATED
+        runtime, changes = runtime_of_row(row), dict[str, Any]()
+        there = self._of_row(row, place)
+        if there is None:
+            return None
+        here = self.resolved(place, Variant.of(changes, official, runtime))
+        if there.recipe != here.recipe:
+            changes["recipe"] = there.recipe
+            here = self.resolved(place, Variant.of(changes, official, runtime))
+        changes |= _differences(there, here, frozenset() if open_options else self.own)
+        return Variant.of(changes, official, runtime)
+
+    def _resolved(self, place: Place, variant: Variant) -> Resolved:
+        config, source = self.config(place, variant), self.source(place[1])
+        memory = resolve_memory(config, source) if source else config.memory
+        network = resolve_network(config, source) if source else config.network
+        tasks = resolve_tasks(config, source) if source else config.tasks or STANDARD_TASKS
+        return Resolved(config.recipe, _options(config, source), memory, network, tasks, config.tell_noise)
+
+    def _of_row(self, row: Row, place: Place) -> Resolved | None:
+        """None for a row whose recipe or options this version does not have."""
+        column = self.grid.columns[place[1]]
+        config = RunConfig(recipe=row["recipe"], options={**row["options_changed"], "epochs": row["epochs"]})
+        try:
+            options = _options(config, self.source(place[1]))
+        except ValueError:
+            return None
+        ready = column.stream.endswith(".json") or published(row)  # has its own number of tasks
+        tasks = STANDARD_TASKS if ready else len(row["task_accuracy"])
+        return Resolved(row["recipe"], options, row["memory"], row["network"], tasks, row["told_noise"])
+
+
+def _options(config: RunConfig, source: DataSource | None) -> Options:
+    if source is not None:
+        return resolve_options(config, source)
+    asked = {**config.options, **({"epochs": config.epochs} if config.epochs else {})}
+    return replaced(recipe(config.recipe), asked)
+
+
+def _differences(there: Resolved, here: Resolved, fixed: frozenset[str]) -> dict[str, Any]:
+    """Changes of a config that make one of the other, as far as they are open."""
+    found: dict[str, Any] = {}
+    for name, field_name in (("memory", "memory"), ("network", "network"), ("tasks", "tasks"),
+                             ("told_noise", "tell_noise")):  # fmt: skip
+        if getattr(there, name) != getattr(here, name):
+            found[field_name] = getattr(there, name)
+    wanted, have = there.options.to_dict(), here.options.to_dict()
+    options = {name: value for name, value in wanted.items() if value != have[name] and name not in fixed}
+    if "epochs" in options:
+        found["epochs"] = options.pop("epochs")
+    return {**found, "options": options} if options else found

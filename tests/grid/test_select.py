@@ -1,0 +1,200 @@
+"""Which runs share a cell of a table: all of the grid's own, and never two of different settings or code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puridiver.cli import main
+from puridiver.config import RunConfig
+from puridiver.experiment import Experiment
+from puridiver.grid.cells import Cell, Grid
+from puridiver.grid.define import find_grid, read_grid
+from puridiver.grid.select import Asked
+from puridiver.grid.table import GridTable, make_table
+from puridiver.report.reading import find_runs, grouped
+from tests.grid.samples import TINY, row, rows_of, without_hash
+from tests.learner_samples import patterns
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "GRIDS.md"
+TWO = 'seeds = [0, 1]\nmethods = ["rsv+plain", {sampler = "rsv", trainer = "plain", title = "wide", options = OPTIONS}]'
+
+
+def grid_of(tmp_path: Path, text: str, name: str = "mine") -> Grid:
+    path = tmp_path / f"{name}.toml"
+    path.write_text(f"[grid]\ndiversity = false\n{text}\n")
+    return read_grid(path)
+
+
+def figures(table: GridTable) -> dict[str, list[str]]:
+    return {title: [entry.ours for entry in line] for block in table.blocks for title, line in block.lines}
+
+
+def by_title(**accuracy: float) -> Any:
+    def of(cell: Cell) -> float:
+        return accuracy[cell.method.title.partition(" ")[0]]
+
+    return of
+
+
+# All of the grid's own runs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_a_full_ledger_of_the_documents_example_leaves_no_cell_empty(tmp_path: Path, hashed: bool) -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    (tmp_path / "mine.toml").write_text(example)
+    grid = read_grid(tmp_path / "mine.toml")
+    rows = rows_of(grid, lambda cell: 0.2 if cell.method.sampler == "rsv" else 0.4)
+    rows = rows if hashed else without_hash(rows)
+    for asked in (None, Asked({})):
+        table = make_table(grid, rows, asked=asked)
+        assert figures(table) == {
+            "rsv + dividemix": ["20.0 ± 0.0 (3)"] * 2,
+            "PuriDivER, strong": ["40.0 ± 0.0 (3)"] * 2,
+        }
+        assert table.notes == ("last accuracy %, mean ± standard deviation (seeds)",)
+        assert "blurry-10 or disjoint, 5 tasks, memory 60" in table.blocks[0].heading
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_methods_may_differ_by_epochs(tmp_path: Path, hashed: bool) -> None:
+    grid = grid_of(tmp_path, TWO.replace("OPTIONS", "{epochs = 3}"))
+    rows = rows_of(grid, by_title(rsv=0.9, wide=0.2))
+    table = make_table(grid, rows if hashed else without_hash(rows))
+    assert figures(table) == {"rsv + plain": ["90.0 ± 0.0 (2)"], "wide": ["20.0 ± 0.0 (2)"]}
+    assert "31 or 3 epochs" in table.blocks[0].heading
+
+
+@pytest.mark.parametrize(
+    ("changes", "heading"),
+    [
+        ({"options": {"eta": 0.1}}, "eta=0.1"), ({"memory": 40, "epochs": 2}, "memory 40"),
+        ({"recipe": "paper"}, "paper"), ({"options": {"crop_padding": 3}}, "crop_padding=3"),
+        ({"tell_noise": True}, "told the noise"),
+    ],
+)  # fmt: skip
+def test_what_the_whole_grid_was_run_with_is_found_and_told(
+    tmp_path: Path, changes: Mapping[str, Any], heading: str
+) -> None:
+    """Also an option that one of the methods has of its own (crop_padding): there its own value holds."""
+    grid = grid_of(tmp_path, TWO.replace("OPTIONS", "{crop_padding = 4}"))
+    table = make_table(grid, rows_of(grid, by_title(rsv=0.9, wide=0.2), changes))
+    assert figures(table) == {"rsv + plain": ["90.0 ± 0.0 (2)"], "wide": ["20.0 ± 0.0 (2)"]}
+    assert heading in table.blocks[0].heading
+
+
+def test_data_of_a_users_own_is_known_by_the_name_that_rows_have(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path, f'methods = ["rsv+plain"]\ndata = ["{own_data(tmp_path)}"]\ntasks = 2')
+    assert figures(make_table(grid, rows_of(grid))) == {"rsv + plain": ["50.0 (1)"]}
+
+
+# Never two kinds in a cell -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_what_suits_tiny_images_is_not_the_recipes_value(tmp_path: Path, hashed: bool) -> None:
+    grid = grid_of(tmp_path, TWO.replace("OPTIONS", "{crop_padding = 4}"))  # digits have 1, the recipe has 4
+    rows = rows_of(grid, by_title(rsv=0.9, wide=0.2))
+    table = make_table(grid, rows if hashed else without_hash(rows))
+    assert figures(table) == {"rsv + plain": ["90.0 ± 0.0 (2)"], "wide": ["20.0 ± 0.0 (2)"]}
+
+
+def test_runs_of_another_holdout_never_share_a_mean(tmp_path: Path) -> None:
+    text = 'seeds = [0, 1]\nmethods = ["rsv+plain"]\n'
+    before, after = grid_of(tmp_path, text), grid_of(tmp_path, text + "holdout = 700", "later")
+    rows = [*rows_of(before, lambda cell: 0.9), rows_of(after, lambda cell: 0.2)[0]]
+    shown = make_table(before, rows)
+    assert figures(shown) == {"rsv + plain": ["90.0 ± 0.0 (2)"]}
+    assert "1 digits run is of other code or settings" in shown.notes[-1]
+    for asked in (None, Asked({})):
+        shown = make_table(after, rows, asked=asked)
+        assert figures(shown) == {"rsv + plain": ["20.0 (1)"]}
+        assert "2 digits runs are of other code or settings" in shown.notes[-1]
+
+
+def test_the_table_of_a_grid_that_just_ran_is_of_the_settings_it_ran_with(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path, 'seeds = [0, 1]\nmethods = ["rsv+plain"]\n')
+    changes = {"options": {"crop_padding": 4}}
+    rows = [*rows_of(grid, lambda cell: 0.9), rows_of(grid, lambda cell: 0.2, changes)[0]]
+    for asked, entry in ((None, "90.0 ± 0.0 (2)"), (Asked({}), "90.0 ± 0.0 (2)"), (Asked(changes), "20.0 (1)")):
+        table = make_table(grid, rows, asked=asked)
+        assert figures(table) == {"rsv + plain": [entry]}
+        assert "of other code or settings" in table.notes[-1]
+
+
+@pytest.mark.parametrize("change", [{"device": "a GPU"}, {"graphs": True}])
+def test_runs_on_another_kind_of_device_never_share_a_mean(change: dict[str, Any]) -> None:
+    table = make_table(find_grid("table1", ["cifar10"]), [row(1, 0.5), row(2, 0.7), row(3, 0.0, **change)])
+    assert figures(table)["PuriDivER"][1].startswith("60.0 ± 14.1 (2)")
+    assert "1 cifar10 run is of other code or settings" in table.notes[-1]
+
+
+def test_without_the_data_rows_of_different_settings_are_still_told_apart(tmp_path: Path) -> None:
+    grid = grid_of(tmp_path, 'data = ["elsewhere.npz"]\nmethods = ["puridiver+puridiver"]\n')
+    rows = [row(seed, 0.5, data="elsewhere", settings_hash="one") for seed in (1, 2)]
+    table = make_table(grid, [*rows, row(1, 0.9, data="elsewhere", settings_hash="another")])
+    assert figures(table) == {"puridiver + puridiver": ["50.0 ± 0.0 (2)"]}
+    assert "1 elsewhere.npz run is of other code or settings" in table.notes[-1]
+
+
+def test_rows_of_the_committed_ledgers_still_make_tables() -> None:
+    """They were written before the hash."""
+    results = Path(__file__).parents[2] / "results"
+    rows = [json.loads(line) for line in (results / "cifar10.jsonl").read_text().splitlines()]
+    table = make_table(find_grid("table1", ["cifar10"]), rows)
+    assert "(3)" in figures(table)["PuriDivER"][1]
+    assert "official" in table.blocks[0].heading
+    rows = [json.loads(line) for line in (results / "digits.jsonl").read_text().splitlines()]
+    entries = figures(make_table(read_grid(results.parent / "scripts" / "digits.toml"), rows))
+    assert len(entries) == 10
+    assert all(entry.endswith("(5)") for (entry,) in entries.values())
+
+
+@pytest.mark.usefixtures("quick_diversity")
+def test_what_is_only_measured_does_not_change_the_run() -> None:
+    """So it is no part of the settings by which runs are told apart."""
+    plain = Experiment(RunConfig(**TINY)).run()
+    measured = Experiment(RunConfig(**{**TINY, "diversity": True, "evaluate_epochs": True})).run()
+    assert plain["settings_hash"] == measured["settings_hash"]
+    for name in ("last_accuracy", "class_accuracy", "task_accuracy", "memory_purity", "anytime_area"):
+        assert plain[name] == measured[name]
+
+
+# From the command line ---------------------------------------------------------------------------------------------
+
+
+def own_data(tmp_path: Path) -> Path:
+    import numpy as np
+
+    train, test = patterns(90, n_classes=3, seed=1), patterns(30, n_classes=3, seed=2)
+    arrays = dict(zip(("train_images", "train_labels", "test_images", "test_labels"), (*train, *test), strict=True))
+    np.savez(tmp_path / "own.npz", **{name: np.asarray(values) for name, values in arrays.items()})
+    return tmp_path / "own.npz"
+
+
+def test_a_grid_prints_a_table_of_what_it_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = 'network = "small"\nepochs = 1\nmemory = 20\ntasks = 2\nseeds = [0, 1]\ndevice = "cpu"\n'
+    methods = 'methods = ["rsv+plain", "gbs+plain"]\nstreams = ["blurry-10", "disjoint"]\n'
+    grid_of(tmp_path, f'data = ["{own_data(tmp_path)}"]\n{settings}{methods}')
+    out = str(tmp_path / "out")
+    words = ["grid", str(tmp_path / "mine.toml"), "--out", out, "--engine", "lanes", "--lanes", "1", "--quiet"]
+    assert main(words) == 0
+    whole = capsys.readouterr().out
+    assert whole.count("(2)") == 4
+    assert "not run" not in whole
+    assert main([*words, "--set", "crop_padding=2", "--limit", "1"]) == 0
+    one = capsys.readouterr().out
+    assert one.count("(1)") == 1
+    assert "crop_padding=2" in one
+    assert "8 own.npz runs are of other code or settings" in one.replace(str(tmp_path) + "/", "")
+    assert main(["table", str(tmp_path / "mine.toml"), out]) == 0
+    assert capsys.readouterr().out.count("(2)") == 4
+    sizes = {group.label: len(group.runs) for group in grouped(find_runs([Path(out)])[0])}
+    assert sorted(sizes.values()) == [1, 2, 2, 2, 2]
+    assert sizes["rsv + plain, blurry-10, crop_padding=2"] == 1
