@@ -55,8 +55,8 @@ class Task:
 
 
 TASKS = {
-    "digits": Task(None, (0, 1, 2, 3, 4), 20, {"flip": False}),
-    "cifar10": Task(2_000, (0, 1, 2), 20, {"online_lr": 0.01, "strong": "none"}),
+    "digits": Task(None, (0, 1, 2, 3, 4), 12, {"flip": False}),
+    "cifar10": Task(2_000, (0, 1, 2), 10, {"online_lr": 0.01, "strong": "none"}),
 }
 
 
@@ -208,7 +208,11 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="run nothing, only write the table")
     parser.add_argument("--no-table", action="store_true", help="leave docs/AUDIT.md as it is")
     args = parser.parse_args()
-    done = {(row["data"], row["noise"], row["seed"]) for row in read_ledger(args.ledger)} if args.ledger.exists() else set()
+    done = (
+        {(row["data"], row["noise"], row["seed"]) for row in read_ledger(args.ledger)}
+        if args.ledger.exists()
+        else set()
+    )
     cells = [Cell(d, n, s) for d in args.data for s in args.seeds or TASKS[d].seeds for n in args.noise]
     for cell in [] if args.table else cells:
         if cell.key not in done:

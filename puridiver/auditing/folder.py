@@ -38,11 +38,6 @@ class LabelledSet:
     classes: list[Label]
     names: list[str] | None = None
 
-    @property
-    def image_shape(self) -> tuple[int, int, int]:
-        height, width, channels = self.images.shape[1:]
-        return height, width, channels
-
     def digest(self) -> str:
         """SHA-256 over pixels, labels and classes."""
         found = hashlib.sha256(json.dumps([list(self.images.shape), self.classes]).encode())

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SHARPNESSES = np.geomspace(0.1, 10, 21)
-EM_ROUNDS = 40
+SHARPNESSES = np.geomspace(0.1, 10, 17)
+EM_ROUNDS = 30
 BOOTSTRAP_ROUNDS = 10  # from the fitted matrix on: a drawn sample moves it only a little
-# Imagined samples of each class, all but 10 % of them labelled rightly: classes with few images stay sensible.
-PRIOR_WEIGHT, PRIOR_RIGHT = 5.0, 0.9
+# Imagined samples of each class whose labels are as wrong as those of the whole set, with no class preferred: what a
+# class's own few samples seem to say of it is believed only so far. Of the set itself it is thought at first, with
+# the weight of a few samples, that 90 % of its labels are right.
+PRIOR_WEIGHT, FIRST_WEIGHT, FIRST_RIGHT = 30.0, 5.0, 0.9
 SMALLEST = 1e-12
 
 
@@ -57,18 +59,20 @@ def _fit_at(sharpness: float, scores: np.ndarray, given: np.ndarray) -> NoiseMod
     classes = scores.shape[1]
     p = sharpened(scores, sharpness)
     weights = np.ones(len(given))
-    confusion = expectation_maximisation(p, given, weights, prior_confusion(classes), EM_ROUNDS)
-    return NoiseModel(sharpness, confusion, _penalised_likelihood(p, given, confusion))
+    confusion = expectation_maximisation(p, given, weights, even_confusion(classes, FIRST_RIGHT), EM_ROUNDS)
+    return NoiseModel(sharpness, confusion, _log_likelihood(p, given, confusion))
 
 
 def expectation_maximisation(
     p: np.ndarray, given: np.ndarray, weights: np.ndarray, confusion: np.ndarray, rounds: int
 ) -> np.ndarray:
     """The confusion matrix after so many rounds of EM from a first one; samples count by their weights."""
-    prior = PRIOR_WEIGHT * prior_confusion(p.shape[1])
+    classes = p.shape[1]
     for _ in range(rounds):
         share = responsibilities(p, confusion, given) * weights[:, None]
-        counts = prior + np.stack([np.bincount(given, column, len(prior)) for column in share.T])
+        counts = np.stack([np.bincount(given, column, classes) for column in share.T])
+        right = (np.trace(counts) + FIRST_WEIGHT * FIRST_RIGHT) / (counts.sum() + FIRST_WEIGHT)
+        counts += PRIOR_WEIGHT * even_confusion(classes, right)
         confusion = counts / counts.sum(axis=1, keepdims=True)
     return confusion
 
@@ -79,11 +83,12 @@ def responsibilities(p: np.ndarray, confusion: np.ndarray, given: np.ndarray) ->
     return joint / joint.sum(axis=1, keepdims=True)
 
 
-def prior_confusion(classes: int) -> np.ndarray:
+def even_confusion(classes: int, right: float) -> np.ndarray:
+    """Every class is labelled rightly with the same probability, and else as any other with equal ones."""
     if classes == 1:
         return np.ones((1, 1))
-    wrong = (1 - PRIOR_RIGHT) / (classes - 1)
-    return np.full((classes, classes), wrong) + np.eye(classes) * (PRIOR_RIGHT - wrong)
+    wrong = (1 - right) / (classes - 1)
+    return np.full((classes, classes), wrong) + np.eye(classes) * (right - wrong)
 
 
 def sharpened(scores: np.ndarray, sharpness: float) -> np.ndarray:
@@ -92,7 +97,5 @@ def sharpened(scores: np.ndarray, sharpness: float) -> np.ndarray:
     return e / e.sum(axis=1, keepdims=True)
 
 
-def _penalised_likelihood(p: np.ndarray, given: np.ndarray, confusion: np.ndarray) -> float:
-    prior = PRIOR_WEIGHT * prior_confusion(p.shape[1])
-    likely = np.log((p * confusion[:, given].T).sum(axis=1) + SMALLEST).sum()
-    return float(likely + (prior * np.log(confusion + SMALLEST)).sum())
+def _log_likelihood(p: np.ndarray, given: np.ndarray, confusion: np.ndarray) -> float:
+    return float(np.log((p * confusion[:, given].T).sum(axis=1) + SMALLEST).sum())

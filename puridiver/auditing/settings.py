@@ -6,14 +6,12 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
-from puridiver.recipes import recipe, suited_to_size
-
 LEAST = {"passes": 1, "parts": 1, "memory": 1, "batch": 1, "neighbours": 1, "seed": 0, "epochs": 1}
 
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """How a labelled set is audited; `None` means what suits the data.
+    """How a labelled set is audited.
 
     Parameters
     ----------
@@ -30,18 +28,18 @@ class AuditSettings:
     seed
         Fixes the orders and every random choice of the learners.
     epochs
-        Memory epochs after each part; None: the recipe's.
+        Memory epochs after each part.
     network, device, options
         As for `puridiver.Learner`.
     """
 
-    passes: int = 3
+    passes: int = 2
     parts: int = 2
     memory: int | None = None
-    batch: int = 16
-    neighbours: int = 20
+    batch: int = 64
+    neighbours: int = 50
     seed: int = 0
-    epochs: int | None = None
+    epochs: int = 15
     network: str = "auto"
     device: str = "auto"
     options: dict[str, Any] = field(default_factory=dict)
@@ -55,13 +53,9 @@ class AuditSettings:
     def memory_for(self, n_samples: int) -> int:
         return self.memory or min(max(n_samples // 5, 50), 2_000)
 
-    def epochs_for(self, image_shape: tuple[int, int, int]) -> int:
-        named = suited_to_size(recipe("puridiver"), image_shape).epochs
-        return self.epochs or int(self.options.get("epochs", named))
-
-    def work(self, n_samples: int, image_shape: tuple[int, int, int]) -> int:
+    def work(self, n_samples: int) -> int:
         """What an audit's progress advances by in all: stream samples, and memory samples times epochs."""
-        memory = min(self.parts, n_samples) * self.epochs_for(image_shape) * self.memory_for(n_samples)
+        memory = min(self.parts, n_samples) * self.epochs * self.memory_for(n_samples)
         return self.passes * (n_samples + memory)
 
     def to_dict(self) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add("--parts", type=int, default=default.parts, metavar="N",
         help=f"train on the memory after so many equal parts (default: {default.parts})")  # fmt: skip
     add("--memory", type=int, metavar="N", help="samples a memory holds (default: a fifth of the set, 50 to 2,000)")
-    add("--epochs", type=int, metavar="N", help="memory epochs after each part (default: what suits the data)")
+    add("--epochs", type=int, default=default.epochs, metavar="N",
+        help=f"memory epochs after each part (default: {default.epochs})")  # fmt: skip
     add("--network", help="small, resnet18, resnet32 or resnet34 (default: what suits the data)")
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     add("--seed", type=int, default=0, metavar="N", help="of the orders and the learners (default: 0)")
@@ -170,7 +171,7 @@ def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
 
     network = args.network or source.defaults.get("network", "auto")
     suits = {name: value for name, value in source.defaults.items() if name in Options.__dataclass_fields__}
-    suits.pop("epochs", None)
+    suits.pop("epochs", None)  # made for one stream that is learnt once; an audit has its own
     return AuditSettings(
         passes=args.passes, parts=args.parts, memory=args.memory, seed=args.seed,
         epochs=args.epochs, device=args.device,
@@ -185,7 +186,7 @@ def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSetting
     from puridiver.cli.run import ProgressBar
 
     with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
-        progress.start(settings.work(len(labelled.given), labelled.image_shape))
+        progress.start(settings.work(len(labelled.given)))
         if not args.out:
             labels = [labelled.classes[c] for c in labelled.given.tolist()]
             return audit(

@@ -70,12 +70,15 @@ def test_one_class_and_useless_scores_do_no_harm():
 
 def test_em_is_what_a_loop_over_the_samples_gives():
     scores, given, _ = drawn(60, symmetric(3, 0.3), seed=5)
-    p, start = noise_model.sharpened(scores, 1.0), noise_model.prior_confusion(3)
+    p, start = noise_model.sharpened(scores, 1.0), noise_model.even_confusion(3, 0.8)
     weights = np.arange(60) % 3
-    counts = noise_model.PRIOR_WEIGHT * start
+    counts = np.zeros((3, 3))
     for i in range(60):
         joint = p[i] * start[:, given[i]]
         counts[:, given[i]] += weights[i] * joint / joint.sum()
+    first, weight = noise_model.FIRST_WEIGHT * noise_model.FIRST_RIGHT, noise_model.FIRST_WEIGHT
+    right = (sum(counts[c, c] for c in range(3)) + first) / (weights.sum() + weight)
+    counts += noise_model.PRIOR_WEIGHT * noise_model.even_confusion(3, right)
     expected = counts / counts.sum(axis=1, keepdims=True)
     assert np.allclose(noise_model.expectation_maximisation(p, given, weights, start, 1), expected)
 
