@@ -106,7 +106,7 @@ def gallery_content(report: AuditReport, images: np.ndarray, rows: np.ndarray) -
         "head": SUSPECT_COLUMNS,
         "file": "suspects.csv",
         "rows": [
-            [j.row, ids[j.given_label], ids[j.suggested_label], round(j.p_correct, 4), None, None, j.why, j.name]
+            [j.row, ids[j.given_label], ids[j.suggested_label], float(f"{j.p_correct:.6g}"), None, None, j.why, j.name]
             for j in report.judgements(rows)
         ],
     }

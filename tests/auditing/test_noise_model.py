@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from puridiver.auditing import noise_model
+from puridiver.auditing import noise_model, rates
 from puridiver.auditing.evidence import Evidence
 from puridiver.auditing.rates import LEVEL, estimate_rates, wrong_shares
 
@@ -83,7 +83,8 @@ def test_em_is_what_a_loop_over_the_samples_gives():
     assert np.allclose(noise_model.expectation_maximisation(p, given, weights, start, 1), expected)
 
 
-def test_the_interval_holds_the_true_rate_about_as_often_as_it_says():
+def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch):
+    monkeypatch.setattr(rates, "DRAWS", 60)
     held, trials = 0, 20
     for seed in range(trials):
         scores, given, true = drawn(400, symmetric(3, 0.25), seed=100 + seed)
