@@ -16,11 +16,11 @@ def why(
     `agreeing` of the `asked` learners take the image for the suggested class; `vote_*` are shares of the similar
     images' labels; `confused` is how often the suggested class is labelled like this, in the whole set.
     """
-    learners = f"{agreeing} of {asked} learner{'s' if asked != 1 else ''}"
+    learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
     if suggested == given:
         opening = "the label fits" if p_correct >= 0.9 else "the label fits best, with some doubt"
-        return f"{opening}: {learners} say {given}, {vote_given:.0%} of similar images are labelled {given}"
-    parts = [f"{learners} say {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
+        return f"{opening}: {learners} {given}, {vote_given:.0%} of similar images are labelled {given}"
+    parts = [f"{learners} {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
     parts.append(f"{vote_given:.0%} are labelled {given}")
     if confused >= OFTEN:
         parts.append(f"about {confused:.0%} of all {suggested} here carry the label {given}")

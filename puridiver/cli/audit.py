@@ -228,6 +228,7 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
         "classes": len(report.classes),
         "checked": int(report.checked.sum()),
         "suspects": len(report.suspect_rows()),
+        "agreement": report.agreement,
         "noise_rate": noise.rate,
         "noise_interval": [noise.low, noise.high],
         "noise_by_class": {
@@ -276,6 +277,8 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
         f"{summary['suspects']} of {summary['samples']} labels are probably wrong; estimated share of wrong labels "
         f"{summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
     )  # fmt: skip
+    if report.caution:
+        console.print(f"note: {report.caution}", highlight=False)
     if "planted" in summary:
         p = summary["planted"]
         console.print(

@@ -138,3 +138,12 @@ def test_settings_can_be_given_whole(report, data):
     images, given, _ = data
     settings = dataclasses.replace(puridiver.AuditSettings(), **QUICK)
     assert np.array_equal(puridiver.audit(images, words(given), settings=settings).p_correct, report.p_correct)
+
+
+def test_weak_learners_are_owned_up_to(report, data):
+    assert report.caution is None
+    images, _, _ = data
+    nonsense = np.random.default_rng(0).integers(3, size=len(images))
+    poor = puridiver.audit(images, nonsense, **{**QUICK, "passes": 1})
+    assert poor.agreement < 0.45
+    assert "upper bound" in (poor.caution or "")
