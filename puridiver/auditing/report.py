@@ -14,7 +14,6 @@ from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.words import why, why_checked
 from puridiver.inputs import Label
 
-
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10, where it is about
 # a fifth, the noise rate comes out far too high.
 LEAST_AGREEMENT = 0.45
