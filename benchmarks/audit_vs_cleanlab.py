@@ -35,7 +35,7 @@ from puridiver.report import insert_between_markers
 from puridiver.runs import append_to_ledger, read_ledger
 from puridiver.runtime import choose_runtime, describe_device
 from puridiver.samples import Samples
-from puridiver.streams.noise import NOISE_KINDS, next_class_map, parse_noise
+from puridiver.streams.plant import plant
 from puridiver.trainers import TRAINERS, TrainerContext
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,10 +77,7 @@ def planted(cell: Cell, root: Path | None) -> tuple[np.ndarray, np.ndarray, np.n
     rng = np.random.default_rng([2_026, cell.seed])
     rows = rng.permutation(len(source.train))[: TASKS[cell.data].size]
     images, true = source.train.images.numpy()[rows], source.train.labels.numpy()[rows]
-    kind, rate = parse_noise(cell.noise)
-    n_classes = len(source.class_names)
-    class_map = source.asymmetric_map or next_class_map(n_classes)
-    return images, NOISE_KINDS[kind].apply(true, n_classes, class_map, rate, rng), true
+    return images, plant(true, source, cell.noise, rng), true
 
 
 def judged_by_puridiver(images: np.ndarray, given: np.ndarray, cell: Cell) -> tuple[dict[str, Any], np.ndarray]:

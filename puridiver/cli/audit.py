@@ -135,6 +135,7 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
 
     from puridiver import data
     from puridiver.auditing.folder import LabelledSet
+    from puridiver.streams.plant import plant
 
     source = data.load(args.data, Path(args.data_root) if args.data_root else None)
     part = getattr(source, args.split)
@@ -144,22 +145,12 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     chosen = torch.from_numpy(rows)
     given, true = part.labels[chosen].numpy(), None
     if args.plant:
-        given, true = _planted(given, source, args.plant, args.seed), given
+        given, true = plant(given, source, args.plant, np.random.default_rng(args.seed)), given
     shortened = len(rows) < len(part)
-    names = [f"{args.split} {row}" for row in rows.tolist()] if shortened else None
+    known = getattr(part, "names", None)  # of sets that are made of files
+    names = [known[row] if known else f"{args.split} {row}" for row in rows.tolist()] if known or shortened else None
     images = part.images[chosen] if shortened else part.images
     return source, LabelledSet(images, given, list(source.class_names), names), true
-
-
-def _planted(true: Any, source: DataSource, noise: str, seed: int) -> Any:
-    import numpy as np
-
-    from puridiver.streams.noise import NOISE_KINDS, next_class_map, parse_noise
-
-    kind, rate = parse_noise(noise)
-    n_classes = len(source.class_names)
-    class_map = source.asymmetric_map or next_class_map(n_classes)
-    return NOISE_KINDS[kind].apply(true, n_classes, class_map, rate, np.random.default_rng(seed))
 
 
 def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:

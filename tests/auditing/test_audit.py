@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 
 import numpy as np
 import pytest
 
 import puridiver
+import puridiver.auditing.audit
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.metrics.audit import list_quality, ranking_quality
 from tests.auditing.samples import CLASSES, QUICK, planted, words
@@ -147,3 +149,9 @@ def test_weak_learners_are_owned_up_to(report, data):
     poor = puridiver.audit(images, nonsense, **{**QUICK, "passes": 1})
     assert poor.agreement < 0.45
     assert "upper bound" in (poor.caution or "")
+
+
+def test_the_example_in_the_documentation_is_right():
+    found = doctest.testmod(puridiver.auditing.audit)
+    assert found.attempted > 3
+    assert found.failed == 0
