@@ -72,8 +72,8 @@ def expectation_maximisation(
         share = responsibilities(p, confusion, given) * weights[:, None]
         counts = np.stack([np.bincount(given, column, classes) for column in share.T])
         right = (np.trace(counts) + FIRST_WEIGHT * FIRST_RIGHT) / (counts.sum() + FIRST_WEIGHT)
-        counts = counts + PRIOR_WEIGHT * even_confusion(classes, right)
-        confusion = counts / counts.sum(axis=1, keepdims=True)
+        smoothed = counts + PRIOR_WEIGHT * even_confusion(classes, right)
+        confusion = smoothed / smoothed.sum(axis=1, keepdims=True)
     return confusion
 
 
