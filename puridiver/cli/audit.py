@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from puridiver.auditing.folder import LabelledSet
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
+    from puridiver.cli.run import ProgressBar
     from puridiver.data.base import DataSource
 
 EXAMPLES = """\
@@ -173,7 +174,6 @@ def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
 
 def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console) -> AuditReport:
     from puridiver.auditing.audit import audit
-    from puridiver.auditing.folder import AuditFolder, audit_in_folder
     from puridiver.cli.run import ProgressBar
 
     with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
@@ -184,16 +184,33 @@ def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSetting
                 labelled.images, labels, classes=labelled.classes, names=labelled.names, settings=settings,
                 advance=progress.advance,
             )  # fmt: skip
+        return _run_in_folder(args, labelled, settings, errors, progress)
+
+
+def _run_in_folder(
+    args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console, progress: ProgressBar
+) -> AuditReport:
+    import shlex
+
+    from puridiver.auditing.folder import AuditFolder, audit_in_folder
+    from puridiver.runs import held
+
+    def tell(text: str) -> None:
+        if not progress.hidden:
+            errors.print(text, highlight=False)
+
+    corrections = _corrections(args, labelled)
+    with held(Path(args.out)):
         folder = AuditFolder(Path(args.out))
         if args.force:
             folder.clear()
-        corrections = _corrections(args, labelled)
-
-        def tell(text: str) -> None:
-            if not progress.hidden:
-                errors.print(text, highlight=False)
-
-        return audit_in_folder(folder, labelled, settings, corrections, progress.advance, tell)
+        try:
+            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, tell)
+        except KeyboardInterrupt:
+            words = [word for word in args.command_line if word not in ("--force", "--resume")]
+            again = shlex.join(["puridiver", *words, "--resume"])
+            errors.print(f"to continue after the last finished pass: {again}", highlight=False, soft_wrap=True)
+            raise
 
 
 def _corrections(args: argparse.Namespace, labelled: LabelledSet) -> dict[int, int]:

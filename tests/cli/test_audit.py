@@ -120,3 +120,18 @@ def test_an_audit_is_not_overwritten_unasked(data, audited, capsys, tmp_path):
     assert "corrects nothing" in capsys.readouterr().err
     assert main([*command, "--force", "--passes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["checked"] == 0
+
+
+def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, capsys):
+    def interrupted(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["audit", data, *QUICK, "--passes", "1", "--out", str(tmp_path / "a")]
+    with monkeypatch.context() as patched:
+        patched.setattr("puridiver.auditing.folder.testify", interrupted)
+        patched.setattr("puridiver.auditing.passes.testify", interrupted)
+        assert main([*command, "--force"]) == 130
+    told = capsys.readouterr().err
+    assert f"--out {tmp_path / 'a'} --resume" in told
+    assert "--force" not in told
+    assert main([*command, "--resume", "--quiet"]) == 0
