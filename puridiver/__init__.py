@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 from puridiver._version import __version__
 
 if TYPE_CHECKING:
+    from puridiver.auditing.audit import audit
+    from puridiver.auditing.report import AuditReport
+    from puridiver.auditing.settings import AuditSettings
     from puridiver.errors import DataError, ManifestError, PuridiverError
     from puridiver.learner import AuditRow, Learner
     from puridiver.recipes import Options, recipe
     from puridiver.trainers import NoiseHint
 
 __all__ = [
+    "AuditReport",
     "AuditRow",
+    "AuditSettings",
     "DataError",
     "Learner",
     "ManifestError",
@@ -21,17 +26,21 @@ __all__ = [
     "Options",
     "PuridiverError",
     "__version__",
+    "audit",
     "recipe",
 ]
 
 _HOMES = {
+    "AuditReport": "puridiver.auditing.report",
     "AuditRow": "puridiver.learner",
+    "AuditSettings": "puridiver.auditing.settings",
     "DataError": "puridiver.errors",
     "Learner": "puridiver.learner",
     "ManifestError": "puridiver.errors",
     "NoiseHint": "puridiver.trainers",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
+    "audit": "puridiver.auditing.audit",
     "recipe": "puridiver.recipes",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerC
 # Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
 # GPU's host far more than the few images do. A sample may so be replayed up to 15 batches after it was dropped.
 REPLAY_AHEAD = 16
+LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
 
@@ -217,6 +218,32 @@ class Learner:
         """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
         x = as_images(images, self.image_shape)
         return self.runtime.read(self.trainer.probabilities(self._on_device(x)).float()).numpy()
+
+    def look(self, images: Any) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (N, C) and features (N, d) of images, on the learner's device; a chunk at a time."""
+        x = as_images(images, self.image_shape)
+        seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(LOOK_AT_ONCE)]
+        log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
+        return log_p, torch.cat([part.features.float() for part in seen])
+
+    def correct(self, labels: Mapping[int, Label]) -> int:
+        """Replace the labels of memory samples, named by their arrival; returns how many of them the memory holds.
+
+        For labels that a person has checked. Arrivals that the memory does not hold any more change nothing: what
+        the network learnt from them in passing stays. The next `consolidate` trains on the corrected labels.
+        """
+        new_classes(list(labels.values()), self.classes, grow=False)
+        unseen = [arrival for arrival in labels if not 0 <= arrival < self.seen]
+        if unseen:
+            raise ValueError(f"arrivals should be from 0 to {self.seen - 1}, as seen so far, but got {unseen[0]!r}")
+        ids, samples = {label: i for i, label in enumerate(self.classes)}, self.memory.samples
+        held = samples.arrivals.tolist()
+        new = [ids[labels[arrival]] if arrival in labels else -1 for arrival in held]
+        replacing = self.runtime.move(torch.tensor(new, dtype=torch.int64))
+        corrected = torch.where(replacing < 0, samples.labels, replacing)
+        self.memory.replace(dataclasses.replace(samples, labels=corrected))
+        self._replay_stock = []  # drawn with the old labels
+        return sum(label >= 0 for label in new)
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first."""

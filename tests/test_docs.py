@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,9 +83,37 @@ def test_spr_beats_itself_without_its_filter_over_five_seeds() -> None:
     assert all(whole[seed] > unfiltered[seed] for seed in whole)
 
 
-@pytest.mark.parametrize("ledger", sorted((ROOT / "results").glob("*.jsonl")), ids=lambda path: path.name)
+RUN_LEDGERS = sorted(set((ROOT / "results").glob("*.jsonl")) - {ROOT / "results" / "audit.jsonl"})
+
+
+@pytest.mark.parametrize("ledger", RUN_LEDGERS, ids=lambda path: path.name)
 def test_every_result_says_where_it_comes_from(ledger: Path) -> None:
     for row in read_ledger(ledger):
         assert row["command"].startswith("puridiver run")
         assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]), "results are made from committed code"
         assert {"seed", "device", "versions", "stream_hash", "last_accuracy", "seconds"} <= set(row)
+
+
+def audit_comparison() -> Any:
+    """The script that compares the audit with cleanlab."""
+    path = ROOT / "benchmarks" / "audit_vs_cleanlab.py"
+    spec = importlib.util.spec_from_file_location("audit_vs_cleanlab", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["audit_vs_cleanlab"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_audit_table_is_what_its_ledger_gives() -> None:
+    page = (ROOT / "docs" / "AUDIT.md").read_text()
+    shown = page.split("<!-- audit:begin -->\n")[1].split("\n<!-- audit:end -->")[0]
+    assert shown == audit_comparison().table(read_ledger(ROOT / "results" / "audit.jsonl"))
+
+
+def test_every_audit_result_says_where_it_comes_from() -> None:
+    for row in read_ledger(ROOT / "results" / "audit.jsonl"):
+        assert row["command"] == "python benchmarks/audit_vs_cleanlab.py"
+        assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]), "results are made from committed code"
+        assert {"seed", "samples", "device", "versions", "cpu_seconds", "true_rate", "estimated_rate"} <= set(row)

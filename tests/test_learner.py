@@ -443,3 +443,40 @@ def test_what_an_older_version_saved_without_a_checksum_of_its_settings_is_loade
     del settings["consolidation"]
     rewrite_index(tmp_path, {"settings": settings, "settings_sha256": None})
     assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
+
+
+def test_corrected_labels_are_those_of_the_memory_from_then_on():
+    images, labels = patterns(24)
+    learner = tiny_learner(memory=12)
+    learner.observe(images, labels)
+    held = learner.memory.samples.arrivals.tolist()
+    gone = next(arrival for arrival in range(24) if arrival not in held)
+    before = learner.memory.samples.labels.tolist()
+    assert learner.correct({held[0]: (before[0] + 1) % 3, held[3]: before[3], gone: 0}) == 2
+    after = learner.memory.samples.labels.tolist()
+    assert after == [(before[0] + 1) % 3, *before[1:]]
+    learner.consolidate()
+    rows = {row.arrival: row for row in learner.audit()}
+    assert rows[held[0]].given_label == (before[0] + 1) % 3
+
+
+def test_corrections_of_unknown_labels_or_arrivals_are_refused():
+    images, labels = patterns(24)
+    learner = tiny_learner(memory=12)
+    learner.observe(images, labels)
+    before = learner.memory.samples.labels.tolist()
+    with pytest.raises(ValueError, match="among the classes 0, 1, 2, but got 7"):
+        learner.correct({0: 7})
+    with pytest.raises(ValueError, match="arrivals should be from 0 to 23, as seen so far, but got 24"):
+        learner.correct({24: 0})
+    assert learner.memory.samples.labels.tolist() == before
+
+
+def test_looking_gives_what_predicting_gives(monkeypatch):
+    images, labels = patterns(24)
+    learner = tiny_learner(memory=12)
+    learner.observe(images, labels)
+    monkeypatch.setattr("puridiver.learner.LOOK_AT_ONCE", 7)  # in several chunks
+    log_p, features = learner.look(images)
+    assert np.allclose(log_p.exp().numpy(), learner.predict_proba(images), atol=1e-5)
+    assert len(features) == 24

@@ -20,7 +20,9 @@ def test_public_names_are_sorted_and_exist():
 
 def test_public_names_are_the_promised_ones():
     errors = {"DataError", "ManifestError", "PuridiverError"}
-    assert {"AuditRow", "Learner", "NoiseHint", "Options", "recipe", "__version__", *errors} == set(puridiver.__all__)
+    audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
+    learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
+    assert {*audits, *learners, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()
 

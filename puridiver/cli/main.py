@@ -17,12 +17,13 @@ from puridiver._version import __version__
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
-COMMANDS = ("run", "grid", "table", "figure", "report", "methods", "data", "stream", "bench")
+COMMANDS = ("run", "audit", "grid", "table", "figure", "report", "methods", "data", "stream", "bench")
 
 EXAMPLES = """\
 examples:
   puridiver run                                  PuriDivER on digits, blurry-10, 40 % wrong labels
   puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
+  puridiver audit my-images.npz --out audit      which labels of your own data look wrong
   puridiver grid table1 --data digits            the paper's Table 1, on digits
   puridiver methods                              every sampler, trainer and recipe
   puridiver data list                            data sets and whether they are here

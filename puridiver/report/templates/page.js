@@ -32,9 +32,9 @@ function csvCell(value) {
 function setUpGallery(section) {
   const data = JSON.parse(section.querySelector(".data").textContent);
   const form = section.querySelector("form"), cards = section.querySelector(".cards");
-  const samples = data.rows.map(([arrival, given, suggested, p, set, truth], index) => ({
-    index, arrival, given, suggested, p, set, truth,
-    words: [given, suggested, truth].filter((c) => c !== null).map((c) => data.classes[c].toLowerCase()).concat(String(arrival)),
+  const samples = data.rows.map(([arrival, given, suggested, p, set, truth, why = "", name = ""], index) => ({
+    index, arrival, given, suggested, p, set, truth, why, name, corrected: null,
+    words: [given, suggested, truth].filter((c) => c !== null).map((c) => data.classes[c]).concat(String(arrival), name).map((word) => word.toLowerCase()),
   }));
   const byName = (key) => (a, b) => data.classes[a[key]].localeCompare(data.classes[b[key]]) || a.p - b.p || a.arrival - b.arrival;
   const orders = {
@@ -54,6 +54,7 @@ function setUpGallery(section) {
     if (wanted.class && ![sample.given, sample.suggested].includes(Number(wanted.class))) return false;
     if (wanted.set && sample.set !== Number(wanted.set)) return false;
     if (wanted.doubt === "doubtful" && sample.p >= 0.5) return false;
+    if (wanted.doubt === "reviewed" && sample.corrected === null) return false;
     if (wanted.doubt === "differs" && sample.given === sample.suggested) return false;
     if (wanted.truth && (sample.truth === null || (sample.truth === sample.given) !== (wanted.truth === "right"))) return false;
     return true;
@@ -65,13 +66,33 @@ function setUpGallery(section) {
     const onSheet = Math.min(data.perSheet, samples.length - sheet * data.perSheet);
     const box = element("span", `thumb ${section.id.replace("-gallery", "")}-sheet${sheet}`);
     box.setAttribute("role", "img");
-    box.setAttribute("aria-label", `image that arrived as number ${sample.arrival}, labelled ${data.classes[sample.given]}`);
+    box.setAttribute("aria-label", `image ${data.review ? "of row" : "that arrived as number"} ${sample.arrival}, labelled ${data.classes[sample.given]}`);
     const [w, h] = [width * scale, height * scale];
     box.style.width = `${w}px`;
     box.style.height = `${h}px`;
     box.style.backgroundSize = `${data.columns * w}px ${Math.ceil(onSheet / data.columns) * h}px`;
     box.style.backgroundPosition = `${-(place % data.columns) * w}px ${-Math.floor(place / data.columns) * h}px`;
     return box;
+  }
+
+  function placed(sample) {
+    const last = element("div");
+    last.append(element("span", "chip", data.sets[sample.set].replace("relabel", "re-label")), ` no. ${sample.arrival}`);
+    return last;
+  }
+
+  // What an audit adds to a card: where the sample is, why it is doubted, and a place for the reader's word.
+  function reviewed(sample) {
+    const choice = element("select");
+    choice.setAttribute("aria-label", `right label of row ${sample.arrival}`);
+    choice.append(new Option("not reviewed", ""), ...data.classes.map((name, c) => new Option(name, c)));
+    choice.value = sample.corrected ?? "";
+    choice.addEventListener("change", () => {
+      sample.corrected = choice.value === "" ? null : Number(choice.value);
+      nameDownloads();
+    });
+    const place = element("div", "muted", `row ${sample.arrival}${sample.name ? ": " + sample.name : ""}`);
+    return [place, element("div", "why", sample.why), choice];
   }
 
   function card(sample) {
@@ -85,9 +106,7 @@ function setUpGallery(section) {
     fill.style.width = `${100 * sample.p}%`;
     bar.append(fill);
     const sure = element("div", "", `chance right ${(100 * sample.p).toFixed(1)} %`);
-    const last = element("div");
-    last.append(element("span", "chip", data.sets[sample.set].replace("relabel", "re-label")), ` no. ${sample.arrival}`);
-    item.append(thumbnail(sample), label, better, sure, bar, last);
+    item.append(thumbnail(sample), label, better, sure, bar, ...(data.review ? reviewed(sample) : [placed(sample)]));
     if (sample.truth !== null) {
       const right = sample.truth === sample.given;
       item.append(element("div", right ? "is-right" : "is-wrong", right ? "in truth: right" : `in truth: ${name(sample.truth)}`));
@@ -114,21 +133,32 @@ function setUpGallery(section) {
     shown = samples.filter(matches).sort(orders[form.elements.sort.value]);
     page = 0;
     section.querySelector(".count").textContent = describe();
-    const button = section.querySelector(".download");
-    button.textContent = `Download ${shown.length === 1 ? "this row" : `these ${shown.length} rows`} as CSV`;
-    button.disabled = !shown.length;
+    nameDownloads();
     draw();
   }
 
-  function download() {
-    const head = ["arrival", "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
-    const rows = shown.map((s) => [
-      s.arrival, data.classes[s.given], data.classes[s.suggested], s.p, data.sets[s.set], s.truth === null ? "" : data.classes[s.truth],
-    ]);
+  function nameDownloads() {
+    const button = section.querySelector(".download");
+    button.textContent = `Download ${shown.length === 1 ? "this row" : `these ${shown.length} rows`} as CSV`;
+    button.disabled = !shown.length;
+    const corrections = section.querySelector(".corrections");
+    if (!corrections) return;
+    const count = samples.filter((sample) => sample.corrected !== null).length;
+    corrections.textContent = `Download ${count} correction${count === 1 ? "" : "s"}`;
+    corrections.disabled = !count;
+  }
+
+  const named = (c) => (c === null ? "" : data.classes[c]);
+  const ofMemory = (s) => [s.arrival, named(s.given), named(s.suggested), s.p, data.sets[s.set], named(s.truth)];
+  const ofAudit = (s) => [s.arrival, s.name, named(s.given), named(s.suggested), s.p, s.why, named(s.corrected)];
+
+  function download(chosen, file) {
+    const head = data.head ?? ["arrival", "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
+    const rows = chosen.map(data.review ? ofAudit : ofMemory);
     const text = [head, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
     const link = element("a");
     link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
-    link.download = data.file;
+    link.download = file;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
@@ -137,7 +167,9 @@ function setUpGallery(section) {
   form.addEventListener("submit", (event) => event.preventDefault());
   section.querySelector(".previous").addEventListener("click", () => { page -= 1; draw(); });
   section.querySelector(".next").addEventListener("click", () => { page += 1; draw(); });
-  section.querySelector(".download").addEventListener("click", download);
+  section.querySelector(".download").addEventListener("click", () => download(shown, data.file));
+  section.querySelector(".corrections")?.addEventListener("click", () =>
+    download(samples.filter((sample) => sample.corrected !== null), "corrections.csv"));
   update();
 }
 

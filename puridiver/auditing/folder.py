@@ -1,0 +1,179 @@
+"""An audit in a folder: each finished pass is kept, so that it can be resumed, and continued with corrected labels."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from puridiver import storage
+from puridiver.auditing.corrections import applied, corrections_csv, read_corrections
+from puridiver.auditing.evidence import put_together
+from puridiver.auditing.passes import Advance, Testimony, consolidate, run_pass, say_nothing, testify
+from puridiver.auditing.report import AuditReport, judge
+from puridiver.auditing.settings import AuditSettings
+from puridiver.auditing.tables import CLEANLAB, LABELS, SUSPECTS, write_tables
+from puridiver.errors import DataError
+from puridiver.inputs import Label
+from puridiver.learner import Learner
+from puridiver.storage import write_atomically
+
+INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """What is audited."""
+
+    images: Tensor  # uint8 (N, H, W, C)
+    given: np.ndarray  # int64 (N,): class ids as they came
+    classes: list[Label]
+    names: list[str] | None = None
+
+    def digest(self) -> str:
+        """SHA-256 over pixels, labels and classes."""
+        found = hashlib.sha256(json.dumps([list(self.images.shape), self.classes]).encode())
+        for part in self.images.split(4096):
+            found.update(part.contiguous().numpy().tobytes())
+        found.update(self.given.tobytes())
+        return found.hexdigest()
+
+
+class AuditFolder:
+    """Where an audit's passes, corrections and results lie."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def begun(self) -> dict[str, Any] | None:
+        """What the folder's audit was begun with, or None where there is none."""
+        try:
+            return json.loads((self.path / INDEX).read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise DataError(f"{self.path / INDEX} is damaged: {error}; --force starts the audit afresh") from error
+
+    def check_same(self, description: dict[str, Any]) -> None:
+        """An error that names what differs between the folder's audit and this one."""
+        begun = self.begun()
+        differing = [name for name in description if begun is not None and begun.get(name) != description[name]]
+        if begun is not None and differing:
+            told = "; ".join(f"{name} is {_short(begun.get(name))} there and {_short(description[name])} here"
+                             for name in differing)  # fmt: skip
+            raise DataError(f"{self.path} holds another audit: {told}; choose another folder, or say --force")
+
+    def begin(self, description: dict[str, Any]) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path / INDEX, (json.dumps(description, indent=1) + "\n").encode())
+
+    def clear(self) -> None:
+        """Take an older audit away; other files of the folder stay."""
+        for name in (INDEX, SUMMARY, CORRECTIONS, PAGE, SUSPECTS, LABELS):  # the index first: without it, no audit
+            (self.path / name).unlink(missing_ok=True)
+        for folder in (*self.path.glob("pass-*"), self.path / CLEANLAB):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def pass_folder(self, number: int) -> Path:
+        return self.path / f"pass-{number + 1}"
+
+    def load_pass(self, number: int) -> tuple[str, Testimony] | None:
+        """The labels' digest and the testimony of a finished pass."""
+        folder = self.pass_folder(number) / "testimony"
+        if not (folder / storage.INDEX).exists():
+            return None
+        settings, tensors = storage.load(folder)
+        parts = {name: tensors[name].numpy() for name in ("order", "in_memory", "scores", "votes")}
+        return settings["labels"], Testimony(**parts)
+
+    def save_pass(self, number: int, labels: str, learner: Learner, testimony: Testimony) -> None:
+        """The learner first: a pass counts as finished once its testimony is there."""
+        folder = self.pass_folder(number)
+        learner.save(folder / "learner")
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in vars(testimony).items()}
+        storage.save(folder / "testimony", {"labels": labels}, tensors)
+
+    def corrections(self, labelled: LabelledSet) -> dict[int, int]:
+        """What earlier reviews corrected."""
+        path = self.path / CORRECTIONS
+        return read_corrections(path, labelled.classes, len(labelled.given)) if path.exists() else {}
+
+
+def audit_in_folder(
+    folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, corrections: dict[int, int] | None = None,
+    advance: Advance = say_nothing, on_pass: Callable[[str], None] | None = None,
+) -> AuditReport:  # fmt: skip
+    """Audit into a folder, going on with what is there: finished passes are kept, corrected labels are learnt.
+
+    `corrections` join those of earlier reviews in the folder; a later word on a row replaces the earlier one.
+    """
+    description = describe(labelled, settings)
+    folder.check_same(description)
+    folder.begin(description)
+    known = folder.corrections(labelled) | (corrections or {})
+    if known:
+        content = corrections_csv(known, labelled.classes).encode()
+        write_atomically(folder.path / CORRECTIONS, content)
+    given, checked = applied(labelled.given, known)
+    testimonies = []
+    for number in range(settings.passes):
+        text, testimony = _one_pass(folder, labelled, given, settings, number, advance)
+        testimonies.append(testimony)
+        if on_pass is not None:
+            on_pass(text)
+    report = judge(
+        put_together(testimonies), given, labelled.classes, settings, labelled.given, checked, labelled.names
+    )
+    write_tables(report, folder.path)
+    return report
+
+
+def describe(labelled: LabelledSet, settings: AuditSettings) -> dict[str, Any]:
+    """What must be equal for an audit to go on: the data and everything that decides the learners."""
+    return {"data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict()}
+
+
+def _one_pass(
+    folder: AuditFolder, labelled: LabelledSet, given: np.ndarray, settings: AuditSettings, number: int,
+    advance: Advance,
+) -> tuple[str, Testimony]:  # fmt: skip
+    digest = hashlib.sha256(given.tobytes()).hexdigest()
+    found = folder.load_pass(number)
+    name = f"pass {number + 1} of {settings.passes}"
+    if found is not None and found[0] == digest:
+        return f"{name}: was there already", found[1]
+    if found is None:
+        learner, testimony = run_pass(labelled.images, given, labelled.classes, settings, number, advance)
+        text = f"{name}: {learner.seen} samples seen"
+    else:
+        learner = Learner.load(folder.pass_folder(number) / "learner", settings.device)
+        changed = continue_with(learner, given, found[1].order, labelled.classes)
+        consolidate(learner, settings, lambda n: advance(n, f"{name}: corrected memory"))
+        testimony = testify(learner, labelled.images, given, found[1].order, settings)
+        text = f"{name}: went on with {changed} corrected memory label{'s' if changed != 1 else ''}"
+    folder.save_pass(number, digest, learner, testimony)
+    return text, testimony
+
+
+def continue_with(learner: Learner, given: np.ndarray, order: np.ndarray, classes: list[Label]) -> int:
+    """Tell a learner the labels as they are now; returns how many of its memory's changed."""
+    samples = learner.memory.samples
+    now = {
+        arrival: int(given[order[arrival]])
+        for arrival, label in zip(samples.arrivals.tolist(), samples.labels.tolist(), strict=True)
+        if int(given[order[arrival]]) != label
+    }
+    return learner.correct({arrival: classes[label] for arrival, label in now.items()}) if now else 0
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

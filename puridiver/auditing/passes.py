@@ -1,0 +1,82 @@
+"""One pass of an audit: a learner sees the whole set once, as a stream, then says what it thinks of every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from puridiver.auditing.neighbours import neighbour_votes
+from puridiver.auditing.settings import AuditSettings
+from puridiver.inputs import Label
+from puridiver.learner import Learner
+
+Advance = Callable[[int, str], None]  # so many samples' worth of work is done; what comes now
+
+
+def say_nothing(amount: int, text: str) -> None:
+    """An `Advance` for those who do not watch."""
+
+
+@dataclass(frozen=True)
+class Testimony:
+    """What one learner says of every sample, in the order of the set."""
+
+    order: np.ndarray  # int64 (N,): the sample that arrived first, second, ...
+    in_memory: np.ndarray  # bool (N,): the learner trained on its label again and again, so its word counts little
+    scores: np.ndarray  # float32 (N, C): the network's log-probabilities
+    votes: np.ndarray  # float32 (N, C): shares of the neighbours' labels
+
+
+def run_pass(
+    images: Tensor, given: np.ndarray, classes: list[Label], settings: AuditSettings, number: int, advance: Advance
+) -> tuple[Learner, Testimony]:
+    """Let a new learner see the set once, in a random order of this pass, then judge it.
+
+    `images` are uint8 (N, H, W, C), `given` class ids (N,).
+    """
+    seed = pass_seed(settings, number)
+    order = np.random.default_rng(seed).permutation(len(given))
+    height, width, channels = images.shape[1:]
+    learner = Learner(
+        classes, (height, width, channels), settings.memory_for(len(given)), network=settings.network,
+        device=settings.device, seed=seed, **settings.options,
+    )  # fmt: skip
+    text = f"pass {number + 1} of {settings.passes}"
+    for part in np.array_split(order, min(settings.parts, len(order))):
+        _observe(learner, images, given, part, settings.batch, lambda n: advance(n, f"{text}: stream"))
+        consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
+    return learner, testify(learner, images, given, order, settings)
+
+
+def pass_seed(settings: AuditSettings, number: int) -> int:
+    return int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
+
+
+def _observe(
+    learner: Learner, images: Tensor, given: np.ndarray, rows: np.ndarray, batch: int, done: Callable[[int], None]
+) -> None:
+    for start in range(0, len(rows), batch):
+        chosen = rows[start : start + batch]
+        learner.observe(images[torch.from_numpy(chosen)], [learner.classes[c] for c in given[chosen].tolist()])
+        done(len(chosen))
+
+
+def consolidate(learner: Learner, settings: AuditSettings, done: Callable[[int], None]) -> None:
+    """Train on the memory for the audit's number of epochs."""
+    learner.consolidate(settings.epochs, lambda epoch: done(learner.memory.capacity))
+
+
+def testify(
+    learner: Learner, images: Tensor, given: np.ndarray, order: np.ndarray, settings: AuditSettings
+) -> Testimony:
+    """What a learner that saw the set in this order says of it now."""
+    log_p, features = learner.look(images)
+    labels = torch.from_numpy(given).to(features.device)
+    votes = neighbour_votes(features, labels, len(learner.classes), settings.neighbours)
+    in_memory = np.zeros(len(order), dtype=bool)
+    in_memory[order[learner.memory.samples.arrivals.cpu().numpy()]] = True
+    return Testimony(order, in_memory, log_p.cpu().numpy(), votes.cpu().numpy())

@@ -1,0 +1,80 @@
+"""An audit as files: the list of suspects for people, and arrays and a table in the form that cleanlab reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from puridiver.auditing.report import AuditReport, Judgement
+from puridiver.storage import write_atomically
+
+SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
+# The last column is for the reviewer: `puridiver audit --corrections` reads it back.
+SUSPECT_COLUMNS = (
+    "row", "name", "given_label", "suggested_label", "probability_given_label_is_right", "why", "corrected_label",
+)  # fmt: skip
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def guarded(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are."""
+    return "'" + value if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(head)
+    writer.writerows([guarded(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def suspects_csv(judgements: Iterable[Judgement]) -> str:
+    """The doubtful labels as a table that a person can fill in."""
+    rows = ((j.row, j.name, j.given_label, j.suggested_label, round(j.p_correct, 6), j.why, "") for j in judgements)
+    return csv_text(SUSPECT_COLUMNS, rows)
+
+
+def labels_csv(report: AuditReport) -> str:
+    """Every label as it is now, in the order of the set, and what it was."""
+    rows = (
+        (row, report.names[row] if report.names else "", report.classes[now], report.classes[was], str(bool(seen)))
+        for row, (now, was, seen) in enumerate(zip(report.given, report.original, report.checked, strict=True))
+    )
+    return csv_text(("row", "name", "label", "original_label", "checked"), rows)
+
+
+def label_issues_csv(report: AuditReport) -> str:
+    """cleanlab's data frame of label issues, in the order of the set; labels are class ids, as cleanlab has them."""
+    predicted = report.probabilities.argmax(axis=1)
+    rows = (
+        (str(bool(p < 0.5)), round(float(p), 6), int(given), int(guess))
+        for p, given, guess in zip(report.p_correct, report.given, predicted, strict=True)
+    )
+    return csv_text(("is_label_issue", "label_quality", "given_label", "predicted_label"), rows)
+
+
+def npy_bytes(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def write_tables(report: AuditReport, folder: Path) -> None:
+    """Write suspects.csv, labels.csv and the folder for cleanlab."""
+    (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
+    contents = {
+        SUSPECTS: suspects_csv(report.suspects()).encode(),
+        LABELS: labels_csv(report).encode(),
+        f"{CLEANLAB}/pred_probs.npy": npy_bytes(report.probabilities.astype(np.float32)),
+        f"{CLEANLAB}/labels.npy": npy_bytes(report.given),
+        f"{CLEANLAB}/label_issues.csv": label_issues_csv(report).encode(),
+        f"{CLEANLAB}/classes.csv": csv_text(("id", "label"), enumerate(report.classes)).encode(),
+    }
+    for name, content in contents.items():
+        write_atomically(folder / name, content)

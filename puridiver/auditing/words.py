@@ -1,0 +1,32 @@
+"""Why a label is doubted, or not, in a sentence."""
+
+from __future__ import annotations
+
+from puridiver.inputs import Label
+
+OFTEN = 0.05  # of a class's images carry the other's label: worth saying
+
+
+def why(
+    given: Label, suggested: Label, p_correct: float, agreeing: int, asked: int, vote_given: float,
+    vote_suggested: float, confused: float,
+) -> str:  # fmt: skip
+    """What speaks for and against a label.
+
+    `agreeing` of the `asked` learners take the image for the suggested class; `vote_*` are shares of the similar
+    images' labels; `confused` is how often the suggested class is labelled like this, in the whole set.
+    """
+    learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
+    if suggested == given:
+        opening = "the label fits" if p_correct >= 0.9 else "the label fits best, with some doubt"
+        return f"{opening}: {learners} {given}, {vote_given:.0%} of similar images are labelled {given}"
+    parts = [f"{learners} {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
+    parts.append(f"{vote_given:.0%} are labelled {given}")
+    if confused >= OFTEN:
+        parts.append(f"about {confused:.0%} of all {suggested} here carry the label {given}")
+    opening = f"looks like {suggested}" if p_correct < 0.5 else f"may be {suggested}, but {given} remains likelier"
+    return f"{opening}: {', '.join(parts)}"
+
+
+def why_checked(given: Label, label: Label) -> str:
+    return f"checked: confirmed as {label}" if given == label else f"checked: corrected from {given} to {label}"

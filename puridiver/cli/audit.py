@@ -1,0 +1,303 @@
+"""`puridiver audit`: which labels of a set look wrong."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from puridiver.cli.common import add_command
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from puridiver.auditing.folder import LabelledSet
+    from puridiver.auditing.report import AuditReport
+    from puridiver.auditing.settings import AuditSettings
+    from puridiver.cli.run import ProgressBar
+    from puridiver.data.base import DataSource
+
+EXAMPLES = """\
+examples:
+  puridiver audit my-images.npz --out audits/mine
+      suspects.csv, audit.html, and what cleanlab reads, in a folder
+  puridiver audit digits --plant sym-20 --out audits/try
+      see it work: put 20 % of the labels of known data wrong and say how many were found
+  puridiver audit my-images.npz --out audits/mine --corrections corrected.csv
+      go on with labels that you corrected: in suspects.csv (column corrected_label) or on the page
+  puridiver audit my-images.npz --out audits/mine --resume
+      continue what was killed or interrupted there
+  puridiver audit cifar10 --network resnet18 --passes 2 --out audits/cifar10
+      with a GPU
+  puridiver audit digits --json | jq .noise_rate
+      for programs: the summary as JSON on standard output
+"""
+SHOWN = 10  # suspects on the terminal
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = add_command(subparsers, "audit", "list the labels of a set that look wrong", EXAMPLES)
+    parser.add_argument("data", metavar="DATA", help="what `puridiver run --data` takes: a name, or a path")
+    parser.add_argument("--data-root", metavar="FOLDER", help="folder that holds the data sets")
+    parser.add_argument("--split", choices=("train", "test"), default="train", help="part to audit (default: train)")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="audit only N samples, drawn at random, for a quick look"
+    )
+    parser.add_argument("--out", metavar="FOLDER", help="write suspects.csv, audit.html and all else there")
+    _add_settings(parser)
+    parser.add_argument("--corrections", metavar="CSV", help="go on with the labels in its column corrected_label")
+    parser.add_argument(
+        "--plant", metavar="NOISE",
+        help="put labels wrong first (sym-RATE or asym-RATE) and say how many of them were found",
+    )  # fmt: skip
+    parser.add_argument("--resume", action="store_true", help="continue the audit in --out")
+    parser.add_argument("--force", action="store_true", help="replace an audit that --out already holds")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of tables")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.set_defaults(handler=handle)
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    from puridiver.auditing.settings import AuditSettings
+
+    default = AuditSettings()
+    add = parser.add_argument
+    add("--passes", type=int, default=default.passes, metavar="N",
+        help=f"learners that each see the set once and judge it (default: {default.passes})")  # fmt: skip
+    add("--parts", type=int, default=default.parts, metavar="N",
+        help=f"train on the memory after so many equal parts (default: {default.parts})")  # fmt: skip
+    add("--memory", type=int, metavar="N", help="samples a memory holds (default: a fifth of the set, 50 to 2,000)")
+    add("--epochs", type=int, default=default.epochs, metavar="N",
+        help=f"memory epochs after each part (default: {default.epochs})")  # fmt: skip
+    add("--network", help="small, resnet18, resnet32 or resnet34 (default: what suits the data)")
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    add("--seed", type=int, default=0, metavar="N", help="of the orders and the learners (default: 0)")
+    add("--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
+        help="replace an option of the recipe; `puridiver methods --options` lists all")  # fmt: skip
+
+
+def handle(args: argparse.Namespace) -> int:
+    import time
+
+    from rich.console import Console
+
+    errors = Console(stderr=True)
+    _check(args)
+    source, labelled, true = _load(args)
+    settings = settings_for(args, source)
+    started = time.perf_counter()
+    report = _run(args, labelled, settings, errors)
+    summary = summarise(report, args.data, settings, time.perf_counter() - started)
+    if true is not None:
+        summary["planted"] = planted_found(report, true)
+    if args.out:
+        _write(Path(args.out), report, labelled, summary)
+    if args.json:
+        from puridiver.runs import to_json
+
+        sys.stdout.write(to_json(summary, indent=1) + "\n")
+    else:
+        print_report(report, summary, Console())
+        if args.out and not args.quiet:
+            errors.print(f"audit folder: {args.out}; open {args.out}/audit.html", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What would fail at the end must fail before the work."""
+    from puridiver.auditing.folder import INDEX
+    from puridiver.errors import DataError
+    from puridiver.runs import check_free
+
+    if (args.resume or args.corrections or args.force) and not args.out:
+        raise ValueError("--resume, --corrections and --force need --out FOLDER: the folder of the audit")
+    if args.limit is not None and args.limit < 2:
+        raise ValueError(f"--limit should be at least 2 samples, but got {args.limit}")
+    if not args.out:
+        return
+    folder = Path(args.out)
+    check_free(folder)
+    there = (folder / INDEX).exists()
+    if there and not (args.resume or args.corrections or args.force):
+        raise DataError(
+            f"{folder} holds an audit; say --resume to continue it, --corrections CSV to go on with corrected labels, "
+            "or --force to replace it"
+        )
+    from puridiver.report.style import check_installed
+
+    check_installed("report", "jinja2", "PIL")
+
+
+def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
+    """The data source, what of it is audited, and the true labels (None unless noise was planted)."""
+    import numpy as np
+    import torch
+
+    from puridiver import data
+    from puridiver.auditing.folder import LabelledSet
+    from puridiver.streams.plant import plant
+
+    source = data.load(args.data, Path(args.data_root) if args.data_root else None)
+    part = getattr(source, args.split)
+    rows = np.arange(len(part))
+    if args.limit is not None and args.limit < len(rows):
+        rows = np.sort(np.random.default_rng(args.seed).permutation(len(rows))[: args.limit])
+    chosen = torch.from_numpy(rows)
+    given, true = part.labels[chosen].numpy(), None
+    if args.plant:
+        given, true = plant(given, source, args.plant, np.random.default_rng(args.seed)), given
+    shortened = len(rows) < len(part)
+    known = getattr(part, "names", None)  # of sets that are made of files
+    names = [known[row] if known else f"{args.split} {row}" for row in rows.tolist()] if known or shortened else None
+    images = part.images[chosen] if shortened else part.images
+    return source, LabelledSet(images, given, list(source.class_names), names), true
+
+
+def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
+    """The user's word, then what suits the data."""
+    from puridiver.auditing.settings import AuditSettings
+    from puridiver.cli.run import parse_assignments
+    from puridiver.nets import suggest_network
+    from puridiver.recipes import Options
+
+    network = args.network or source.defaults.get("network", "auto")
+    suits = {name: value for name, value in source.defaults.items() if name in Options.__dataclass_fields__}
+    suits.pop("epochs", None)  # made for one stream that is learnt once; an audit has its own
+    return AuditSettings(
+        passes=args.passes, parts=args.parts, memory=args.memory, seed=args.seed,
+        epochs=args.epochs, device=args.device,
+        network=suggest_network(source.image_shape) if network == "auto" else network,
+        options={**suits, **parse_assignments(args.assignments)},
+    )  # fmt: skip
+
+
+def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console) -> AuditReport:
+    from puridiver.auditing.audit import audit
+    from puridiver.cli.run import ProgressBar
+
+    with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
+        progress.start(settings.work(len(labelled.given)))
+        if not args.out:
+            labels = [labelled.classes[c] for c in labelled.given.tolist()]
+            return audit(
+                labelled.images, labels, classes=labelled.classes, names=labelled.names, settings=settings,
+                advance=progress.advance,
+            )  # fmt: skip
+        return _run_in_folder(args, labelled, settings, errors, progress)
+
+
+def _run_in_folder(
+    args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console, progress: ProgressBar
+) -> AuditReport:
+    import shlex
+
+    from puridiver.auditing.folder import AuditFolder, audit_in_folder
+    from puridiver.runs import held
+
+    def tell(text: str) -> None:
+        if not progress.hidden:
+            errors.print(text, highlight=False)
+
+    corrections = _corrections(args, labelled)
+    with held(Path(args.out)):
+        folder = AuditFolder(Path(args.out))
+        if args.force:
+            folder.clear()
+        try:
+            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, tell)
+        except KeyboardInterrupt:
+            words = [word for word in args.command_line if word not in ("--force", "--resume")]
+            again = shlex.join(["puridiver", *words, "--resume"])
+            errors.print(f"to continue after the last finished pass: {again}", highlight=False, soft_wrap=True)
+            raise
+
+
+def _corrections(args: argparse.Namespace, labelled: LabelledSet) -> dict[int, int]:
+    from puridiver.auditing.corrections import read_corrections
+
+    if not args.corrections:
+        return {}
+    found = read_corrections(Path(args.corrections), labelled.classes, len(labelled.given))
+    if not found:
+        raise ValueError(f"{args.corrections} corrects nothing: its column corrected_label is empty on every line")
+    return found
+
+
+def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: float) -> dict[str, Any]:
+    """What programs read, and the page's last lines."""
+    from puridiver._version import __version__
+    from puridiver.runs import without_folder
+
+    noise = report.noise
+    return {
+        "data": without_folder(data),
+        "samples": len(report),
+        "classes": len(report.classes),
+        "checked": int(report.checked.sum()),
+        "suspects": len(report.suspect_rows()),
+        "agreement": report.agreement,
+        "noise_rate": noise.rate,
+        "noise_interval": [noise.low, noise.high],
+        "noise_by_class": {
+            str(label): {"rate": r.rate, "interval": [r.low, r.high], "labels": r.count}
+            for label, r in zip(report.classes, report.noise_by_class, strict=True)
+        },
+        "settings": settings.to_dict(),
+        "seconds": seconds,
+        "version": __version__,
+    }
+
+
+def planted_found(report: AuditReport, true: Any) -> dict[str, float]:
+    """How the audit fared against labels that were put wrong on purpose."""
+    from puridiver.metrics.audit import list_quality, ranking_quality
+
+    wrong = report.given != true
+    return {"true_noise_rate": float(wrong.mean()), **ranking_quality(report.p_correct, wrong),
+            **list_quality(report.p_correct < 0.5, wrong)}  # fmt: skip
+
+
+def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
+    """The page and the summary; the tables are there already."""
+    from puridiver.auditing.folder import PAGE, SUMMARY
+    from puridiver.report.audit_page import write_audit_page
+    from puridiver.runs import to_json
+    from puridiver.storage import write_atomically
+
+    settings = summary["settings"]
+    facts = {
+        "Data": f"{summary['data']}, {summary['samples']} images",
+        "Learners": f"{settings['passes']} passes, {settings['network']} network, seed {settings['seed']}",
+        "Files": "suspects.csv, labels.csv, and cleanlab/ beside this page",
+        "Software": f"puridiver {summary['version']}; {summary['seconds']:.0f} seconds",
+    }
+    write_audit_page(report, labelled.images.numpy(), f"Labels of {summary['data']}", facts, folder / PAGE)
+    write_atomically(folder / SUMMARY, (to_json(summary, indent=1) + "\n").encode())
+
+
+def print_report(report: AuditReport, summary: dict[str, Any], console: Console) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    low, high = summary["noise_interval"]
+    console.print(
+        f"{summary['suspects']} of {summary['samples']} labels are probably wrong; estimated share of wrong labels "
+        f"{summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
+    )  # fmt: skip
+    if report.caution:
+        console.print(f"note: {report.caution}", highlight=False)
+    if "planted" in summary:
+        p = summary["planted"]
+        console.print(
+            f"planted: {p['true_noise_rate']:.1%} wrong; {p['suspects_recall']:.1%} of them are among the suspects, "
+            f"of which {p['suspects_precision']:.1%} are wrong; area under the ROC curve {p['auc']:.4f}",
+            highlight=False,
+        )
+    table = Table(title="most doubtful first", title_justify="left")
+    for heading in ("row", "given", "suggested", "chance right", "why"):
+        table.add_column(heading, overflow="fold")
+    for j in report.judgements(report.suspect_rows()[:SHOWN]):
+        cells = (j.name or str(j.row), str(j.given_label), str(j.suggested_label), f"{j.p_correct:.1%}", j.why)
+        table.add_row(*map(escape, cells))
+    console.print(table, highlight=False)

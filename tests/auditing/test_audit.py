@@ -1,0 +1,157 @@
+"""`puridiver.audit` on small sets whose wrong labels are known."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+
+import numpy as np
+import pytest
+
+import puridiver
+import puridiver.auditing.audit
+from puridiver.auditing.report import AuditReport, judge
+from puridiver.metrics.audit import list_quality, ranking_quality
+from tests.auditing.samples import CLASSES, QUICK, planted, words
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return planted()
+
+
+@pytest.fixture(scope="module")
+def report(data) -> AuditReport:
+    images, given, _ = data
+    return puridiver.audit(images, words(given), names=[f"img/{i}.png" for i in range(150)], **QUICK)
+
+
+def test_the_wrong_labels_come_first(report, data):
+    _, given, true = data
+    quality = ranking_quality(report.p_correct, given != true)
+    assert quality["auc"] > 0.95
+    assert quality["precision_at_0.5"] > 0.9  # 0.2 by chance
+    found = list_quality(report.p_correct < 0.5, given != true)
+    assert found["suspects_precision"] > 0.8
+    assert found["suspects_recall"] > 0.7
+
+
+def test_the_suggested_label_is_mostly_the_true_one(report, data):
+    _, given, true = data
+    suspects = report.suspects()
+    right = [CLASSES[true[j.row]] == j.suggested_label for j in suspects]
+    assert np.mean(right) > 0.8
+    assert [j.p_correct for j in suspects] == sorted(j.p_correct for j in suspects)
+    for j in suspects:
+        assert j.given_label == CLASSES[given[j.row]]
+        assert j.name == f"img/{j.row}.png"
+        assert str(j.suggested_label) in j.why
+
+
+def test_the_noise_rate_is_near_the_planted_one(report):
+    assert report.noise.rate == pytest.approx(0.2, abs=0.08)
+    assert report.noise.low < report.noise.rate < report.noise.high
+    weighted = sum(rate.rate * rate.count for rate in report.noise_by_class) / 150
+    assert weighted == pytest.approx(report.noise.rate)
+
+
+def test_every_sample_is_judged_in_the_order_of_the_set(report):
+    judgements = list(report.judgements())
+    assert [j.row for j in judgements] == list(range(150))
+    assert all(0 <= j.p_correct <= 1 for j in judgements)
+    assert np.allclose(report.probabilities.sum(axis=1), 1)
+
+
+def test_the_seed_decides_everything(report, data):
+    images, given, _ = data
+    again = puridiver.audit(images, words(given), **QUICK)
+    assert np.array_equal(again.p_correct, report.p_correct)
+    assert again.noise == report.noise
+    other = puridiver.audit(images, words(given), **{**QUICK, "seed": 5, "passes": 1})
+    assert not np.array_equal(other.p_correct, report.p_correct)
+
+
+def test_clean_labels_are_left_alone():
+    images, _, true = planted(seed=3)
+    report = puridiver.audit(images, true, **QUICK)
+    assert report.noise.rate < 0.08
+    assert len(report.suspects()) <= 3
+    assert "the label fits" in next(report.judgements()).why
+
+
+def test_what_a_learner_keeps_in_its_memory_does_not_testify(report):
+    kept = report.evidence.weights == 0
+    assert kept.sum(axis=1).tolist() == [24, 24]
+    twice = kept.all(axis=0)
+    once = kept.any(axis=0) & ~twice
+    asked = report.evidence.agreeing(report.suggested)[1]
+    assert (asked[once] == 1).all()
+    assert (asked[twice] == 2).all()  # nobody else is left to ask
+
+
+def test_a_checked_label_is_not_doubted_and_not_counted(report, data):
+    _, given, true = data
+    worst = report.ranking()[:10]
+    checked = np.zeros(150, dtype=bool)
+    checked[worst] = True
+    corrected = np.where(checked, true, given)
+    after = judge(report.evidence, corrected, CLASSES, report.settings, given, checked)
+    assert (after.p_correct[worst] == 1).all()
+    assert not set(after.suspect_rows()) & set(worst)
+    assert after.noise.count == 140
+    assert after.noise.rate < report.noise.rate
+    reasons = [j.why for j in after.judgements(worst)]
+    assert all(reason.startswith("checked: ") for reason in reasons)
+    everything = judge(report.evidence, true, CLASSES, report.settings, given, np.ones(150, dtype=bool))
+    assert everything.suspects() == []
+
+
+def test_wrong_input_is_refused_with_a_word_on_what_is_allowed(data):
+    images, given, _ = data
+    with pytest.raises(ValueError, match=r"shape \(N, H, W\) or \(N, H, W, 1 or 3\), but got \(4,\)"):
+        puridiver.audit(np.zeros(4), [0, 1, 2, 3])
+    with pytest.raises(ValueError, match="among the classes 'cat', 'dog', but got 'owl'"):
+        puridiver.audit(images, words(given), classes=["cat", "dog"])
+    with pytest.raises(ValueError, match="at least 2 images, but got 1"):
+        puridiver.audit(images[:1], [0])
+    with pytest.raises(ValueError, match="names should have one entry for each of the 150 images, but got 2"):
+        puridiver.audit(images, given, names=["a", "b"])
+    with pytest.raises(ValueError, match="passes should be a whole number, at least 1, but got 0"):
+        puridiver.audit(images, given, passes=0)
+    with pytest.raises(ValueError, match="there is no option 'colour'"):
+        puridiver.audit(images, given, colour="red")
+
+
+def test_two_samples_and_one_class_are_enough_not_to_fail(data):
+    images, _, _ = data
+    report = puridiver.audit(images[:2], [0, 0], **{**QUICK, "memory": 2})
+    assert report.p_correct.tolist() == [1, 1]
+    assert report.noise.rate == 0
+
+
+def test_a_class_without_samples_has_no_wrong_ones(data):
+    images, given, _ = data
+    report = puridiver.audit(images[:60], given[:60], classes=5, **QUICK)
+    assert [rate.count for rate in report.noise_by_class][3:] == [0, 0]
+    assert report.noise_by_class[4].rate == 0
+
+
+def test_settings_can_be_given_whole(report, data):
+    images, given, _ = data
+    settings = dataclasses.replace(puridiver.AuditSettings(), **QUICK)
+    assert np.array_equal(puridiver.audit(images, words(given), settings=settings).p_correct, report.p_correct)
+
+
+def test_weak_learners_are_owned_up_to(report, data):
+    assert report.caution is None
+    images, _, _ = data
+    nonsense = np.random.default_rng(0).integers(3, size=len(images))
+    poor = puridiver.audit(images, nonsense, **{**QUICK, "passes": 1})
+    assert poor.agreement < 0.45
+    assert "upper bound" in (poor.caution or "")
+
+
+def test_the_example_in_the_documentation_is_right():
+    found = doctest.testmod(puridiver.auditing.audit)
+    assert found.attempted > 3
+    assert found.failed == 0

@@ -1,0 +1,101 @@
+"""An audit in a folder: resumed, continued with corrected labels, kept apart from other audits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import puridiver
+from puridiver.auditing import folder as folders
+from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
+from puridiver.auditing.settings import AuditSettings
+from puridiver.errors import DataError
+from tests.auditing.samples import CLASSES, QUICK, planted, words
+
+SETTINGS = AuditSettings(**QUICK)
+
+
+@pytest.fixture(scope="module")
+def labelled() -> LabelledSet:
+    images, given, _ = planted()
+    return LabelledSet(torch.from_numpy(images), given, CLASSES)
+
+
+def quietly(path: Path, labelled: LabelledSet, **changes: Any) -> tuple[Any, list[str]]:
+    told: list[str] = []
+    report = audit_in_folder(AuditFolder(path), labelled, SETTINGS, on_pass=told.append, **changes)
+    return report, told
+
+
+def test_it_finds_what_the_function_finds(labelled, tmp_path):
+    report, _ = quietly(tmp_path, labelled)
+    plain = puridiver.audit(labelled.images, words(labelled.given), settings=SETTINGS)
+    assert np.array_equal(report.p_correct, plain.p_correct)
+    assert (tmp_path / "suspects.csv").exists()
+
+
+def test_a_killed_audit_goes_on_with_the_pass_it_was_in(labelled, tmp_path, monkeypatch):
+    whole, _ = quietly(tmp_path / "whole", labelled)
+    real = folders.run_pass
+
+    def killed_in_the_second(images, given, classes, settings, number, advance):
+        if number == 1:
+            raise KeyboardInterrupt
+        return real(images, given, classes, settings, number, advance)
+
+    monkeypatch.setattr(folders, "run_pass", killed_in_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        quietly(tmp_path / "cut", labelled)
+    monkeypatch.setattr(folders, "run_pass", real)
+    report, told = quietly(tmp_path / "cut", labelled)
+    assert told[0] == "pass 1 of 2: was there already"
+    assert np.array_equal(report.p_correct, whole.p_correct)
+    assert report.noise == whole.noise
+
+
+def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
+    _, given, true = planted()
+    before, _ = quietly(tmp_path, labelled)
+    kept = [AuditFolder(tmp_path).load_pass(k)[1] for k in range(2)]
+    in_memory = np.flatnonzero(kept[0].in_memory & (given != true))
+    rows = [int(row) for row in {*before.suspect_rows()[:12].tolist(), *in_memory.tolist()}]
+    after, told = quietly(tmp_path, labelled, corrections={row: int(true[row]) for row in rows})
+    assert told[0].startswith(f"pass 1 of 2: went on with {len(in_memory)} corrected")
+    assert after.checked.sum() == len(rows)
+    assert after.noise.rate < before.noise.rate
+    assert len(after.suspects()) < len(before.suspects())
+    learner = puridiver.Learner.load(tmp_path / "pass-1" / "learner", "cpu")
+    samples = learner.memory.samples
+    now = np.where(after.checked, true, given)
+    assert samples.labels.tolist() == now[kept[0].order[samples.arrivals.numpy()]].tolist()
+    again, told = quietly(tmp_path, labelled)  # nothing new: nothing to learn, nothing forgotten
+    assert told == ["pass 1 of 2: was there already", "pass 2 of 2: was there already"]
+    assert np.array_equal(again.given, after.given)
+    later, _ = quietly(tmp_path, labelled, corrections={rows[0]: int(given[rows[0]])})
+    assert later.given[rows[0]] == given[rows[0]]
+    assert later.checked.sum() == len(rows)
+
+
+def test_another_audit_is_not_mixed_in(labelled, tmp_path):
+    quietly(tmp_path, labelled)
+    other = LabelledSet(labelled.images, (labelled.given + 1) % 3, CLASSES)
+    with pytest.raises(DataError, match=r"holds another audit: data_sha256 is .* there and .* here; choose another"):
+        quietly(tmp_path, other)
+    with pytest.raises(DataError, match="holds another audit: seed is 0 there and 4 here"):
+        audit_in_folder(AuditFolder(tmp_path), labelled, AuditSettings(**{**QUICK, "seed": 4}))
+    (tmp_path / "audit.json").write_text("{")
+    with pytest.raises(DataError, match=r"audit\.json is damaged"):
+        quietly(tmp_path, labelled)
+
+
+def test_clearing_takes_only_what_an_audit_wrote(labelled, tmp_path):
+    quietly(tmp_path, labelled, corrections={0: 1})
+    (tmp_path / "notes.txt").write_text("mine")
+    assert json.loads((tmp_path / "audit.json").read_text())["passes"] == 2
+    AuditFolder(tmp_path).clear()
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -1,0 +1,104 @@
+"""The noise model finds the confusion matrix that was used, and its interval holds the rate as often as it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from puridiver.auditing import noise_model, rates
+from puridiver.auditing.evidence import Evidence
+from puridiver.auditing.rates import LEVEL, estimate_rates, wrong_shares
+
+
+def drawn(n: int, confusion: np.ndarray, seed: int, clarity: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, given and true labels that follow the model: the true class by the softmax of the scores."""
+    rng, classes = np.random.default_rng(seed), len(confusion)
+    scores = rng.normal(size=(n, classes)) * clarity
+    p = noise_model.sharpened(scores, 1.0)
+    true = np.array([rng.choice(classes, p=row) for row in p])
+    given = np.array([rng.choice(classes, p=confusion[c]) for c in true])
+    return scores, given, true
+
+
+def symmetric(classes: int, rate: float) -> np.ndarray:
+    return np.full((classes, classes), rate / (classes - 1)) + np.eye(classes) * (1 - rate - rate / (classes - 1))
+
+
+NEXT = 0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, axis=1)
+
+
+@pytest.mark.parametrize("confusion", [symmetric(4, 0.0), symmetric(4, 0.2), symmetric(4, 0.4), NEXT])
+def test_it_finds_the_confusion_that_made_the_labels(confusion):
+    scores, given, true = drawn(4000, confusion, seed=1)
+    model = noise_model.fit_noise_model(scores, given)
+    assert np.abs(model.confusion - confusion).max() < 0.06
+    assert 0.75 < model.sharpness < 1.35
+    p = model.posterior(scores, given)[np.arange(len(given)), given]
+    assert abs((1 - p).mean() - (given != true).mean()) < 0.025
+
+
+def test_the_probabilities_are_calibrated():
+    scores, given, true = drawn(6000, symmetric(5, 0.3), seed=2)
+    p = noise_model.fit_noise_model(scores, given).posterior(scores, given)[np.arange(len(given)), given]
+    for low, high in ((0, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1.01)):
+        inside = (p >= low) & (p < high)
+        assert abs(p[inside].mean() - (given == true)[inside].mean()) < 0.05
+
+
+def test_scores_in_other_units_give_the_same_probabilities():
+    scores, given, _ = drawn(1500, symmetric(4, 0.3), seed=3)
+    first = noise_model.fit_noise_model(scores, given)
+    second = noise_model.fit_noise_model(2 * scores + 7, given)
+    assert np.allclose(first.posterior(scores, given), second.posterior(2 * scores + 7, given), atol=0.05)
+
+
+def test_a_label_that_the_scores_like_less_is_less_probable():
+    """Lowering a sample's score of its own label never raises the probability that it is right."""
+    scores, given, _ = drawn(800, symmetric(4, 0.3), seed=4)
+    model = noise_model.fit_noise_model(scores, given)
+    rows, lower = np.arange(len(given)), scores.copy()
+    lower[rows, given] -= 1
+    assert (model.posterior(lower, given)[rows, given] <= model.posterior(scores, given)[rows, given]).all()
+
+
+def test_one_class_and_useless_scores_do_no_harm():
+    given = np.arange(40) % 2
+    assert np.isfinite(noise_model.fit_noise_model(np.zeros((40, 2)), given).confusion).all()
+    single = noise_model.fit_noise_model(np.zeros((5, 1)), np.zeros(5, dtype=int))
+    assert single.posterior(np.zeros((5, 1)), np.zeros(5, dtype=int)).tolist() == [[1.0]] * 5
+
+
+def test_em_is_what_a_loop_over_the_samples_gives():
+    scores, given, _ = drawn(60, symmetric(3, 0.3), seed=5)
+    p, start = noise_model.sharpened(scores, 1.0), noise_model.even_confusion(3, 0.8)
+    weights = np.arange(60) % 3
+    counts = np.zeros((3, 3))
+    for i in range(60):
+        joint = p[i] * start[:, given[i]]
+        counts[:, given[i]] += weights[i] * joint / joint.sum()
+    first, weight = noise_model.FIRST_WEIGHT * noise_model.FIRST_RIGHT, noise_model.FIRST_WEIGHT
+    right = (sum(counts[c, c] for c in range(3)) + first) / (weights.sum() + weight)
+    counts += noise_model.PRIOR_WEIGHT * noise_model.even_confusion(3, right)
+    expected = counts / counts.sum(axis=1, keepdims=True)
+    assert np.allclose(noise_model.expectation_maximisation(p, given, weights, start, 1), expected)
+
+
+def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch):
+    monkeypatch.setattr(rates, "DRAWS", 60)
+    held, trials = 0, 20
+    for seed in range(trials):
+        scores, given, true = drawn(400, symmetric(3, 0.25), seed=100 + seed)
+        evidence = Evidence(scores[None], np.ones((1, 400)), scores.argmax(axis=1)[None], np.zeros((400, 3)))
+        model = noise_model.fit_noise_model(scores, given)
+        noise, by_class = estimate_rates(evidence, given, model, np.ones(400, dtype=bool), seed)
+        held += noise.low <= (given != true).mean() <= noise.high
+        assert 0 <= noise.low <= noise.rate <= noise.high <= 1
+        assert sum(rate.count for rate in by_class) == 400
+    assert LEVEL == 0.95
+    assert held >= 16  # 16 of 20 or more: chance alone gives less once in 380 if 95 % is true
+
+
+def test_shares_are_means_over_the_labels_of_a_class():
+    posterior = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    shares = wrong_shares(posterior, np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]), 3)
+    assert shares == pytest.approx([(0.1 + 0.8 + 2 * 0.6) / 4, 0.45, 0.6, 0])

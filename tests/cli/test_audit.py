@@ -1,0 +1,137 @@
+"""`puridiver audit` from the command line, on a small .npz file."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from puridiver.cli import main
+from tests.auditing.samples import CLASSES, planted
+
+QUICK = [
+    "--memory", "24", "--parts", "1", "--epochs", "4", "--network", "small", "--device", "cpu", "--set", "flip=false",
+    "--set", "online_lr=0.02",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    images, given, true = planted()
+    path = tmp_path_factory.mktemp("data") / "mine.npz"
+    np.savez(path, train_images=images, train_labels=given, test_images=images[:90], test_labels=true[:90],
+             class_names=np.array(CLASSES))  # fmt: skip
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def audited(data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("audit") / "mine"
+    assert main(["audit", data, *QUICK, "--out", str(folder), "--quiet"]) == 0
+    return folder
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_everything_is_in_the_folder(audited):
+    rows = rows_of(audited / "suspects.csv")
+    summary = json.loads((audited / "summary.json").read_text())
+    assert summary["suspects"] == len(rows) > 15
+    assert summary["data"] == "mine.npz"
+    low, high = summary["noise_interval"]
+    assert low < summary["noise_rate"] < high
+    assert set(summary["noise_by_class"]) == set(CLASSES)
+    page = (audited / "audit.html").read_text()
+    assert "Estimated wrong labels" in page
+    assert rows[0]["why"].startswith(f"looks like {rows[0]['suggested_label']}")
+
+
+def test_planted_noise_is_judged_and_told(data, capsys):
+    command = ["audit", data, *QUICK, "--split", "test", "--plant", "sym-20", "--passes", "1"]
+    assert main([*command, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["planted"]["true_noise_rate"] == 0.2
+    assert summary["planted"]["auc"] > 0.9
+    assert main([*command, "--quiet"]) == 0
+    shown = capsys.readouterr().out
+    assert "planted: 20.0% wrong" in " ".join(shown.split())
+    assert "looks like" in shown
+
+
+def test_a_limit_takes_some_samples_and_says_which(data, capsys, tmp_path):
+    assert main(["audit", data, *QUICK, "--limit", "60", "--passes", "1", "--out", str(tmp_path / "a"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 60
+    names = [row["name"] for row in rows_of(tmp_path / "a" / "labels.csv")]
+    assert len(set(names)) == 60
+    assert all(name.startswith("train ") for name in names)
+
+
+def test_corrections_go_on_from_the_folder(data, audited, tmp_path, capsys):
+    rows = rows_of(audited / "suspects.csv")
+    for row in rows:
+        row["corrected_label"] = row["suggested_label"]
+    corrected = tmp_path / "corrected.csv"
+    with corrected.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    before = json.loads((audited / "summary.json").read_text())
+    command = ["audit", data, *QUICK, "--out", str(audited)]
+    assert main([*command, "--corrections", str(corrected)]) == 0
+    after = json.loads((audited / "summary.json").read_text())
+    assert after["checked"] == len(rows)
+    assert after["suspects"] < before["suspects"] / 2
+    assert after["noise_rate"] < before["noise_rate"] / 2
+    assert "pass 1 of 2: went on with" in capsys.readouterr().err
+    labels = {row["row"]: row for row in rows_of(audited / "labels.csv")}
+    for row in rows:
+        assert labels[row["row"]]["label"] == row["corrected_label"]
+        assert labels[row["row"]]["original_label"] == row["given_label"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--resume"], "--resume, --corrections and --force need --out FOLDER"),
+        (["--limit", "1"], "--limit should be at least 2 samples, but got 1"),
+        (["--passes", "0"], "passes should be a whole number, at least 1, but got 0"),
+        (["--plant", "pink-3"], 'noise should be "none"'),
+    ],
+)
+def test_wrong_words_are_told_before_the_work(words, message, data, capsys):
+    assert main(["audit", data, *QUICK, *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_audit_is_not_overwritten_unasked(data, audited, capsys, tmp_path):
+    command = ["audit", data, *QUICK, "--out", str(audited)]
+    assert main(command) == 2
+    assert "holds an audit; say --resume" in capsys.readouterr().err
+    assert main([*command, "--resume", "--quiet"]) == 0
+    empty = tmp_path / "empty.csv"
+    empty.write_text("row,corrected_label\n1,\n")
+    assert main([*command, "--corrections", str(empty)]) == 2
+    assert "corrects nothing" in capsys.readouterr().err
+    assert main([*command, "--force", "--passes", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["checked"] == 0
+
+
+def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, capsys):
+    def interrupted(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    command = ["audit", data, *QUICK, "--passes", "1", "--out", str(tmp_path / "a")]
+    with monkeypatch.context() as patched:
+        patched.setattr("puridiver.auditing.folder.testify", interrupted)
+        patched.setattr("puridiver.auditing.passes.testify", interrupted)
+        assert main([*command, "--force"]) == 130
+    told = capsys.readouterr().err
+    assert f"--out {tmp_path / 'a'} --resume" in told
+    assert "--force" not in told
+    assert main([*command, "--resume", "--quiet"]) == 0

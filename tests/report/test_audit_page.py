@@ -1,0 +1,122 @@
+"""The audit's page: what it says, and what a reviewer can do with it in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import puridiver
+from puridiver.auditing.corrections import read_corrections
+from puridiver.auditing.report import AuditReport
+from puridiver.auditing.tables import SUSPECT_COLUMNS
+from puridiver.report import audit_page
+from tests.auditing.samples import QUICK, planted
+
+EVIL = ["<script>alert(1)</script>", '=HYPERLINK("x")', '猫, "cat"']
+FACTS = {"Data": "<b>mine</b>"}
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return planted()[0]
+
+
+@pytest.fixture(scope="module")
+def report(images: np.ndarray) -> AuditReport:
+    given = planted()[1]
+    names = [f"photos/<i>{row}" for row in range(len(given))]
+    return puridiver.audit(images, [EVIL[c] for c in given.tolist()], classes=EVIL, names=names, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def page(report: AuditReport, images: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("page") / "audit.html"
+    return audit_page.write_audit_page(report, images, "Labels of mine", FACTS, out)
+
+
+def test_the_page_tells_the_rate_and_hides_no_markup(page, report):
+    text = page.read_text(encoding="utf-8")
+    assert f"{100 * report.noise.rate:.1f} %" in text
+    assert "<script>alert(1)" not in text
+    assert "&lt;b&gt;mine" in text
+
+
+def test_the_most_contaminated_label_comes_first(report):
+    lines = audit_page.by_class(report)
+    shares = [float(line[2].removesuffix(" %")) for line in lines]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(int(line[4]) for line in lines) == len(report.suspects())
+    assert all(line[5] in EVIL for line in lines)
+
+
+def test_a_large_set_shows_its_most_doubtful_only(report, images, monkeypatch):
+    monkeypatch.setattr(audit_page, "SHOWN", 20)
+    text = audit_page.render(report, images, "t", FACTS)
+    assert "The 20 most doubtful of 150 images" in text
+
+
+def test_large_images_are_made_small():
+    assert audit_page.thumbnails(np.zeros((3, 224, 160, 3), np.uint8), np.array([0, 2])).shape == (2, 56, 40, 3)
+
+
+# In the browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(page: Path) -> Any:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Debian's chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab = browser.new_context(offline=True).new_page()
+        complaints: list[str] = []
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("dialog", lambda dialog: complaints.append(dialog.message))
+        tab.goto(page.as_uri())
+        yield tab
+        assert complaints == []
+        browser.close()
+
+
+def downloaded(tab: Any, button: str) -> tuple[Path, list[list[str]]]:
+    with tab.expect_download() as download:
+        tab.locator(button).click()
+    path = Path(download.value.path())
+    return path, list(csv.reader(io.StringIO(path.read_text(encoding="utf-8"), newline="")))
+
+
+def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened, report):
+    first = opened.locator(".cards li").first
+    worst = report.suspects()[0]
+    assert first.get_attribute("data-arrival") == str(worst.row)
+    assert worst.why in first.inner_text()
+    assert worst.name in first.inner_text()
+    opened.locator("[name=doubt]").select_option("doubtful")
+    assert opened.locator(".count").inner_text() == f"{len(report.suspects())} of 150 samples."
+    opened.locator("[name=sort]").select_option("arrival")
+    rows = opened.locator(".cards li").evaluate_all("all => all.map(card => Number(card.dataset.arrival))")
+    assert rows == sorted(rows)
+    opened.locator("[name=sort]").select_option("doubt")
+    assert opened.locator(".corrections").is_disabled()
+    opened.locator(".cards li select").first.select_option(label=EVIL[1])
+    opened.locator(".cards li select").nth(1).select_option(label=EVIL[0])
+    path, lines = downloaded(opened, ".corrections")
+    assert tuple(lines[0]) == SUSPECT_COLUMNS
+    second = report.suspects()[1]
+    assert read_corrections(path, EVIL, 150) == {worst.row: 1, second.row: 0}
+    opened.locator("[name=doubt]").select_option("reviewed")
+    assert opened.locator(".cards li").count() == 2
+    _, shown = downloaded(opened, ".download")
+    assert [int(line[0]) for line in shown[1:]] == [worst.row, second.row]
+    opened.locator("[name=doubt]").select_option("")
+    opened.locator("[name=text]").fill(f"<i>{worst.row}")
+    assert opened.locator(".cards li").first.get_attribute("data-arrival") is not None
