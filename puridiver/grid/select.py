@@ -166,8 +166,10 @@ def _add(selection: Selection, data: str, groups: Mapping[Kind, Group], candidat
 
 def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
     """What the rows of a table are, for its heading; several values where its methods or columns differ."""
-    options = [json.dumps(item) for item in rows[0]["options_changed"].items() if item[0] != "epochs"]
-    everywhere = [json.loads(item) for item in options if all(_has_option(row, *json.loads(item)) for row in rows)]
+    options = rows[0]["options_changed"].items()
+    everywhere = {
+        name: value for name, value in options if name != "epochs" and all(_has(row, name, value) for row in rows)
+    }
     told = {
         "recipe": [row["recipe"] for row in rows],
         "memory": [row["memory"] for row in rows],
@@ -179,10 +181,10 @@ def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
     }
     found: dict[str, Any] = {name: " or ".join(map(str, dict.fromkeys(values))) for name, values in told.items()}
     changed = json.loads(variant.changes).get("options", {})
-    return {**found, "options": {**dict(everywhere), **changed}, "told_noise": rows[0]["told_noise"]}
+    return {**found, "options": {**everywhere, **changed}, "told_noise": rows[0]["told_noise"]}
 
 
-def _has_option(row: Row, name: str, value: Any) -> bool:
+def _has(row: Row, name: str, value: Any) -> bool:
     return name in row["options_changed"] and bool(row["options_changed"][name] == value)
 
 
