@@ -25,7 +25,7 @@ from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
 from puridiver.streams.noise import noise_name, parse_noise
 
-Kind = tuple[Variant, str]  # with the code; "" for any
+Kind = tuple[Variant, str | None]  # with the code; None for any
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,12 @@ def select(
     """The rows of a grid, later runs of a seed before earlier ones; `code` asks for rows of one code hash only."""
     sources = asked.sources if asked and asked.sources else Sources()
     expected = Expectations(grid, sources, asked.changes.get("data_root") if asked else None)
-    wanted = [row for row in rows if not row["shortened"] and code in (None, row.get("code_hash"))]
+    wanted = [row for row in rows if not row["shortened"]]
     selection = Selection({}, {}, [])
     for data in dict.fromkeys(column.data for column in grid.columns):
         candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
         kinds = _kinds(candidates, expected, any_code, asked)
-        groups = {kind: _group(candidates, expected, kind) for kind in kinds}
+        groups = {kind: _group(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
         _add(selection, data, groups, candidates, any_code)
     return selection
 
@@ -103,7 +103,7 @@ def _kinds(candidates: Candidates, expected: Expectations, any_code: bool, asked
     variants_asked = _variants_asked(candidates, expected, asked) if asked else []
     found: dict[Kind, None] = {}
     for row, places in candidates:
-        code = "" if any_code else code_of(row)
+        code = None if any_code else code_of(row)
         for variant in variants_asked or _variants_of(row, places, expected):
             found[variant, code] = None
     return list(found)
@@ -134,7 +134,7 @@ def _group(candidates: Candidates, expected: Expectations, kind: Kind) -> Group:
     by_settings: dict[Place, dict[str, dict[int, Row]]] = {}
     for row, places in candidates:
         for place in places:
-            if code in ("", code_of(row)) and expected.fits(row, place, variant):
+            if code in (None, code_of(row)) and expected.fits(row, place, variant):
                 settings = by_settings.setdefault(place, {})
                 group = settings.pop(key := row.get("settings_hash", ""), {})
                 settings[key] = {**group, row["seed"]: row}  # the one that grew last stands last
@@ -166,8 +166,10 @@ def _add(selection: Selection, data: str, groups: Mapping[Kind, Group], candidat
 
 def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
     """What the rows of a table are, for its heading; several values where its methods or columns differ."""
-    options = [json.dumps(item) for item in rows[0]["options_changed"].items() if item[0] != "epochs"]
-    everywhere = [json.loads(item) for item in options if all(_has_option(row, *json.loads(item)) for row in rows)]
+    options = rows[0]["options_changed"].items()
+    everywhere = {
+        name: value for name, value in options if name != "epochs" and all(_has(row, name, value) for row in rows)
+    }
     told = {
         "recipe": [row["recipe"] for row in rows],
         "memory": [row["memory"] for row in rows],
@@ -179,10 +181,10 @@ def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
     }
     found: dict[str, Any] = {name: " or ".join(map(str, dict.fromkeys(values))) for name, values in told.items()}
     changed = json.loads(variant.changes).get("options", {})
-    return {**found, "options": {**dict(everywhere), **changed}, "told_noise": rows[0]["told_noise"]}
+    return {**found, "options": {**everywhere, **changed}, "told_noise": rows[0]["told_noise"]}
 
 
-def _has_option(row: Row, name: str, value: Any) -> bool:
+def _has(row: Row, name: str, value: Any) -> bool:
     return name in row["options_changed"] and bool(row["options_changed"][name] == value)
 
 

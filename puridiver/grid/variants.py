@@ -95,6 +95,7 @@ class Expectations:
         self.hash = functools.cache(self._hash)
         self.resolved = functools.cache(self._resolved)
         self.source = functools.cache(self._source)
+        self._rows: dict[tuple[int, int], Resolved | None] = {}  # by the row's id: the caller keeps the rows
 
     def config(self, place: Place, variant: Variant) -> RunConfig:
         method, column = self.grid.methods[place[0]], self.grid.columns[place[1]]
@@ -132,7 +133,7 @@ class Expectations:
         if expected:
             return bool(row["settings_hash"] == expected)
         same_runtime = runtime_of_row(row) == variant.runtime
-        return same_runtime and self._of_row(row, place) == self.resolved(place, variant)
+        return same_runtime and self._of_row(row, place[1]) == self.resolved(place, variant)
 
     def variant_for(self, row: Row, place: Place, open_options: bool) -> Variant | None:
         """The variant under which a row may be a cell's run; None where there is none.
@@ -141,7 +142,7 @@ class Expectations:
         """
         official = published(row) and self.grid.columns[place[1]].stream == GENERATED
         runtime, changes = runtime_of_row(row), dict[str, Any]()
-        there = self._of_row(row, place)
+        there = self._of_row(row, place[1])
         if there is None:
             return None
         here = self.resolved(place, Variant.of(changes, official, runtime))
@@ -158,15 +159,19 @@ class Expectations:
         tasks = resolve_tasks(config, source) if source else config.tasks or STANDARD_TASKS
         return Resolved(config.recipe, _options(config, source), memory, network, tasks, config.tell_noise)
 
-    def _of_row(self, row: Row, place: Place) -> Resolved | None:
-        """None for a row whose recipe or options this version does not have."""
-        column = self.grid.columns[place[1]]
+    def _of_row(self, row: Row, c: int) -> Resolved | None:
+        """What a row tells; None where this version does not have its recipe or its options."""
+        if (id(row), c) not in self._rows:
+            self._rows[id(row), c] = self._read_row(row, c)
+        return self._rows[id(row), c]
+
+    def _read_row(self, row: Row, c: int) -> Resolved | None:
         config = RunConfig(recipe=row["recipe"], options={**row["options_changed"], "epochs": row["epochs"]})
         try:
-            options = _options(config, self.source(place[1]))
+            options = _options(config, self.source(c))
         except ValueError:
             return None
-        ready = column.stream.endswith(".json") or published(row)  # has its own number of tasks
+        ready = self.grid.columns[c].stream.endswith(".json") or published(row)  # has its own number of tasks
         tasks = STANDARD_TASKS if ready else len(row["task_accuracy"])
         return Resolved(row["recipe"], options, row["memory"], row["network"], tasks, row["told_noise"])
 
@@ -185,8 +190,8 @@ def _differences(there: Resolved, here: Resolved, fixed: frozenset[str]) -> dict
                              ("told_noise", "tell_noise")):  # fmt: skip
         if getattr(there, name) != getattr(here, name):
             found[field_name] = getattr(there, name)
-    wanted, have = there.options.to_dict(), here.options.to_dict()
-    options = {name: value for name, value in wanted.items() if value != have[name] and name not in fixed}
+    have = vars(here.options)
+    options = {name: value for name, value in vars(there.options).items() if value != have[name] and name not in fixed}
     if "epochs" in options:
         found["epochs"] = options.pop("epochs")
     return {**found, "options": options} if options else found

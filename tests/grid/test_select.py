@@ -128,6 +128,20 @@ def test_the_table_of_a_grid_that_just_ran_is_of_the_settings_it_ran_with(tmp_pa
         assert "of other code or settings" in table.notes[-1]
 
 
+def test_runs_of_code_that_nobody_told_are_not_of_any_code() -> None:
+    untold = {"code_hash": None}
+    table = make_table(find_grid("table1", ["cifar10"]), [row(1, 0.5, **untold), row(2, 0.5, **untold), row(3, 0.9)])
+    assert figures(table)["PuriDivER"][1].startswith("50.0 ± 0.0 (2)")
+    assert "1 cifar10 run is of other code or settings" in table.notes[-1]
+
+
+def test_runs_of_other_code_than_asked_for_are_counted_in_a_note() -> None:
+    rows = [row(1, 0.9), row(2, 0.9), row(1, 0.5, code_hash="new")]
+    table = make_table(find_grid("table1", ["cifar10"]), rows, code="new")
+    assert figures(table)["PuriDivER"][1].startswith("50.0 (1)")
+    assert "2 cifar10 runs are of other code or settings" in table.notes[-1]
+
+
 @pytest.mark.parametrize("change", [{"device": "a GPU"}, {"graphs": True}])
 def test_runs_on_another_kind_of_device_never_share_a_mean(change: dict[str, Any]) -> None:
     table = make_table(find_grid("table1", ["cifar10"]), [row(1, 0.5), row(2, 0.7), row(3, 0.0, **change)])
