@@ -30,7 +30,7 @@ from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import code_hash, command_for, commit, identify, versions
 from puridiver.resolve import load_source, resolve_run_stream
-from puridiver.runtime import choose_runtime, describe_device
+from puridiver.runtime import choose_runtime, describe_device, steady_threads
 from puridiver.streams import NOISE_KINDS, Stream, TrueLabels
 from puridiver.trainers import NoiseHint
 
@@ -102,6 +102,10 @@ class Experiment:
         checkpoint_every
             Seconds between checkpoints, which also come at the end of each phase; 0: only there.
         """
+        with steady_threads(self.learner.runtime.device, self.learner.network):
+            return self._run(folder, force, resume, checkpoint_every)
+
+    def _run(self, folder: Path | None, force: bool, resume: bool, checkpoint_every: float) -> dict[str, Any]:
         if folder is None:
             if resume:
                 raise ValueError("only a run with a folder can be resumed: name the folder")

@@ -212,6 +212,16 @@ def notes(experiment: Experiment) -> list[str]:
         found.append(
             f"{learner.network} on a CPU takes hours; --stream-limit, --test-limit and --epochs give a quick look"
         )
+    options = learner.options
+    if (
+        config.trainer == "puridiver"
+        and options.epochs <= options.warmup_epochs
+        and (options.relabel or options.consistency)
+    ):
+        found.append(
+            f"{options.epochs} memory epochs are all warm-up (warmup_epochs={options.warmup_epochs}): nothing is "
+            "re-labelled; say more --epochs, or --set warmup_epochs=0"
+        )
     if learner.trainer.wants_hint and not config.tell_noise:
         found.append(f"{learner.trainer.title} is not told the noise; --tell-noise tells it the true kind and rate")
     return found

@@ -101,10 +101,9 @@ def _heading(data: str, kind: dict[str, Any] | None) -> str:
         return f"{name}: not run"
     options = "".join(f", {option}={value}" for option, value in kind["options"].items())
     told = ", told the noise" if kind["told_noise"] else ""
-    epochs = "each method's own" if kind["epochs"] is None else kind["epochs"]
     return (
         f"{name}, {kind['stream']}, {kind['tasks']} tasks, memory {kind['memory']}, {kind['network']}, "
-        f"{epochs} epochs, recipe {kind['recipe']}{options}{told}, {kind['precision']}"
+        f"{kind['epochs']} epochs, recipe {kind['recipe']}{options}{told}, {kind['precision']}"
     )
 
 

@@ -28,14 +28,23 @@ def curve(run: Run, figure: str, scale: float = 100) -> Curve:
     return [event["seen"] for event in events], [scale * event[figure] for event in events]
 
 
+def judged_on(runs: Sequence[Run]) -> str:
+    """What accuracy was measured on: "test", "validation", or both where runs differ."""
+    return " or ".join(sorted({run.summary["evaluated_on"] for run in runs}))
+
+
+def accuracy_title(runs: Sequence[Run]) -> str:
+    return f"{judged_on(runs).capitalize()} accuracy, %"
+
+
 def accuracy_picture(runs: Sequence[Run]) -> Picture:
     groups = grouped(runs)
     return Picture(
         "accuracy",
         "Accuracy over the stream",
-        "How many test images the learner names rightly at each moment; it drops while new classes stream in and "
-        "recovers when it trains on its memory at the end of a task (grey bands are tasks).",
-        _stream_panels("Test accuracy, %", "accuracy", runs),
+        f"How many of the {judged_on(runs)} images the learner names rightly at each moment: while a task streams in, "
+        "and again after it has trained on its memory at the task's end (grey bands are tasks).",
+        _stream_panels(accuracy_title(runs), "accuracy", runs),
         ("samples seen", *(f"accuracy %, {group.label}" for group in groups)),
         _stream_rows(groups, ("accuracy",)),
     )
@@ -52,7 +61,7 @@ def stream_picture(runs: Sequence[Run]) -> Picture:
         "Accuracy and purity over the stream",
         f"{left.meaning} {right.meaning}",
         [
-            *_stream_panels("Test accuracy, %", "accuracy", runs),
+            *_stream_panels(accuracy_title(runs), "accuracy", runs),
             *_stream_panels("Purity of the memory, %", "memory_purity", _with_truth(runs)),
         ],
         [*left.headings, *right.headings[1:]],
@@ -164,7 +173,7 @@ def tasks_picture(runs: Sequence[Run]) -> Picture:
         [
             Panel(title + stream, partial(_paint_tasks, known, name))
             for stream, members in faceted(runs)
-            for name, title in (("accuracy", "Test accuracy, %"), ("memory_purity", "Purity of the memory, %"))
+            for name, title in (("accuracy", accuracy_title(runs)), ("memory_purity", "Purity of the memory, %"))
             if (known := [group for group in members if _is_known(group, name)])
         ],
         ("method", "task", "accuracy %", "purity %"),

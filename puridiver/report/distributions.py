@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from puridiver.errors import DataError
+from puridiver.report.curves import judged_on
 from puridiver.report.reading import Run, representatives
 from puridiver.report.style import INK, PANEL, Panel, Picture, colour
 
@@ -35,8 +36,9 @@ def sets_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "sets",
         "Clean, re-labelled, unlabelled",
-        "After each task the memory is divided into C (its labels are trusted), R (given the predicted label instead) "
-        "and U (label not used). Right means: label right in C, prediction right in R, label wrong in U.",
+        f"{_whose_split(list(chosen.values()))} C (its labels are trusted), R (given the predicted label instead) and "
+        "U (label not used). Right means: label right in C, prediction right in R, label wrong in U. It is the look of "
+        "the trained network after the task; the sizes that `puridiver run` prints are of the last training epoch.",
         panels,
         ("run", "task", *(f"{title} {what}" for title in SET_TITLES for what in ("samples", "right %"))),
         [
@@ -45,6 +47,15 @@ def sets_picture(runs: Sequence[Run]) -> Picture:
             for label, run in chosen.items() for event in run.of_kind("split")
         ],
     )  # fmt: skip
+
+
+def _whose_split(runs: Sequence[Run]) -> str:
+    """Who divides the memory: only PuriDivER's trainer learns by the sets, for others they are an audit."""
+    if all(run.summary["trainer"] == "puridiver" for run in runs):
+        return "After each task PuriDivER's rule divides the memory into"
+    return (
+        "An audit, not what every trainer here learns by: PuriDivER's rule would divide the memory after each task into"
+    )
 
 
 def set_size(event: dict[str, Any], code: int) -> int:
@@ -150,11 +161,13 @@ def confusion_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "confusion",
         "What is taken for what",
-        "Each row is a true class of the test images, each column what the learner calls it, in percent of the row: "
+        f"Each row is a true class of the {judged_on(runs)} images, each column what the learner calls it, in percent "
+        "of the row: "
         "all on the diagonal would be perfect.",
         [
             Panel(
-                "Test images, % of each true class" + (f", {label}" if len(chosen) > 1 else ""),
+                f"{judged_on([run]).capitalize()} images, % of each true class"
+                + (f", {label}" if len(chosen) > 1 else ""),
                 partial(_paint_confusion, run),
                 PANEL[0] * 0.95,
             )

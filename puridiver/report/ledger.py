@@ -13,7 +13,7 @@ WANTED: dict[str, tuple[type, ...]] = {
     "data": (str,), "stream": (str,), "noise": (str,), "noise_rate": NUMBER, "sampler": (str,), "trainer": (str,),
     "recipe": (str,), "options_changed": (dict,), "memory": (int,), "network": (str,), "epochs": (int,),
     "seed": (int,), "told_noise": (bool,), "evaluated_on": (str,), "shortened": (bool,), "last_accuracy": NUMBER,
-    "average_accuracy": NUMBER, "memory_purity": NUMBER, "seconds": NUMBER, "task_accuracy": (list,),
+    "average_accuracy": NUMBER, "memory_purity": (*NUMBER, type(None)), "seconds": NUMBER, "task_accuracy": (list,),
 }  # fmt: skip
 
 

@@ -154,7 +154,7 @@ def test_methods_with_epochs_of_their_own_share_a_table() -> None:
     table = make_table(grid, rows)
     found = {title: line[1].ours for title, line in table.blocks[0].lines}
     assert found == {"Self-Centered filter": "-", "Self-Replay": "30.0 (1)", "SPR": "40.0 (1)", "PuriDivER": "60.0 (1)"}
-    assert "each method's own epochs" in table.blocks[0].heading
+    assert "50 or 255 epochs" in table.blocks[0].heading
 
 
 def test_methods_of_the_paper_that_cannot_be_run_are_named() -> None:
