@@ -24,7 +24,7 @@ TINY = (
 def test_json_is_all_there_is_on_stdout():
     """A real process, as a script would start it, at the recipe's defaults but for the size."""
     command = [sys.executable, "-m", "puridiver", "run", "--json", "--epochs", "1", "--stream-limit", "32"]
-    command += ["--test-limit", "50", "--no-diversity"]
+    command += ["--test-limit", "50", "--no-diversity", "--set", "warmup_epochs=0"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )
