@@ -40,7 +40,7 @@ SIZES = {
     "cifar10": Size("cifar10", (32, 32, 3), 10, 500, "resnet18"),
     "cifar100": Size("cifar100", (32, 32, 3), 100, 2000, "resnet32"),
 }
-GROWING_MEMORIES = {"digits": (100, 400, 2_000), "cifar10": (500, 2_000, 10_000), "cifar100": (500, 2_000, 10_000)}
+GROWING_MEMORIES = {"digits": (500, 2_000, 10_000), "cifar10": (500, 2_000, 10_000), "cifar100": (500, 2_000, 10_000)}
 GROWING_CLASSES = (10, 100, 1_000)
 
 
