@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, decoding_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,6 +40,15 @@ def add_parser(subparsers: Any) -> None:
     parser = add_command(subparsers, "audit", "list the labels of a set that look wrong", EXAMPLES)
     parser.add_argument("data", metavar="DATA", help="what `puridiver run --data` takes: a name, or a path")
     parser.add_argument("--data-root", metavar="FOLDER", help="folder that holds the data sets")
+    parser.add_argument(
+        "--image-size", type=int, metavar="PX", help="of image files once cut and resized (default: 32)"
+    )
+    parser.add_argument(
+        "--bad-files", choices=("refuse", "skip"), default="refuse", help="unreadable image files (default: refuse)"
+    )
+    parser.add_argument(
+        "--test-share", type=float, metavar="SHARE", help="of your own image files, left out (folders: 0)"
+    )
     parser.add_argument("--split", choices=("train", "test"), default="train", help="part to audit (default: train)")
     parser.add_argument(
         "--limit", type=int, metavar="N", help="audit only N samples, drawn at random, for a quick look"
@@ -129,6 +138,15 @@ def _check(args: argparse.Namespace) -> None:
     check_installed("report", "jinja2", "PIL")
 
 
+def _test_share(args: argparse.Namespace) -> float | None:
+    """A folder that has no test part of its own is audited whole, unless the user says otherwise."""
+    folder = Path(args.data)
+    if args.test_share is None and folder.is_dir() and not (folder / "test").is_dir():
+        return 0.0
+    share: float | None = args.test_share
+    return share
+
+
 def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     """The data source, what of it is audited, and the true labels (None unless noise was planted)."""
     import numpy as np
@@ -138,7 +156,9 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     from puridiver.auditing.folder import LabelledSet
     from puridiver.streams.plant import plant
 
-    source = data.load(args.data, Path(args.data_root) if args.data_root else None)
+    options = data.FileOptions(args.image_size, _test_share(args), args.bad_files)
+    with decoding_progress() as on_progress:
+        source = data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
     part = getattr(source, args.split)
     rows = np.arange(len(part))
     if args.limit is not None and args.limit < len(rows):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -16,3 +18,15 @@ def add_command(subparsers: Any, name: str, summary: str, examples: str) -> argp
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
+
+
+@contextmanager
+def decoding_progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar while image files are decoded, on a terminal; on standard error."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("decoding images", total=None, visible=False)
+        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, decoding_progress
 
 if TYPE_CHECKING:
     from puridiver.data import DataSource, FileOptions, Findings
@@ -147,18 +145,6 @@ def _look_into(args: argparse.Namespace) -> Findings:
 
     with decoding_progress() as on_progress:
         return data.look_into(args.source_path, data.cache_folder(args.data_root), _file_options(args), on_progress)
-
-
-@contextmanager
-def decoding_progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar while image files are decoded, on a terminal; on standard error."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("decoding images", total=None, visible=False)
-        yield lambda done, total: bar.update(task, completed=done, total=total, visible=True)
 
 
 def make_stream(args: argparse.Namespace) -> int:

@@ -135,3 +135,21 @@ def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, c
     assert f"--out {tmp_path / 'a'} --resume" in told
     assert "--force" not in told
     assert main([*command, "--resume", "--quiet"]) == 0
+
+
+def test_a_folder_of_images_is_audited_whole_and_bad_files_are_named_or_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from PIL import Image
+
+    for number in range(24):
+        folder = tmp_path / "pictures" / ("light" if number % 2 else "dark")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), 200 if number % 2 else 30).save(folder / f"{number}.png")
+    (tmp_path / "pictures" / "dark" / "bad.jpg").write_text("no image")
+    command = ["audit", str(tmp_path / "pictures"), "--image-size", "8", "--epochs", "1", "--quiet", "--json"]
+    command += ["--data-root", str(tmp_path / "cache")]
+    assert main(command) == 2
+    assert "dark/bad.jpg" in capsys.readouterr().err
+    assert main([*command, "--bad-files", "skip"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 24
