@@ -128,8 +128,9 @@ def _figure(panels: Sequence[Panel], columns: int) -> Figure:
         row, column = divmod(number, columns)
         axes = figure.add_subplot(grid[row, column])
         panel.paint(axes)
-        axes.set_title(textwrap.fill(panel.title, TITLE_WIDTH))
-        heights[row] = max(heights[row], panel.height + _legend_below(axes))
+        title = textwrap.fill(panel.title, TITLE_WIDTH)
+        axes.set_title(title)
+        heights[row] = max(heights[row], panel.height + _legend_below(axes) + 0.2 * title.count("\n"))
     grid.set_height_ratios(heights)
     figure.set_size_inches(PANEL[0] * columns, sum(heights))
     return figure
