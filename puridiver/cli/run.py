@@ -182,6 +182,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
             if (folder / runs.CONFIG).exists():
                 again = ["puridiver", "run", "--out", args.out, "--resume"]
                 again += ["--ledger", args.ledger] if args.ledger else []
+                again += ["--tensorboard", args.tensorboard] if args.tensorboard else []
                 errors.print(f"to continue: {shlex.join(again)}", highlight=False, soft_wrap=True)
             raise
 
