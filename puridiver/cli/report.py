@@ -49,16 +49,20 @@ def handle_report(args: argparse.Namespace) -> int:
     import webbrowser
     from pathlib import Path
 
+    from rich.console import Console
+
     from puridiver.report.figures import draw_all
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)
-    page = write_page(runs, notes, Path(args.out))
+    with Console(stderr=True).status(f"drawing the page of {len(runs)} run{'s' if len(runs) > 1 else ''}"):
+        page = write_page(runs, notes, Path(args.out))
     print(page)
     if args.figures:
-        written, left_out = draw_all(runs, Path(args.figures))
+        with Console(stderr=True).status("drawing the figures, each as PNG and SVG"):
+            written, left_out = draw_all(runs, Path(args.figures))
         for reason in left_out:
             print(f"note: not drawn: {reason}", file=sys.stderr)
         print(f"{len(written)} pictures in {args.figures}")

@@ -50,7 +50,8 @@ def ledger_at(place: Path) -> Path:
     """A ledger, or that of a grid's folder."""
     ledger = place / LEDGER if place.is_dir() else place
     if not ledger.exists():
-        raise DataError(f"{ledger} is not there: run `puridiver grid` first, or name its folder")
+        first = "`puridiver run --ledger` writes it" if place.suffix == ".jsonl" else "run `puridiver grid` first"
+        raise DataError(f"{ledger} is not there: {first}")
     return ledger
 
 
