@@ -38,6 +38,7 @@ from puridiver.samples import Samples
 from puridiver.streams.plant import plant
 from puridiver.trainers import TRAINERS, TrainerContext
 
+COMMIT = commit()  # of the code that runs: it may change on the disk meanwhile
 ROOT = Path(__file__).resolve().parent.parent
 LEDGER, PAGE = ROOT / "results" / "audit.jsonl", ROOT / "docs" / "AUDIT.md"
 NOISES = ("sym-20", "sym-40", "asym-20", "asym-40")
@@ -150,7 +151,7 @@ def ledger_row(
         "data": cell.data, "samples": len(given), "noise": cell.noise, "seed": cell.seed, "method": method,
         **ranking_quality(found["p_correct"], wrong), **list_quality(found["suspects"], wrong),
         "true_rate": float(wrong.mean()), "estimated_rate": found["rate"], "interval": found["interval"],
-        "cpu_seconds": seconds, "command": "python benchmarks/audit_vs_cleanlab.py", "commit": commit(),
+        "cpu_seconds": seconds, "command": "python benchmarks/audit_vs_cleanlab.py", "commit": COMMIT,
         "device": describe_device(torch.device("cpu")),
         "versions": {"torch": torch.__version__, "cleanlab": cleanlab.__version__, "numpy": np.__version__},
     }  # fmt: skip
