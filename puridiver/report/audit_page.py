@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from puridiver.auditing.report import AuditReport
 from puridiver.auditing.tables import SUSPECT_COLUMNS
 from puridiver.report import gallery, style
 from puridiver.report.page import Headline, percent
+from puridiver.report.templating import fill
 from puridiver.snapshot import LARGEST_SIDE
 from puridiver.storage import write_atomically
 
@@ -30,16 +30,10 @@ def write_audit_page(report: AuditReport, images: np.ndarray, title: str, facts:
 
 def render(report: AuditReport, images: np.ndarray, title: str, facts: dict[str, str]) -> str:
     style.check_installed("report", "jinja2", "PIL")
-    import jinja2
-    from markupsafe import Markup
-
-    here = resources.files("puridiver.report") / "templates"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     rows = report.ranking()[:SHOWN]
-    return environment.from_string((here / "audit.html").read_text(encoding="utf-8")).render(
-        css=Markup((here / "page.css").read_text(encoding="utf-8")),
-        js=Markup((here / "page.js").read_text(encoding="utf-8")),
-        safe=Markup,
+    return fill(
+        "audit.html",
+        "audit",
         title=title,
         caution=report.caution,
         headlines=headlines(report),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from puridiver.report import gallery, style
 from puridiver.report.curves import spread_text
 from puridiver.report.figures import FIGURES, detailed
 from puridiver.report.reading import Group, Run, grouped, noise_title
+from puridiver.report.templating import fill
 from puridiver.storage import write_atomically
 
 OF_A_RUN = ("accuracy", "alpha", "memory", "sets", "mixtures", "balance", "confusion")
@@ -63,19 +63,13 @@ def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path) -> Path:
 
 def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     style.check_installed("report", "jinja2", "PIL", "matplotlib")
-    import jinja2
-    from markupsafe import Markup
-
-    here = resources.files("puridiver.report") / "templates"
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters["percent"] = percent
     chosen = detailed(runs)
     several = len(runs) > 1
     figures, not_drawn = _figures(runs, OF_SEVERAL, "all") if several else ([], [])
-    return environment.from_string((here / "page.html").read_text(encoding="utf-8")).render(
-        css=Markup((here / "page.css").read_text(encoding="utf-8")),
-        js=Markup((here / "page.js").read_text(encoding="utf-8")),
-        safe=Markup,
+    return fill(
+        "page.html",
+        "report",
+        percent=percent,
         title=page_title(runs),
         notes=notes,
         several=several,

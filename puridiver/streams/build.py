@@ -88,8 +88,8 @@ def make_stream(
     spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file)
     given = NOISE_KINDS[noise_kind].apply(spoiling)
     share = minor_share if kind == "blurry" else 0.0
-    times = None if source.train.times is None else source.train.times.numpy()[samples]
-    tasks = CUTTERS[kind](Cut(given if cut_by == "given" else true, n_classes, n_tasks, share, times, tasks_rng))
+    cut = Cut(given if cut_by == "given" else true, n_classes, n_tasks, share, _times(source, samples), tasks_rng)
+    tasks = CUTTERS[kind](cut)
     return StreamManifest(
         **source_fields(source),
         kind=kind,
@@ -107,6 +107,10 @@ def make_stream(
         order=samples[tasks.order],
         labels=given[tasks.order],
     )
+
+
+def _times(source: DataSource, samples: IntArray) -> np.ndarray | None:
+    return None if source.train.times is None else source.train.times.numpy()[samples]
 
 
 def realised_noise(given: IntArray, true: IntArray) -> float | None:
