@@ -39,6 +39,21 @@ logger = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0
 
 
+def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[str], None]) -> Tensor:
+    """Joint features of a run's data, made unless they are cached; `tell` hears how that goes on."""
+    if source.train.true is not None:
+        raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
+    options = resolve_options(config, source)
+    return joint_features(
+        source,
+        resolve_network(config, source),
+        choose_runtime(config.device),
+        (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
+        ViewSettings(options.crop_padding, options.flip, "none"),
+        lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
+    )
+
+
 class Silent:
     """Progress that nobody watches."""
 
@@ -222,19 +237,7 @@ class Experiment:
         """Joint features in stream order, or None."""
         if not resolve_diversity(self.config, self.source):
             return None
-        if self.source.train.true is not None:
-            raise ValueError(
-                "diversity is measured by true labels (Eq. 12), which these data do not have: leave it out"
-            )
-        root = Path(self.config.data_root) if self.config.data_root else data.default_root()
-        features = joint_features(
-            self.source,
-            self.learner.network,
-            choose_runtime(self.config.device),
-            root / "joint-features",
-            ViewSettings(self.options.crop_padding, self.options.flip, "none"),
-            lambda epoch, epochs: self.progress.advance(0, f"joint network for diversity, epoch {epoch}/{epochs}"),
-        )
+        features = diversity_features(self.config, self.source, lambda text: self.progress.advance(0, text))
         return features[torch.from_numpy(self.manifest.order.copy())]
 
     def _provenance(self) -> dict[str, Any]:

@@ -137,7 +137,8 @@ def _run_locked(
     asked: Asked, console: Console,
 ) -> int:  # fmt: skip
     from puridiver.cli.grid_display import GridDisplay
-    from puridiver.grid.plan import estimated_seconds
+    from puridiver.grid.plan import Sources, estimated_seconds
+    from puridiver.grid.prepare import prepare_diversity
     from puridiver.grid.runner import Runner, adopt, look
 
     with folder.locked():
@@ -147,6 +148,8 @@ def _run_locked(
         waiting = state.waiting[: args.limit]
         with GridDisplay(console, hidden=args.quiet) as display:
             display.begin(len(state.done), waiting, estimated_seconds(waiting, folder.rows(), engine.workers))
+            if engine.local:
+                prepare_diversity(waiting, asked.sources or Sources(), display.preparing)
             outcome = Runner(folder, engine, display).run(waiting, state.failed)
         _print_outcome(outcome, folder, console, args.command_line)
         _print_table(grid, folder, args, planned, asked)

@@ -48,6 +48,10 @@ class GridDisplay:
         if not self.hidden:
             self.console.print(text, highlight=False, soft_wrap=True)
 
+    def preparing(self, text: str) -> None:
+        """Something that all cells need is being made."""
+        self.bar.update(self.total, text=text)
+
     def happened(self, event: Event, planned: Planned) -> None:
         name = planned.cell.name
         if event.kind == "started":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -14,11 +14,13 @@ from puridiver import augment, storage
 from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.nets import NetworkSettings, build_network
-from puridiver.runtime import Runtime
+from puridiver.runtime import Buffers, PlanRunner, Runtime
+from puridiver.trainee import Trainee
 from puridiver.trainers.schedule import cosine
 
-EPOCHS, BATCH, RATE, SEED = 20, 128, 0.1, 0
+EPOCHS, BATCH, RATE, WEIGHT_DECAY, SEED = 20, 128, 0.1, 5e-4, 0
 CHUNK = 500
+BLOCK_BYTES = 256 << 20  # of images that are moved to the device and augmented at once
 ON_DEVICE_BYTES = 4 << 30
 
 
@@ -32,55 +34,85 @@ def joint_features(
 ) -> Tensor:
     """Features (N, d) of the source's train images; trains the network unless the cache has them.
 
-    The cache is keyed by the data's fingerprint, the network and the settings of this module.
+    The cache is keyed by the data's fingerprint, the network, its precision and the settings of this module.
     """
-    key = f"{source.fingerprint[:16]}-{network}-{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
+    made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
+    key = f"{source.fingerprint[:16]}-{network}-{runtime.precision}-{made}"
     folder = cache / key
     # A cache that cannot be read (two runs wrote it at once) is made anew.
     with contextlib.suppress(DataError):
         return storage.load(folder)[1]["features"]
-    features, accuracy = _train(source, network, runtime, views, on_epoch)
-    storage.save(folder, {"test_accuracy": accuracy, "network": network}, {"features": features})
+    joint = _Joint(source, network, runtime, views)
+    for epoch in range(EPOCHS):
+        joint.train(epoch)
+        on_epoch(epoch + 1, EPOCHS)
+    features = joint.features()
+    storage.save(folder, {"test_accuracy": joint.accuracy(), "network": network}, {"features": features})
     return features
 
 
-def _train(
-    source: DataSource,
-    network: str,
-    runtime: Runtime,
-    views: augment.ViewSettings,
-    on_epoch: Callable[[int, int], None],
-) -> tuple[Tensor, float]:
-    generator = torch.Generator().manual_seed(SEED)
-    n_classes = len(source.class_names)
-    net = runtime.place(build_network(network, n_classes, source.image_shape, NetworkSettings(), generator))
-    optimiser = torch.optim.SGD(net.parameters(), lr=RATE, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    images = source.train.images
-    if images.nbytes <= ON_DEVICE_BYTES:
-        images = runtime.move(images)  # looked at many times; a larger set comes in parts
-    labels = runtime.move(source.train.labels)
-    for epoch in range(EPOCHS):
-        optimiser.param_groups[0]["lr"] = cosine(epoch, EPOCHS, RATE)
-        for rows in torch.randperm(len(images), generator=generator).to(images.device).split(BATCH):
-            if len(rows) < 2:  # BatchNorm needs two
-                continue
-            draw = augment.draw_crop_flip(len(rows), views.crop_padding, views.flip, generator)
-            x = _scaled(augment.crop_flip(_channels_first(images[rows], runtime), draw))
-            optimiser.zero_grad(set_to_none=True)
-            F.cross_entropy(net.train()(x), labels[rows.to(labels.device)]).backward()
-            optimiser.step()
-        on_epoch(epoch + 1, EPOCHS)
-    return _measure(net.eval(), source, runtime, images)
+def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
+    return torch.optim.SGD(
+        parameters, lr=rate, momentum=0.9, weight_decay=WEIGHT_DECAY, nesterov=True, fused=rate.is_cuda
+    )
 
 
-@torch.no_grad()
-def _measure(net: torch.nn.Module, source: DataSource, runtime: Runtime, images: Tensor) -> tuple[Tensor, float]:
-    def parts(images: Tensor) -> Iterator[Tensor]:
-        return (_scaled(_channels_first(part, runtime)) for part in images.split(CHUNK))
+class _Joint:
+    """The network in its training: steps over blocks of images that lie augmented on the device."""
 
-    features = torch.cat([net.features(part).cpu() for part in parts(images)])  # type: ignore[operator]
-    guesses = torch.cat([net(part).argmax(dim=1).cpu() for part in parts(source.test.images)])
-    return features, float((guesses == source.test.labels).double().mean())
+    def __init__(self, source: DataSource, network: str, runtime: Runtime, views: augment.ViewSettings) -> None:
+        self.source, self.runtime, self.views = source, runtime, views
+        self.generator = torch.Generator().manual_seed(SEED)
+        classes = len(source.class_names)
+        net = build_network(network, classes, source.image_shape, NetworkSettings(), self.generator)
+        self.trainee = Trainee(net, runtime, _sgd)
+        self.buffers = Buffers()
+        self._run = PlanRunner(runtime, self._step)
+        # Looked at many times; a larger set comes in parts.
+        images = source.train.images
+        self.images = runtime.move(images) if images.nbytes <= ON_DEVICE_BYTES else images
+        self.labels = runtime.move(source.train.labels)
+        per_block = max(1, BLOCK_BYTES // (BATCH * images[:1].nbytes))
+        self.block = BATCH * min(per_block, -(-len(images) // BATCH))
+
+    def train(self, epoch: int) -> None:
+        self.trainee.set_rate(cosine(epoch, EPOCHS, RATE))
+        for rows in torch.randperm(len(self.images), generator=self.generator).split(self.block):
+            draws = [
+                augment.draw_crop_flip(len(part), self.views.crop_padding, self.views.flip, self.generator)
+                for part in rows.split(BATCH)
+            ]
+            images = _channels_first(self.images[rows.to(self.images.device)], self.runtime)
+            parts = [augment.crop_flip(part, draw) for part, draw in zip(images.split(BATCH), draws, strict=True)]
+            self._train_block(torch.cat(parts), self.labels[rows.to(self.labels.device)])
+
+    def _train_block(self, images: Tensor, labels: Tensor) -> None:
+        n = len(images)
+        key = f"{n}."  # the last block of an epoch is smaller
+        self.buffers.put(key + "images", images)
+        self.buffers.put(key + "labels", labels)
+        versions = self.buffers.versions(key + "images", key + "labels")
+        full = n - n % BATCH
+        for plan in (torch.arange(full).view(-1, BATCH), torch.arange(full, n).view(1, -1)):
+            if plan.numel() > 1:  # BatchNorm needs two
+                self._run(plan, key, versions)
+
+    def _step(self, row: Tensor, key: str, versions: object) -> None:
+        logits = self.trainee.logits(_scaled(self.buffers[key + "images"][row]))
+        self.trainee.step(F.cross_entropy(logits, self.buffers[key + "labels"][row]))
+
+    def features(self) -> Tensor:
+        """Of the train images, (N, d)."""
+        return torch.cat([self.trainee.outputs(part).features.cpu() for part in self._parts(self.images)])
+
+    def accuracy(self) -> float:
+        """On the test images."""
+        test = self.source.test
+        guesses = [self.trainee.outputs(part).logits.argmax(dim=1).cpu() for part in self._parts(test.images)]
+        return float((torch.cat(guesses) == test.labels).double().mean()) if guesses else float("nan")
+
+    def _parts(self, images: Tensor) -> Iterator[Tensor]:
+        return (_scaled(_channels_first(part, self.runtime)) for part in images.split(CHUNK) if len(part))
 
 
 def _channels_first(images: Tensor, runtime: Runtime) -> Tensor:
@@ -90,4 +122,9 @@ def _channels_first(images: Tensor, runtime: Runtime) -> Tensor:
 
 def _scaled(images: Tensor) -> Tensor:
     channels = images.shape[1]
-    return augment.to_float(images, [0.5] * channels, [0.25] * channels)
+    mean, std = (
+        images.new_full((channels,), 0.5, dtype=torch.float32),
+        images.new_full((channels,), 0.25, dtype=torch.float32),
+    )
+    scaled = augment.to_float(images, mean, std)
+    return scaled.contiguous(memory_format=torch.channels_last)

@@ -67,6 +67,8 @@ class Event:
 class Engine(ABC):
     """Runs jobs and tells what happens to them. Closing the generator `events` stops whatever still runs."""
 
+    local = True  # its cells share this machine's disk, and so its caches
+
     def __init__(self) -> None:
         self.draining = False
 

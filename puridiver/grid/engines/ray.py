@@ -69,6 +69,8 @@ class ClusterWorker:
 class RayEngine(Engine):
     """`workers` actors with `lanes` runs at a time in each; a dead worker is replaced and its runs tried again."""
 
+    local = False
+
     def __init__(
         self, address: str | None = None, actors: int | None = None, lanes: int = 1, gpus: float | None = None
     ) -> None:

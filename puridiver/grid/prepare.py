@@ -1,0 +1,26 @@
+"""What several cells of a grid need and only one has to make: made once, before they start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from puridiver.config import resolve_diversity, resolve_network, resolve_options
+from puridiver.experiment import diversity_features
+from puridiver.grid.plan import Planned, Sources
+
+
+def prepare_diversity(waiting: Sequence[Planned], sources: Sources, tell: Callable[[str], None]) -> int:
+    """Train the joint networks that the cells measure diversity with, unless cached; how many different ones."""
+    seen = set()
+    for planned in waiting:
+        config = planned.cell.config
+        source = sources.of(config)
+        # Data without true labels have no diversity: the cell says so itself.
+        if not resolve_diversity(config, source) or source.train.true is not None:
+            continue
+        options, network = resolve_options(config, source), resolve_network(config, source)
+        key = (source.fingerprint, network, options.crop_padding, options.flip, config.device, config.data_root)
+        if key not in seen:
+            seen.add(key)
+            diversity_features(config, source, tell)
+    return len(seen)
