@@ -58,7 +58,7 @@ def verdict(table: Table, found: Comparison) -> str:
         return "too few seeds"
     if found.direction == 0:
         return "not told apart"
-    return f"{changed_reading(table) if found.direction > 0 else READINGS[START[table.preset]]} is better"
+    return f"{changed_reading(table) if found.direction > 0 else READINGS[START[table.preset]]} reading is better"
 
 
 def overview(tables: Sequence[Table]) -> str:

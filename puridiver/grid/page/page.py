@@ -18,7 +18,7 @@ RULES = """\
 - **Several tables.** A run may stand in more than one: PuriDivER by the recipe `official` is also the last line of Tables 3 and 4 and the first of a fidelity table.
 - **Code.** Runs of different commits may share a mean (the long tables name the commits); runs of different settings, precision or kind of device never do.
 - **Recipes.** A run of the default recipe is taken for what that recipe is today.
-- **Signs.** Mean ± sample standard deviation (number of seeds); `-` for a deviation of one seed and for what was not measured; *rerun*: an independent published rerun of the released program on the same streams. *Seconds* are of one run; where several shared the GPU their number follows, and *runs at once* names it.
+- **Signs.** In a grid of methods and noises: ours / the paper's. Mean ± sample standard deviation (number of seeds); `-` for a deviation of one seed and for what was not measured; *rerun*: an independent published rerun of the released program on the same streams. *Seconds* are of one run; where several shared the GPU their number follows, and *runs at once* names it.
 """  # noqa: E501 - one line a paragraph, as in every page of docs/
 TOLD_NOTE = (
     "Methods that are *told the noise* know its true rate (`--tell-noise`). The paper does not say whether its "
@@ -114,6 +114,6 @@ def _rest(contents: Contents, links: str) -> list[str]:
         f"Every run is a line of {links}: its `command` (DATA and SPLITS stand for your folders of data sets and of "
         "the published split files), `commit`, `versions`, `device`, `stream_hash` and `seed`. Check the commit out, "
         "install the versions and run the command; `puridiver results LEDGER --commands` prints the command of every "
-        "row. On a GPU the same command gives figures of the same kind, not the same bits.",
+        "row.",
         remaining.origins(contents.rows),
     ]

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from puridiver.grid.page.sections import SHOWN, ours, told
+from puridiver.grid.presets import FIVE
 from puridiver.grid.table import make_entry
 from puridiver.grid.variants import Row, published
 from puridiver.report.ledger import device_type
@@ -71,7 +72,8 @@ def validation(rows: Sequence[Row]) -> str:
 
 
 def _validation_table(rows: Sequence[Row]) -> str:
-    noises = sorted({_noise(row) for row in rows})
+    found = {_noise(row) for row in rows}
+    noises = [*(noise for noise in FIVE if noise in found), *sorted(found - set(FIVE))]
     lines, older = [], 0
     for group in grouped(rows, _but_noise):
         by_noise = {noise: {row["seed"]: row for row in group if _noise(row) == noise} for noise in noises}

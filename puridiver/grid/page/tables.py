@@ -167,13 +167,11 @@ def find_lines(grid: Grid, rows: Sequence[Row], changes: Mapping[str, Any], suff
     ]
 
 
-def _variants_run(grid: Grid, rows: Sequence[Row], always: bool) -> Iterator[Line]:
+def _other_recipes(grid: Grid, rows: Sequence[Row]) -> Iterator[list[Line]]:
     """The lines of the recipe `paper`, and of the default where it is not `official`."""
-    for recipe in ("paper", DEFAULT):
-        changes = {"recipe": recipe} if recipe == "paper" else {"recipe": BASE, "options": default_changes()}
-        if recipe == "paper" or default_changes():
-            lines = find_lines(grid, rows, changes, f", recipe {recipe}")
-            yield from (line for line in lines if always or line.was_run)
+    yield find_lines(grid, rows, {"recipe": "paper"}, ", recipe paper")
+    if default_changes():
+        yield find_lines(grid, rows, {"recipe": BASE, "options": default_changes()}, f", recipe {DEFAULT}")
 
 
 def _table1_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
@@ -183,7 +181,8 @@ def _table1_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
     for line in find_lines(grid, rows, official):
         if line.method.title == PURIDIVER.title:
             yield dataclasses.replace(line, title=f"{line.title}, recipe {BASE}")
-            yield from _variants_run(dataclasses.replace(grid, methods=(PURIDIVER,)), rows, always=True)
+            for lines in _other_recipes(dataclasses.replace(grid, methods=(PURIDIVER,)), rows):
+                yield from lines
         else:
             yield line
         twin = told[line.method.title]
@@ -193,8 +192,11 @@ def _table1_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
 
 
 def _ablation_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
+    """The ablation of `official`, and of other recipes that were run with something changed."""
     yield from find_lines(grid, rows, {"recipe": BASE})
-    yield from _variants_run(grid, rows, always=False)
+    for lines in _other_recipes(grid, rows):
+        if any(line.was_run for line in lines[:-1]):  # the last is the recipe as it is, which Table 1 has
+            yield from lines
 
 
 def _spr_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
