@@ -141,7 +141,8 @@ def test_settings_on_validation_data_are_compared_by_noise() -> None:
     held_out = {"evaluated_on": "validation", "stream": "blurry-10", "command": "puridiver run --holdout 5000"}
     rows = [
         full_run(1, 0.9, **held_out), full_run(1, 0.5, **held_out), full_run(2, 0.5, **held_out),
-        full_run(1, 0.3, "asym-40", **held_out), full_run(1, 0.6, **held_out, options_changed={"eta": 2.0}),
+        full_run(1, 0.3, "asym-40", **held_out, settings_hash="of another noise"),
+        full_run(1, 0.6, **held_out, options_changed={"eta": 2.0}),
         full_run(1, 0.2, **{**held_out, "command": "puridiver run --stream-limit 99"}, shortened=True),
     ]  # fmt: skip
     text = part(page_of(rows), "Choosing the default recipe")

@@ -72,6 +72,9 @@ def test_runs_of_different_hashes_of_settings_are_not_averaged() -> None:
     contents = sort_rows([*two, full_run(3, 0.9, settings_hash="another")])
     found = cell(contents, "table1", "PuriDivER, recipe official")
     assert (seeds(found.rows), seeds(found.older)) == ([1, 2], [3])
+    newer = [full_run(seed, 0.3, settings_hash="another") for seed in (3, 4)]  # as many: the later ones count
+    found = cell(sort_rows([*two, *newer]), "table1", "PuriDivER, recipe official")
+    assert (seeds(found.rows), seeds(found.older)) == ([3, 4], [1, 2])
 
 
 def test_every_row_is_somewhere_once() -> None:
