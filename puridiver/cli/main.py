@@ -17,7 +17,7 @@ from puridiver._version import __version__
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
-COMMANDS = ("run", "audit", "grid", "table", "figure", "report", "methods", "data", "stream", "bench")
+COMMANDS = ("run", "audit", "grid", "table", "results", "figure", "report", "methods", "data", "stream", "bench")
 
 EXAMPLES = """\
 examples:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
-from puridiver.grid.table import NAMES, NOT_RUN, paper_figures
+from puridiver.grid.table import NAMES, NOT_RUN, known_figure, rerun_figure
 from puridiver.grid.variants import Row
 from puridiver.report.table import seconds_of, spread
 
@@ -28,14 +28,15 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
     """One line a cell, those that were not run too; and notes for the reader."""
     selection = select(grid, rows, any_code)
     lines = [
-        _line(grid, method, column, selection.rows.get((m, c), []))
+        cell_line(grid.paper, method, column, selection.rows.get((m, c), []))
         for c, column in enumerate(grid.columns)
         for m, method in enumerate(grid.methods)
     ]
     return lines, [*LEGEND, *selection.notes]
 
 
-def _line(grid: Grid, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
+def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
+    """What stands under `HEADINGS` for the runs of one cell; `paper` names the paper's table."""
     return (
         NAMES.get(column.data, column.data),
         method.title,
@@ -43,8 +44,8 @@ def _line(grid: Grid, method: Method, column: Column, rows: Sequence[Row]) -> tu
         _spread(rows, "last_accuracy"),
         str(len(rows)),
         _spread(rows, "best_epoch_accuracy"),
-        _known(grid.paper, method, column),
-        _known("rerun", method, column),
+        known_figure(paper, method.title, column) or NOT_RUN,
+        rerun_figure(method.title, column) or NOT_RUN,
         _spread(rows, "memory_purity"),
         _spread(rows, "memory_diversity", lambda values: f"{statistics.mean(values):.2f}"),
         _time(rows),
@@ -55,11 +56,6 @@ def _line(grid: Grid, method: Method, column: Column, rows: Sequence[Row]) -> tu
 def _spread(rows: Sequence[Row], name: str, show: Callable[[Sequence[float]], str] = spread) -> str:
     values = [row[name] for row in rows if row.get(name) is not None]
     return show(values) if values else NOT_RUN
-
-
-def _known(source: str, method: Method, column: Column) -> str:
-    figures = paper_figures().get(source, {"data": {}})["data"].get(column.data, {})
-    return str(figures.get(method.title, {}).get(column.noise, NOT_RUN))
 
 
 def _time(rows: Sequence[Row]) -> str:

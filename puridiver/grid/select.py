@@ -30,11 +30,15 @@ Kind = tuple[Variant, str | None]  # with the code; None for any
 
 @dataclass(frozen=True)
 class Selection:
-    """Rows by (method, column) number, what each data set's rows have in common, and what a reader must know."""
+    """Rows by (method, column) number, what each data set's rows have in common, and what a reader must know.
+
+    `older` has the runs of the same cells and settings in whose place a later run, or one of more seeds, stands.
+    """
 
     rows: dict[Place, list[Row]]
     kinds: dict[str, dict[str, Any]]
     notes: list[str]
+    older: dict[Place, list[Row]]
 
 
 @dataclass(frozen=True)
@@ -53,12 +57,12 @@ def select(
     sources = asked.sources if asked and asked.sources else Sources()
     expected = Expectations(grid, sources, asked.changes.get("data_root") if asked else None)
     wanted = [row for row in rows if not row["shortened"]]
-    selection = Selection({}, {}, [])
+    selection = Selection({}, {}, [], {})
     for data in dict.fromkeys(column.data for column in grid.columns):
         candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
         kinds = _kinds(candidates, expected, any_code, asked)
-        groups = {kind: _group(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
-        _add(selection, data, groups, candidates, any_code)
+        fitting = {kind: _fitting(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
+        _add(selection, data, fitting, candidates, any_code)
     return selection
 
 
@@ -66,6 +70,7 @@ def select(
 
 Candidates = Sequence[tuple[Row, list[Place]]]
 Group = dict[Place, dict[int, Row]]  # of each cell the run of each seed
+Fitting = dict[Place, list[Row]]  # of each cell every run
 
 
 def _places(row: Row, expected: Expectations, data: str) -> list[Place]:
@@ -128,18 +133,25 @@ def _variants_asked(candidates: Candidates, expected: Expectations, asked: Asked
     return list(dict.fromkeys(Variant.of(changes, False, runtime) for runtime in runtimes))
 
 
-def _group(candidates: Candidates, expected: Expectations, kind: Kind) -> Group:
-    """The rows of a kind by cell and seed, the later run of a seed in the place of the earlier."""
+def _fitting(candidates: Candidates, expected: Expectations, kind: Kind) -> Fitting:
+    """All rows of a kind by cell, in the ledger's order."""
     variant, code = kind
-    by_settings: dict[Place, dict[str, dict[int, Row]]] = {}
+    found: Fitting = {}
     for row, places in candidates:
         for place in places:
             if code in (None, code_of(row)) and expected.fits(row, place, variant):
-                settings = by_settings.setdefault(place, {})
-                group = settings.pop(key := row.get("settings_hash", ""), {})
-                settings[key] = {**group, row["seed"]: row}  # the one that grew last stands last
+                found.setdefault(place, []).append(row)
+    return found
+
+
+def _one_a_seed(rows: Sequence[Row]) -> dict[int, Row]:
+    """The rows of a cell by seed, the later run of a seed in the place of the earlier."""
+    by_settings: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        group = by_settings.pop(key := row.get("settings_hash", ""), {})
+        by_settings[key] = {**group, row["seed"]: row}  # the one that grew last stands last
     # Where the data is not here rows were compared by what they tell, and may differ in what they do not.
-    return {place: max(reversed(list(found.values())), key=len) for place, found in by_settings.items()}
+    return max(reversed(list(by_settings.values())), key=len)
 
 
 def _rows_of(group: Group) -> list[Row]:
@@ -147,7 +159,10 @@ def _rows_of(group: Group) -> list[Row]:
     return list({id(row): row for seeds in group.values() for row in seeds.values()}.values())
 
 
-def _add(selection: Selection, data: str, groups: Mapping[Kind, Group], candidates: Candidates, any_code: bool) -> None:
+def _add(
+    selection: Selection, data: str, fitting: Mapping[Kind, Fitting], candidates: Candidates, any_code: bool
+) -> None:
+    groups = {kind: {place: _one_a_seed(rows) for place, rows in found.items()} for kind, found in fitting.items()}
     order = {id(row): number for number, (row, _) in enumerate(candidates)}
 
     def fullness(kind: Kind) -> tuple[int, int, int]:
@@ -161,6 +176,8 @@ def _add(selection: Selection, data: str, groups: Mapping[Kind, Group], candidat
         selection.kinds[data] = _in_common(rows, shown[0])
         for place, seeds in sorted(groups[shown].items()):
             selection.rows[place] = [row for _, row in sorted(seeds.items())]
+            chosen = {id(row) for row in seeds.values()}
+            selection.older[place] = [row for row in fitting[shown][place] if id(row) not in chosen]
     _note(selection.notes, data, rows, _others(candidates, rows, any_code), any_code)
 
 

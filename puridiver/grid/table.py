@@ -14,7 +14,7 @@ from typing import Any
 
 from puridiver.grid.cells import Column, Grid
 from puridiver.grid.select import Asked, Selection, select
-from puridiver.grid.variants import Row
+from puridiver.grid.variants import GENERATED, Row
 from puridiver.report.table import latex_escaped, latex_tabular
 
 NAMES = {
@@ -108,9 +108,22 @@ def _heading(data: str, kind: dict[str, Any] | None) -> str:
 
 
 def _entry(grid: Grid, m: int, c: int, rows: Sequence[Row]) -> Entry:
-    column = grid.columns[c]
-    figures = paper_figures().get(grid.paper, {"data": {}})["data"].get(column.data, {})
-    paper = figures.get(grid.methods[m].title, {}).get(column.noise, "")
+    return make_entry(rows, known_figure(grid.paper, grid.methods[m].title, grid.columns[c]))
+
+
+def known_figure(source: str, title: str, column: Column) -> str:
+    """What the paper, by its table, has for a method; empty where it has nothing."""
+    figures = paper_figures().get(source, {"data": {}})["data"].get(column.data, {})
+    return str(figures.get(title, {}).get(column.noise, ""))
+
+
+def rerun_figure(title: str, column: Column) -> str:
+    """What the independent rerun has; it ran the published blurry streams, and no disjoint tasks."""
+    return known_figure("rerun", title, column) if column.stream in ("official", GENERATED) else ""
+
+
+def make_entry(rows: Sequence[Row], paper: str = "") -> Entry:
+    """A cell of the runs that count for it, one a seed."""
     if not rows:
         return Entry(None, None, 0, paper)
     values = [row["last_accuracy"] for row in rows]

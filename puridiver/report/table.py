@@ -57,7 +57,7 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """What tells kinds apart whose lines read the same: code, or settings that have no column."""
     marks = [""] * len(kinds)
     for name, value in (("code", code_of), ("settings", lambda row: row.get("settings_hash") or "not told")):
-        labels = [(*_labels(members[0]), mark) for members, mark in zip(kinds, marks, strict=True)]
+        labels = [(*labels_of(members[0]), mark) for members, mark in zip(kinds, marks, strict=True)]
         for number, members in enumerate(kinds):
             alike = [kinds[other][0] for other, label in enumerate(labels) if label == labels[number]]
             if len({value(row) for row in alike}) > 1:
@@ -66,7 +66,7 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
 
 
 def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
-    data, sampler, trainer, recipe, noise = _labels(rows[0])
+    data, sampler, trainer, recipe, noise = labels_of(rows[0])
     return (
         data,
         sampler,
@@ -81,7 +81,7 @@ def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
     )
 
 
-def _labels(row: Mapping[str, Any]) -> tuple[str, ...]:
+def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """What the first columns say of a run."""
     changed = "".join(f", {name}={value}" for name, value in row["options_changed"].items())
     told = ", told the noise" if row["told_noise"] else ""
@@ -163,9 +163,14 @@ FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_
 
 def insert_between_markers(page: Path, name: str, content: str) -> None:
     """Replace what stands between `<!-- name:begin -->` and `<!-- name:end -->` in a page."""
+    page.write_text(with_inserted(page, name, content))
+
+
+def with_inserted(page: Path, name: str, content: str) -> str:
+    """The page's text with other content between its markers."""
     text = page.read_text()
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise DataError(f"{page} should hold the markers {begin} and {end}, each once and in this order")
     head, rest = text.split(begin)
-    page.write_text(f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}")
+    return f"{head}{begin}\n{content}\n{end}{rest.split(end)[1]}"

@@ -16,8 +16,8 @@ from puridiver.cli.main import build_parser
 from puridiver.errors import DataError
 
 COMMANDS = (
-    "", "run", "grid", "table", "figure", "report", "plot", "methods", "data", "data list", "data fetch", "data verify",
-    "stream", "stream make", "stream show", "stream verify",
+    "", "run", "grid", "table", "results", "figure", "report", "plot", "methods", "data", "data list", "data fetch",
+    "data verify", "stream", "stream make", "stream show", "stream verify",
 )  # fmt: skip
 
 HELP_OF_ALL = """

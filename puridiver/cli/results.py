@@ -1,0 +1,112 @@
+"""`puridiver results`: the results page from the ledger."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from puridiver.cli.common import add_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+EXAMPLES = """\
+examples:
+  puridiver results results/cifar10.jsonl             print the page
+  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --fidelity docs/FIDELITY.md
+      write it, and what each row of docs/FIDELITY.md is worth between that page's markers
+  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --check
+      write nothing; exit 1 if the page is not what the ledger gives
+  puridiver results results/cifar10.jsonl --commands  how every row was made
+"""
+MARKER = "fidelity"
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = add_command(
+        subparsers,
+        "results",
+        "write the results page: the paper's tables with verdicts, and every other run of a ledger",
+        EXAMPLES,
+    )
+    parser.add_argument("ledger", nargs="+", metavar="LEDGER", help="JSON-lines files, or folders of `puridiver grid`")
+    parser.add_argument("--out", metavar="PAGE", help="write the page there (default: print it)")
+    parser.add_argument(
+        "--fidelity", metavar="PAGE",
+        help=f"write what each row of docs/FIDELITY.md is worth between the markers {MARKER}:begin and {MARKER}:end "
+        "of this page",
+    )  # fmt: skip
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not up to date")
+    parser.add_argument("--commands", action="store_true", help="print commit and command of every row instead")
+    parser.set_defaults(handler=handle)
+
+
+def handle(args: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from puridiver.grid.results import ledger_at
+    from puridiver.report.ledger import read_rows
+
+    if args.commands and (args.out or args.fidelity or args.check):
+        raise ValueError("--commands prints to the screen: say it without --out, --fidelity and --check")
+    if args.check and not (args.out or args.fidelity):
+        raise ValueError("--check needs a page to check: say --out PAGE, --fidelity PAGE, or both")
+    ledgers = [ledger_at(Path(ledger)) for ledger in args.ledger]
+    rows = [row for ledger in ledgers for row in read_rows(ledger)]
+    if args.commands:
+        return _print_commands(rows)
+    pages = _pages(args, rows, ledgers)
+    if args.check:
+        return _check(pages, args.ledger)
+    for page, text in pages.items():
+        page.write_text(text)
+        print(page)
+    return 0
+
+
+def _pages(args: argparse.Namespace, rows: Sequence[dict[str, Any]], ledgers: Sequence[Path]) -> dict[Path, str]:
+    """What each page should hold; printed at once where no page is named."""
+    from pathlib import Path
+
+    from puridiver.grid.page.page import fidelity_block, make_page
+    from puridiver.report.table import with_inserted
+
+    if not args.out and not args.fidelity:
+        sys.stdout.write(make_page(rows, ledgers))
+        return {}
+    found = {Path(args.out): make_page(rows, ledgers, Path(args.out))} if args.out else {}
+    if args.fidelity:
+        found[Path(args.fidelity)] = with_inserted(Path(args.fidelity), MARKER, fidelity_block(rows))
+    return found
+
+
+def _check(pages: dict[Path, str], ledgers: Sequence[str]) -> int:
+    """0 if every page is what the ledger gives; else 1, with the first line that is not."""
+    from itertools import zip_longest
+
+    outdated = 0
+    for page, wanted in pages.items():
+        have = page.read_text() if page.exists() else None
+        if have == wanted:
+            continue
+        outdated = 1
+        if have is None:
+            where = "it is not there"
+        else:
+            pairs = enumerate(zip_longest(have.split("\n"), wanted.split("\n")), start=1)
+            where = f"line {next(number for number, (old, new) in pairs if old != new)} is the first that differs"
+        print(
+            f"{page} is not what {', '.join(ledgers)} gives: {where}; run the same command without --check",
+            file=sys.stderr,
+        )
+    return outdated
+
+
+def _print_commands(rows: Sequence[dict[str, Any]]) -> int:
+    for number, row in enumerate(rows, start=1):
+        versions = ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
+        print(f"# {number}: {row['last_accuracy']:.2%}, commit {row.get('commit')}, {versions}, {row.get('device')}")
+        print(row.get("command", "# the row does not tell its command"))
+    return 0

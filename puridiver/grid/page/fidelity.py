@@ -1,0 +1,85 @@
+"""What each difference between the paper and its released program is worth, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from puridiver.grid.page.sections import entry_of, ours
+from puridiver.grid.page.tables import FIDELITY, Line, Table
+from puridiver.grid.page.verdicts import NOT_RUN, Comparison, compare
+from puridiver.report.table import as_markdown
+
+# Of each preset: where it starts, and whose reading a row then takes.
+START = {FIDELITY[0]: "official", FIDELITY[1]: "paper"}
+READINGS = {"official": "the released program's", "paper": "the paper's"}
+RULE = (
+    "A difference is of mean last accuracies, in points, ± its standard error (both samples' deviations over seeds). "
+    "It counts only if it is more than two standard errors; with three seeds on each side chance alone passes that in "
+    "about one comparison of nine, so one verdict among many is a hint and no proof. Of one seed there is no standard "
+    "error, and no verdict."
+)
+
+
+def changed_reading(table: Table) -> str:
+    """Whose reading the rows of a fidelity table switch to."""
+    (other,) = (reading for start, reading in READINGS.items() if start != START[table.preset])
+    return other
+
+
+def section(table: Table) -> str:
+    """Accuracies, differences to the recipe as it is, and verdicts."""
+    headings = ["row"]
+    for noise in table.noises:
+        headings += [f"{noise}, last % (seeds)", "difference", "verdict"]
+    lines = []
+    for line in table.lines:
+        cells = [line.title]
+        for c, found in enumerate(comparisons(table, line)):
+            figure = ours(entry_of(table, line, line.cells[c]))
+            cells += [figure, "", ""] if line is table.lines[0] else [figure, found.text, verdict(table, found)]
+        lines.append(tuple(cells))
+    return as_markdown(lines, headings)
+
+
+def comparisons(table: Table, line: Line) -> list[Comparison]:
+    """A line against the first, the recipe as it is, noise by noise."""
+    base = table.lines[0]
+    return [
+        compare(entry_of(table, line, cell), entry_of(table, base, other))
+        for cell, other in zip(line.cells, base.cells, strict=True)
+    ]
+
+
+def verdict(table: Table, found: Comparison) -> str:
+    """Whose reading is better."""
+    if found.difference is None:
+        return "nothing to compare with" if found.was_run else NOT_RUN
+    if found.direction is None:
+        return "too few seeds"
+    if found.direction == 0:
+        return "not told apart"
+    return f"{changed_reading(table) if found.direction > 0 else READINGS[START[table.preset]]} reading is better"
+
+
+def overview(tables: Sequence[Table]) -> str:
+    """The table of docs/FIDELITY.md: a line a row, from both ends."""
+    headings = [
+        "row", *(f"from `{START[table.preset]}`, {noise}" for table in tables for noise in table.noises),
+    ]  # fmt: skip
+    lines = []
+    for number in range(1, len(tables[0].lines)):
+        cells = [tables[0].lines[number].title]
+        for table in tables:
+            found = comparisons(table, table.lines[number])
+            cells += [_short(table, comparison) for comparison in found]
+        lines.append(tuple(cells))
+    ways = "; ".join(
+        f"from `{START[table.preset]}`: that recipe with the row alone in {changed_reading(table)} reading"
+        for table in tables
+    )
+    return f"{RULE} {ways[0].upper()}{ways[1:]}.\n\n{as_markdown(lines, headings)}"
+
+
+def _short(table: Table, found: Comparison) -> str:
+    word = verdict(table, found)
+    return word if found.difference is None else f"{found.text}: {word}"

@@ -1,0 +1,119 @@
+"""The results page as text, and what goes between the markers of docs/FIDELITY.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from puridiver.grid.page import fidelity, remaining, sections, summary
+from puridiver.grid.page.tables import FIDELITY, Contents, Table, sort_rows
+from puridiver.grid.table import NAMES
+from puridiver.grid.variants import Row
+
+RULES = """\
+- **What counts.** Whole runs (not shortened), judged on the test set, on the published streams (the supplement's table: on generated disjoint tasks), in bfloat16 on a GPU with captured steps. Everything else the ledger has is further below.
+- **Last accuracy** is the true last: after the last epoch of the last task. *Best epoch* is chosen by looking at the test set, as the released program reports it (row 16 of [FIDELITY.md](FIDELITY.md)); it is no fair figure and never enters a verdict. The paper's own figures may be of that kind.
+- **Repeated runs.** Of several runs of one cell and seed the last in the ledger counts, whatever its figure; the others are counted as *set aside* and listed below. Runs of a cell that tell the same settings, but carry different hashes of them, are never averaged: those with most seeds count, of equals the later ones.
+- **Several tables.** A run may stand in more than one: PuriDivER by the recipe `official` is also the last line of Tables 3 and 4 and the first of a fidelity table.
+- **Code.** Runs of different commits may share a mean (the long tables name the commits); runs of different settings, precision or kind of device never do.
+- **Recipes.** A run of the default recipe is taken for what that recipe is today.
+- **Signs.** In a grid of methods and noises: ours / the paper's. Mean ± sample standard deviation (number of seeds); `-` for a deviation of one seed and for what was not measured; *rerun*: an independent published rerun of the released program on the same streams. *Seconds* are of one run; where several shared the GPU their number follows, and *runs at once* names it.
+"""  # noqa: E501 - one line a paragraph, as in every page of docs/
+TOLD_NOTE = (
+    "Methods that are *told the noise* know its true rate (`--tell-noise`). The paper does not say whether its "
+    "Co-teaching was; in the released program it is not unless by hand (row 17), so both lines stand beside the same "
+    "figure."
+)
+SPR_NOTE = (
+    "Generated disjoint streams of two classes a task, memory 1,000 (SPR: half of it is its delay buffer). "
+    "`spr_budget` is the share of SPR's published self-supervised epochs: below 1 its figures say little about SPR as "
+    "published. Asymmetric noise follows that protocol's own class map, and is not the one of Table 1."
+)
+HEADS = {
+    "table1": ("Table 1", TOLD_NOTE),
+    "table3": ("Table 3: re-labelling and consistency", "Recipe `official` unless said."),
+    "table4": ("Table 4: static and adaptive alpha", "Recipe `official` unless said."),
+    "disjoint": ("the supplement's table: disjoint tasks, SPR", SPR_NOTE),
+}
+
+
+def make_page(rows: Sequence[Row], ledgers: Sequence[Path], out: Path | None = None) -> str:
+    """The whole page, from the rows of some ledgers; where it will lie decides how it names them."""
+    contents = sort_rows(rows)
+    command, links = _names(ledgers, out)
+    parts = [
+        f"<!-- Made by `{command}` from {_rows(rows)}. Do not edit: run the command again. -->",
+        "# Results",
+        f"Made by `{command}` from {_rows(rows)} of {links}.",
+    ]
+    for data, tables in contents.tables.items():
+        parts += [f"## {NAMES[data]}: does it reproduce?", summary.summary(tables[0], rows)]
+        parts.append(sections.sentence_of_cells(tables))
+    parts += ["## How to read the tables", RULES.rstrip()]
+    for data, tables in contents.tables.items():
+        parts += _table_parts(NAMES[data], tables)
+    return "\n\n".join([*parts, *_rest(contents, links)]) + "\n"
+
+
+def fidelity_block(rows: Sequence[Row]) -> str:
+    """The table of what each row is worth, on CIFAR-10."""
+    tables = [table for table in sort_rows(rows).tables["cifar10"] if table.preset in FIDELITY]
+    return fidelity.overview(tables)
+
+
+def _rows(rows: Sequence[Row]) -> str:
+    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+
+
+def _names(ledgers: Sequence[Path], out: Path | None) -> tuple[str, str]:
+    """The command that makes the page, and links to its ledgers, from wherever the command was given."""
+    files = [path.resolve() for path in ledgers]
+    page = (out or Path(os.path.commonpath([path.parent for path in files])) / "RESULTS.md").resolve()
+    root = os.path.commonpath([path.parent for path in (*files, page)])
+    names = [Path(os.path.relpath(path, root)).as_posix() for path in files]
+    command = f"puridiver results {' '.join(names)} --out {Path(os.path.relpath(page, root)).as_posix()}"
+    links = [
+        f"[{name}]({Path(os.path.relpath(path, page.parent)).as_posix()})"
+        for name, path in zip(names, files, strict=True)
+    ]
+    return command, ", ".join(links)
+
+
+def _table_parts(name: str, tables: Sequence[Table]) -> list[str]:
+    """The tables of one data set."""
+    parts = []
+    for table in tables:
+        if table.preset in HEADS:
+            head, note = HEADS[table.preset]
+            parts += [f"## {name}, {head}", note, sections.section(table)]
+    found = [table for table in tables if table.preset in FIDELITY]
+    if found:
+        parts += [f"## {name}, what each row of FIDELITY.md is worth", fidelity.RULE]
+    for table in found:
+        start, reading = fidelity.START[table.preset], fidelity.changed_reading(table)
+        parts += [f"### `{start}`, with one row at a time in {reading} reading", fidelity.section(table)]
+        parts.append(sections.folded(table))
+    return parts
+
+
+def _rest(contents: Contents, links: str) -> list[str]:
+    return [
+        "## Choosing the default recipe",
+        "Runs judged on training images that were kept out of the stream, so that the choice does not look at the "
+        "test set. Newest run of each seed; commits may differ.",
+        remaining.validation(contents.validation),
+        "## Other runs",
+        f"In none of the tables above, for precision, settings, stream or length ({len(contents.other)}).",
+        remaining.other_runs(contents.other),
+        "## Runs set aside",
+        f"In the place of each a later run of the same cell and seed counts, or runs of more seeds "
+        f"({len(contents.older)}).",
+        remaining.other_runs(contents.older),
+        "## To derive a figure again",
+        f"Every run is a line of {links}: its `command` (DATA and SPLITS stand for your folders of data sets and of "
+        "the published split files), `commit`, `versions`, `device`, `stream_hash` and `seed`. Check the commit out, "
+        "install the versions and run the command; `puridiver results LEDGER --commands` prints the command of every "
+        "row.",
+        remaining.origins(contents.rows),
+    ]

@@ -1,0 +1,127 @@
+"""The rows of a ledger that are in no table, so that nothing is hidden; and how to derive any row again."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+
+from puridiver.grid.page.sections import SHOWN, ours, told
+from puridiver.grid.presets import FIVE
+from puridiver.grid.table import make_entry
+from puridiver.grid.variants import Row, published
+from puridiver.report.ledger import device_type
+from puridiver.report.table import as_markdown, labels_of, settings_of, summarise
+from puridiver.streams.noise import noise_name
+
+# Flags of a run's command that its row does not tell otherwise.
+TOLD_BY_COMMAND = ("--holdout", "--stream-limit", "--test-limit")
+VERSIONS = ("puridiver", "torch", "python", "numpy")
+
+
+def flags_of(row: Row) -> str:
+    """What the row's command says of validation images and of shortening."""
+    words = shlex.split(str(row.get("command", "")))
+    told_there = ((flag, value) for flag, value in itertools.pairwise(words) if flag in TOLD_BY_COMMAND)
+    return "".join(f", {flag.removeprefix('--')} {value}" for flag, value in told_there)
+
+
+def protocol(row: Row) -> str:
+    """What runs must share to be read side by side, in words."""
+    stream = "published streams" if published(row) else f"stream {row['stream']}"
+    shortened = "**shortened**, " if row["shortened"] else ""
+    return (
+        f"{shortened}{row['data']}, {stream}, {len(row['task_accuracy'])} tasks, memory {row['memory']}, "
+        f"{row['network']}, judged on {row['evaluated_on']}{flags_of(row)}, {row.get('precision', 'float32')} on a "
+        f"{'GPU' if device_type(row) == 'cuda' else 'CPU'}{'' if row.get('graphs', True) else ' without graphs'}"
+    )
+
+
+def grouped(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> list[list[Row]]:
+    """The rows in groups, in order of first appearance."""
+    groups: dict[Hashable, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return list(groups.values())
+
+
+# Runs in no table --------------------------------------------------------------------------------------------------
+
+
+def other_runs(rows: Sequence[Row]) -> str:
+    """A table for each protocol; runs of different code are never in one line."""
+    parts = []
+    for group in grouped(rows, protocol):
+        lines = summarise([dict(row) for row in group])
+        repeated = len(group) - sum(int(line[-2]) for line in lines)
+        note = f" Of {repeated} repeated with the same code and seed the later one is shown." if repeated else ""
+        parts.append(f"{_count(group)}: {protocol(group[0])}.{note}\n\n{as_markdown(lines)}")
+    return "\n\n".join(parts) or "None."
+
+
+def _count(rows: Sequence[Row]) -> str:
+    return "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+
+
+# Validation --------------------------------------------------------------------------------------------------------
+
+
+def validation(rows: Sequence[Row]) -> str:
+    """Settings by noises for each protocol, from images that were kept out of the stream."""
+    return "\n\n".join(_validation_table(group) for group in grouped(rows, protocol)) or "None yet."
+
+
+def _validation_table(rows: Sequence[Row]) -> str:
+    found = {_noise(row) for row in rows}
+    noises = [*(noise for noise in FIVE if noise in found), *sorted(found - set(FIVE))]
+    lines, older = [], 0
+    for group in grouped(rows, _but_noise):
+        by_noise = {noise: {row["seed"]: row for row in group if _noise(row) == noise} for noise in noises}
+        older += len(group) - sum(len(seeds) for seeds in by_noise.values())
+        lines.append((_setting(group[0]), *_by_noise(by_noise)))
+    set_aside = f" {_count(rows[:older])} set aside for a later one of the same settings and seed." if older else ""
+    headings = ("setting", *noises, "mean of the noises")
+    return f"{_count(rows)}: {protocol(rows[0])}.{set_aside}\n\n{as_markdown(lines, headings)}"
+
+
+def _by_noise(by_noise: Mapping[str, Mapping[int, Row]]) -> list[str]:
+    """Each noise's figures, and their mean where all were run."""
+    entries = [make_entry(list(seeds.values())) for seeds in by_noise.values()]
+    means = [entry.mean for entry in entries if entry.mean is not None]
+    mean = f"{sum(means) / len(means):.1f}" if len(means) == len(entries) else "-"
+    return [*map(ours, entries), mean]
+
+
+def _noise(row: Row) -> str:
+    return noise_name(row["noise"], row["noise_rate"])
+
+
+def _but_noise(row: Row) -> str:
+    """Everything by which settings are told apart, but the noise; the hash of settings has the noise in it."""
+    return settings_of({**row, "noise": "", "noise_rate": 0, "noise_map": None, "settings_hash": None})
+
+
+def _setting(row: Row) -> str:
+    _, sampler, trainer, recipe, _ = labels_of(row)
+    return f"{sampler} + {trainer}, {recipe}, {row['epochs']} epochs"
+
+
+# Where it all comes from -------------------------------------------------------------------------------------------
+
+
+def origins(rows: Sequence[Row]) -> str:
+    """Commits and versions of all rows."""
+    lines = [
+        (
+            str(group[0].get("commit") or "not told")[:SHOWN],
+            str(len(group)),
+            *(str(group[0].get("versions", {}).get(name, "not told")) for name in VERSIONS),
+            told(group, "device"),
+        )
+        for group in grouped(rows, _origin)
+    ]
+    return as_markdown(lines, ("commit", "rows", *VERSIONS, "device"))
+
+
+def _origin(row: Row) -> Hashable:
+    return (row.get("commit"), *sorted(row.get("versions", {}).items()))

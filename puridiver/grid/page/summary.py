@@ -1,0 +1,138 @@
+"""The head of the results page: does it reproduce what is published?"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from puridiver.grid.cells import Column
+from puridiver.grid.page.sections import entry_of, ours
+from puridiver.grid.page.tables import BASE, DEFAULT, CellRuns, Line, Table, default_changes
+from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
+from puridiver.grid.table import Entry, make_entry, rerun_figure
+from puridiver.grid.variants import Row, published
+from puridiver.recipes import RECIPES
+from puridiver.report.table import as_markdown, labels_of, settings_of
+from puridiver.streams.noise import noise_name
+
+HEADINGS = (
+    "noise", "ours, last % (seeds)", "rerun, last epoch %", "difference", "within 2 points", "paper %", "difference",
+    "at least the paper's",
+)  # fmt: skip
+BEST_HEADINGS = ("noise", "best setting run", "last % (seeds)", "paper %", "difference")
+
+
+def summary(table1: Table, rows: Sequence[Row]) -> str:
+    """Verdicts on `official` and on the default recipe, each noise of Table 1."""
+    base = table1.line(f"PuriDivER, recipe {BASE}")
+    parts = [
+        f"### Recipe `{BASE}`, the released program's procedure",
+        _verdict(table1, base, rerun=True),
+        _verdict_table(table1, base),
+    ]
+    changes = default_changes()
+    if not changes:
+        same = f"The default recipe, `{DEFAULT}`, is the same as `{BASE}` at present: the table above is of both."
+        parts += [f"### The default recipe, `{DEFAULT}`", same, _verdict(table1, base, rerun=False)]
+        default = base
+    else:
+        spelt = ", ".join(f"`{name}={value}`" for name, value in changes.items())
+        default = table1.line(f"PuriDivER, recipe {DEFAULT}")
+        what = f"It is `{BASE}` with {spelt}."
+        parts += [f"### The default recipe, `{DEFAULT}`", what, _verdict(table1, default, rerun=False)]
+        parts.append(_verdict_table(table1, default))
+    best = _best_found(table1, default, rows)
+    return "\n\n".join([*parts, *([best] if best else [])])
+
+
+def _entries(table: Table, line: Line) -> list[tuple[Entry, str]]:
+    """Of each noise our entry, with the paper's figure, and the rerun's."""
+    return [(entry_of(table, line, cell), rerun_figure(line.method.title, cell.column)) for cell in line.cells]
+
+
+def _verdict(table: Table, line: Line, rerun: bool) -> str:
+    """One sentence with the counts."""
+    found = _entries(table, line)
+    if rerun:
+        target = "within 2 points of the independent rerun's last epoch"
+        verdicts = [within(entry, figure) for entry, figure in found]
+    else:
+        target = "at least at the paper's figure by true last accuracy"
+        verdicts = [at_least(entry, entry.paper) for entry, _ in found]
+    counts = Counter(verdicts)
+    missing = f", {counts[NOT_RUN]} not run" if counts[NOT_RUN] else ""
+    return f"**{target[0].upper()}{target[1:]}: {counts['yes']} of {len(found)} noises ({counts['no']} not{missing}).**"
+
+
+def _verdict_table(table: Table, line: Line) -> str:
+    lines = [
+        (
+            noise,
+            ours(entry),
+            rerun or UNKNOWN,
+            _points(difference(entry, rerun)),
+            within(entry, rerun),
+            entry.paper or UNKNOWN,
+            _points(difference(entry, entry.paper)),
+            at_least(entry, entry.paper),
+        )
+        for noise, (entry, rerun) in zip(table.noises, _entries(table, line), strict=True)
+    ]
+    return as_markdown(lines, HEADINGS)
+
+
+def _points(found: float | None) -> str:
+    return UNKNOWN if found is None else f"{found:+.2f}"
+
+
+# The best that was found -------------------------------------------------------------------------------------------
+
+
+def _best_found(table: Table, default: Line, rows: Sequence[Row]) -> str:
+    """Where the default stays below the paper, the highest mean of any setting that was run."""
+    lines = []
+    for noise, cell in zip(table.noises, default.cells, strict=True):
+        entry = entry_of(table, default, cell)
+        if at_least(entry, entry.paper) == "no":
+            setting, best = _best(rows, cell)
+            lines.append((noise, setting, ours(best), entry.paper, _points(difference(best, entry.paper))))
+    if not lines:
+        return ""
+    note = (
+        "Where the default stays below the paper, the highest mean of any setting in this ledger, of at least as many "
+        "seeds, whole runs on the published streams. It is picked by test accuracy, so it is the best that was found "
+        "and no fair claim; [LOG.md](LOG.md) tells what is known of the causes."
+    )
+    return f"{note}\n\n{as_markdown(lines, BEST_HEADINGS)}"
+
+
+def _best(rows: Sequence[Row], default: CellRuns) -> tuple[str, Entry]:
+    """What the best setting on the column of a cell is, and its figures; the cell itself if there is no better one."""
+    groups: dict[str, dict[int, Row]] = {}
+    for row in rows:
+        if _on_column(row, default.column) and row["evaluated_on"] == "test" and not row["shortened"]:
+            groups.setdefault(_same_settings(row), {})[row["seed"]] = row
+    others = [list(group.values()) for group in groups.values() if len(group) >= len(default.rows)]
+    best = max([default.rows, *others], key=lambda group: statistics.mean(row["last_accuracy"] for row in group))
+    return _label(best[0]), make_entry(best)
+
+
+def _on_column(row: Row, column: Column) -> bool:
+    noise = noise_name(row["noise"], row["noise_rate"])
+    return published(row) and (row["data"], noise) == (column.data, column.noise)
+
+
+def _same_settings(row: Row) -> str:
+    """As rows tell it; the name of a recipe does not matter where another has the same options."""
+    return settings_of({**row, "settings_hash": None, "recipe": _first_name(row["recipe"])})
+
+
+def _first_name(recipe: str) -> str:
+    return next((name for name, options in RECIPES.items() if options == RECIPES.get(recipe)), recipe)
+
+
+def _label(row: Mapping[str, object]) -> str:
+    _, sampler, trainer, recipe, _ = labels_of(row)
+    precision = ", float32" if row.get("precision", "float32") == "float32" else ""  # labels name others only
+    return f"{sampler} + {trainer}, {recipe}{precision}"

@@ -1,0 +1,215 @@
+"""Which rows of a ledger stand in which table of the results page.
+
+The tables are of whole runs on the published streams (the supplement's: on disjoint tasks), judged on the test set, in
+bfloat16 on a GPU. Rows are compared by what they tell, not by hashes that need the data: so a ledger gives the same
+page on every machine. What is in no table is kept for the rest of the page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from puridiver.config import RunConfig
+from puridiver.data.base import DataSource
+from puridiver.data.cifar import CIFAR10_DEFAULTS, CIFAR100_DEFAULTS
+from puridiver.errors import DataError
+from puridiver.grid.cells import Column, Grid, Method
+from puridiver.grid.define import find_grid
+from puridiver.grid.plan import Sources
+from puridiver.grid.presets import PRESETS, PURIDIVER, SPR
+from puridiver.grid.select import Asked, select
+from puridiver.grid.variants import Row
+from puridiver.recipes import RECIPES
+from puridiver.runtime import Runtime
+
+NETWORKS = {"cifar10": CIFAR10_DEFAULTS["network"], "cifar100": CIFAR100_DEFAULTS["network"]}
+MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)
+NTD = Method("NTD", "ntd", "plain")
+TOLD = ", told the noise"
+DEFAULT, BASE = "puridiver", "official"
+FIDELITY = ("fidelity-official", "fidelity-paper")
+
+
+@dataclass(frozen=True)
+class CellRuns:
+    """The runs of one cell: one a seed that counts, and older ones of the same settings."""
+
+    column: Column
+    rows: Sequence[Row]
+    older: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A method, by its title here and as the paper's figures know it."""
+
+    title: str
+    method: Method
+    cells: tuple[CellRuns, ...]
+
+    @property
+    def was_run(self) -> bool:
+        return any(cell.rows for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page; `paper` names the paper's figures beside it."""
+
+    preset: str
+    title: str
+    paper: str
+    lines: tuple[Line, ...]
+
+    @property
+    def noises(self) -> list[str]:
+        return [cell.column.noise for cell in self.lines[0].cells]
+
+    def line(self, title: str) -> Line:
+        return next(line for line in self.lines if line.title == title)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Every row of the ledgers: in a table, set aside for a later run, on validation data, or anything else."""
+
+    rows: Sequence[Row]
+    tables: Mapping[str, Sequence[Table]]  # by data set
+    older: Sequence[Row]
+    validation: Sequence[Row]
+    other: Sequence[Row]
+
+
+def sort_rows(rows: Sequence[Row]) -> Contents:
+    """The tables that the rows give, and the rows that are in none."""
+    spelt = [spelt_out(row) for row in rows]
+    have = {row["data"] for row in rows}
+    tables = {data: make_tables(data, spelt) for data in NETWORKS if data == "cifar10" or data in have}
+    cells = [cell for found in tables.values() for table in found for line in table.lines for cell in line.cells]
+    counted = {id(row) for cell in cells for row in cell.rows}
+    older = {id(row) for cell in cells for row in cell.older} - counted
+    left = [(row, other) for row, other in zip(rows, spelt, strict=True) if id(other) not in counted | older]
+    return Contents(
+        rows,
+        tables,
+        [row for row, other in zip(rows, spelt, strict=True) if id(other) in older],
+        [other for _, other in left if other["evaluated_on"] == "validation"],
+        [row for row, _ in left if row["evaluated_on"] != "validation"],
+    )
+
+
+def spelt_out(row: Row) -> Row:
+    """The row with the default recipe as what it changes of `official`, and without options that it cannot feel."""
+    changed = dict(row["options_changed"])
+    if "spr" not in (row["sampler"], row["trainer"]):
+        changed = {name: value for name, value in changed.items() if not name.startswith(("spr_", "finetune_"))}
+    if row["recipe"] == DEFAULT:
+        return {**row, "recipe": BASE, "options_changed": {**default_changes(), **changed}}
+    return {**row, "options_changed": changed}
+
+
+def default_changes() -> dict[str, Any]:
+    """The options in which the default recipe differs from `official`; none while the two are the same."""
+    default, base = vars(RECIPES[DEFAULT]), vars(RECIPES[BASE])
+    return {name: value for name, value in default.items() if value != base[name]}
+
+
+# The tables --------------------------------------------------------------------------------------------------------
+
+
+def make_tables(data: str, rows: Sequence[Row]) -> list[Table]:
+    """Every table of a data set that the paper or this package has runs for."""
+    makers = {"table1": _table1_lines, "table3": _ablation_lines, "table4": _ablation_lines, "disjoint": _spr_lines}
+    found = [
+        _table(name, tuple(make(find_grid(name, [data], official=True), rows)))
+        for name, make in makers.items()
+        if data in PRESETS[name].sizes
+    ]
+    fidelity = [
+        _table(name, tuple(find_lines(find_grid(name, [data], official=True), rows, {})))
+        for name in FIDELITY
+        if data in PRESETS[name].sizes
+    ]
+    return [*found, *fidelity]
+
+
+def _table(name: str, lines: tuple[Line, ...]) -> Table:
+    return Table(name, PRESETS[name].title, PRESETS[name].paper, lines)
+
+
+class NoSources(Sources):
+    """No data set, wherever it may lie."""
+
+    def of(self, config: RunConfig) -> DataSource:
+        raise DataError(f"the results page does without {config.data}")
+
+
+def find_lines(grid: Grid, rows: Sequence[Row], changes: Mapping[str, Any], suffix: str = "") -> list[Line]:
+    """The lines of a grid whose runs were all made with some changes."""
+    network = {"network": NETWORKS[grid.columns[0].data]}
+    asked = Asked({**network, **changes}, lambda config: MEASURED_ON, NoSources())
+    found = select(grid, rows, any_code=True, asked=asked)
+    return [
+        Line(
+            method.title + suffix,
+            method,
+            tuple(
+                CellRuns(column, found.rows.get((m, c), []), found.older.get((m, c), []))
+                for c, column in enumerate(grid.columns)
+            ),
+        )
+        for m, method in enumerate(grid.methods)
+    ]
+
+
+def _other_recipes(grid: Grid, rows: Sequence[Row]) -> Iterator[list[Line]]:
+    """The lines of the recipe `paper`, and of the default where it is not `official`."""
+    yield find_lines(grid, rows, {"recipe": "paper"}, ", recipe paper")
+    if default_changes():
+        yield find_lines(grid, rows, {"recipe": BASE, "options": default_changes()}, f", recipe {DEFAULT}")
+
+
+def _table1_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
+    """Baselines, those that may be told the noise twice; PuriDivER by each recipe; NTD."""
+    official = {"recipe": BASE}
+    told = {line.method.title: line for line in find_lines(grid, rows, {**official, "tell_noise": True}, TOLD)}
+    for line in find_lines(grid, rows, official):
+        if line.method.title == PURIDIVER.title:
+            yield dataclasses.replace(line, title=f"{line.title}, recipe {BASE}")
+            for lines in _other_recipes(dataclasses.replace(grid, methods=(PURIDIVER,)), rows):
+                yield from lines
+        else:
+            yield line
+        twin = told[line.method.title]
+        if line.method.trainer == "coteaching" or twin.was_run:
+            yield twin
+    yield from find_lines(dataclasses.replace(grid, methods=(NTD,)), rows, official)
+
+
+def _ablation_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
+    """The ablation of `official`, and of other recipes that were run with something changed."""
+    yield from find_lines(grid, rows, {"recipe": BASE})
+    for lines in _other_recipes(grid, rows):
+        if any(line.was_run for line in lines[:-1]):  # the last is the recipe as it is, which Table 1 has
+            yield from lines
+
+
+def _spr_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
+    """SPR and its parts at each budget that was run, and PuriDivER."""
+    data = grid.columns[0].data
+    runs = [row for row in rows if (row["data"], row["stream"], row["sampler"]) == (data, "disjoint", "spr")]
+    for budget in budgets(runs) or [1.0]:
+        changes = {"recipe": BASE, "options": {"spr_budget": budget}}
+        spr = dataclasses.replace(grid, methods=SPR)
+        yield from find_lines(spr, rows, changes, f", spr_budget {budget:g}")
+    others = tuple(method for method in grid.methods if method not in SPR)
+    yield from find_lines(dataclasses.replace(grid, methods=others), rows, {"recipe": BASE})
+
+
+def budgets(rows: Iterable[Row]) -> list[float]:
+    return sorted({float(row["options_changed"].get("spr_budget", 1.0)) for row in rows})

@@ -1,0 +1,98 @@
+"""`puridiver results`: writes the pages, checks them, and says what is wrong with a ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+from tests.grid.page.samples import full_run, write_ledger
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    return write_ledger(tmp_path / "ledger.jsonl", [full_run(1, 0.56), full_run(2, 0.58)])
+
+
+def test_the_committed_pages_are_what_the_committed_ledger_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = ["--out", str(ROOT / "docs" / "RESULTS.md"), "--fidelity", str(ROOT / "docs" / "FIDELITY.md")]
+    code = main(["results", str(ROOT / "results" / "cifar10.jsonl"), *pages, "--check"])
+    assert (code, capsys.readouterr().err) == (0, "")
+
+
+def test_without_a_page_it_is_printed(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["results", str(ledger)]) == 0
+    assert "57.0 ± 1.4 (2)" in capsys.readouterr().out
+
+
+def test_a_page_is_written_and_found_up_to_date_from_any_folder(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    assert main(["results", str(ledger), "--out", str(page)]) == 0
+    assert page.read_text().startswith("<!-- Made by `puridiver results ledger.jsonl --out docs/page.md` from 2 rows.")
+    assert "[ledger.jsonl](../ledger.jsonl)" in page.read_text()
+    monkeypatch.chdir(page.parent)
+    assert main(["results", "../ledger.jsonl", "--out", "page.md", "--check"]) == 0
+
+
+def test_a_page_that_is_not_up_to_date_is_named_and_left_alone(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, fidelity = tmp_path / "page.md", tmp_path / "fidelity.md"
+    fidelity.write_text("one\n<!-- fidelity:begin -->\nold\n<!-- fidelity:end -->\ntwo\n")
+    arguments = ["results", str(ledger), "--out", str(page), "--fidelity", str(fidelity)]
+    assert main([*arguments, "--check"]) == 1
+    told = capsys.readouterr().err
+    assert f"{page} is not what {ledger} gives: it is not there" in told
+    assert f"{fidelity} is not what {ledger} gives: line 3 is the first that differs" in told
+    assert "without --check" in told
+    assert "old" in fidelity.read_text()
+    assert main(arguments) == 0
+    assert main([*arguments, "--check"]) == 0
+    assert fidelity.read_text().startswith("one\n<!-- fidelity:begin -->\nA difference is")
+    write_ledger(ledger, [full_run(1, 0.56)])
+    assert main([*arguments, "--check"]) == 1
+
+
+def test_a_page_without_markers_is_an_error_that_names_them(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "page.md").write_text("nothing here")
+    assert main(["results", str(ledger), "--fidelity", str(tmp_path / "page.md")]) == 2
+    assert "<!-- fidelity:begin -->" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("broken", "told"), [("{", "line 3, is not JSON"), ('{"seed": 1}', "line 3, is not the row of a finished run")]
+)
+def test_a_broken_line_is_an_error_that_names_it(
+    ledger: Path, broken: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger.write_text(ledger.read_text() + broken + "\n")
+    assert main(["results", str(ledger)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_an_empty_ledger_is_no_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["results", str(write_ledger(tmp_path / "ledger.jsonl", []))]) == 0
+    assert "from 0 rows" in capsys.readouterr().out
+
+
+def test_commands_of_every_row(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["results", str(ledger), "--commands"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"# 1: 56.00%, commit {'a' * 40}, puridiver 0.1.0, torch 2.11.0, NVIDIA H200")
+    assert lines[1::2] == ["puridiver run --seed 1"] * 2
+
+
+@pytest.mark.parametrize(("flags", "told"), [(["--check"], "--out PAGE"), (["--commands", "--check"], "--commands")])
+def test_flags_that_do_not_go_together(
+    ledger: Path, flags: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["results", str(ledger), *flags]) == 2
+    assert told in capsys.readouterr().err
