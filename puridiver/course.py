@@ -110,7 +110,9 @@ class Course:
     def _memory_phase(self) -> None:
         self.clock.switch("consolidate")
         for epoch in self.learner.consolidation():
-            self.clock.switch("evaluate")
+            if self.config.evaluate_epochs:
+                self.clock.switch("evaluate")
+            # Else not a phase of its own: it looks at the sets while the device still works on the epoch.
             self.recorder.epoch(self.learner, self.at.task, epoch, self.config.evaluate_epochs)
             text = f"memory epoch {epoch + 1}/{self.learner.options.epochs}"
             self._advance(epoch + 1, self.learner.memory.capacity, text)

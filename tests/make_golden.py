@@ -99,7 +99,7 @@ def memory_figures(name: str, jitter: float = 0.0, **options: Any) -> dict[str, 
     sizes = []
     for _ in recording.learner.consolidation():
         split = recording.learner.trainer.split
-        sizes.append(list(split.sizes()) if split else [])
+        sizes.append(list(split.sets().sizes()) if split else [])
     steps = list(recording.step_losses)
     recording.observe(0, slice(4, 8))
     return {"step_losses": steps, "split_sizes": sizes, "next_losses": recording.online_losses[4:]}

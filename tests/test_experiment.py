@@ -256,7 +256,7 @@ def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, mon
     )  # fmt: skip
     asked = config(data=str(tmp_path / "own.npz"), data_root=str(tmp_path), diversity=True)
     first = Experiment(asked).run()
-    monkeypatch.setattr("puridiver.metrics.joint._train", lambda *a: pytest.fail("trained a second time"))
+    monkeypatch.setattr("puridiver.metrics.joint._Joint", lambda *a: pytest.fail("trained a second time"))
     assert Experiment(asked).run()["memory_diversity"] == first["memory_diversity"] > 0
     assert "memory_diversity" not in Experiment(config()).run()
 

@@ -213,3 +213,16 @@ def test_no_step_could_not_be_captured(caplog: pytest.LogCaptureFixture) -> None
     for trainer in TRAINERS:
         learned(trainer=trainer, device="cuda")
     assert [m for m in caplog.messages if "captured" in m] == []
+
+
+@pytest.mark.gpu
+def test_small_tensors_arrive_unchanged_however_far_the_host_runs_ahead():
+    runtime = choose_runtime("cuda")
+    torch.cuda._sleep(200_000_000)  # the copies below wait on the device, more of them than there are slots
+    sent = [torch.arange(n % 7 + 1) + n for n in range(3 * runtime.staging.SLOTS)]
+    sent += [torch.tensor(True), torch.rand(3, 5), torch.rand(4, 6).t(), torch.empty(0, 2), torch.rand(40_000)]
+    moved = [runtime.move(tensor) for tensor in sent]
+    for tensor, there in zip(sent, moved, strict=True):
+        assert there.device.type == "cuda"
+        assert there.dtype == tensor.dtype
+        assert torch.equal(there.cpu(), tensor)

@@ -46,7 +46,8 @@ def perturbations(images: Tensor, draw: PerturbationDraw) -> Tensor:
     """Twelve copies of every image, (12, N, C, H, W), in the order of PERTURBATIONS."""
     check_images(images)
     check_rows(images, draw)
-    cutouts = [_cutout(images, side, draw.row[:, i], draw.column[:, i]) for i, side in enumerate(CUTOUT_SIDES)]
+    row, column = (centres.to(images.device, non_blocking=True) for centres in (draw.row, draw.column))
+    cutouts = [_cutout(images, side, row[:, i], column[:, i]) for i, side in enumerate(CUTOUT_SIDES)]
     flips = [images.flip(3), images.flip(2)]
     rotations = [rotate(images, angle) for angle in ROTATIONS]
     solarised = [solarise(images, threshold) for threshold in THRESHOLDS]
@@ -58,7 +59,7 @@ def _cutout(images: Tensor, side: int, row: Tensor, column: Tensor) -> Tensor:
     height, width = images.shape[2:]
     in_rows = _covered(height, side, row).unsqueeze(2)
     in_columns = _covered(width, side, column).unsqueeze(1)
-    box = (in_rows & in_columns).to(images.device, non_blocking=True)  # (N, H, W)
+    box = in_rows & in_columns  # (N, H, W)
     return images.masked_fill(box.unsqueeze(1), 0)
 
 
@@ -66,5 +67,5 @@ def _covered(length: int, side: int, centre: Tensor) -> Tensor:
     """Which of the `length` places an interval about each centre covers, (N, length)."""
     size = max(1, round(side * length / REFERENCE_SIDE))
     start = (centre - size // 2).unsqueeze(1)
-    place = torch.arange(length)
+    place = torch.arange(length, device=centre.device)
     return (place >= start) & (place < start + size)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment import draw_perturbations, perturbations
+from puridiver.augment import PerturbationDraw, draw_perturbations, perturbations
 from puridiver.memory.base import Moment, Sampler, class_counts
 from puridiver.samples import Samples
 
@@ -55,7 +55,8 @@ class RainbowMemory(Sampler):
     def uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
         """The variance ratio of each sample over its 12 perturbed copies, (N,)."""
         n, _, height, width = pool.images.shape
-        draw = draw_perturbations(n, height, width, moment.generator)
+        drawn = draw_perturbations(n, height, width, moment.generator)
+        draw = PerturbationDraw(moment.runtime.move(drawn.row), moment.runtime.move(drawn.column))
         copies = perturbations(pool.images, draw)  # (12, N, C, H, W)
         votes = moment.network.outputs(copies.flatten(0, 1))[1].argmax(dim=1)
         return variance_ratio(votes.view(len(copies), n), moment.n_classes)

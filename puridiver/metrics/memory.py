@@ -8,7 +8,7 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.snapshot import UNKNOWN
-from puridiver.trainers import Split
+from puridiver.trainers import Sets
 
 
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
@@ -36,15 +36,15 @@ def per_true_class(true: Tensor, n_classes: int) -> list[int] | None:
     return true.bincount(minlength=n_classes).tolist()
 
 
-def split_metrics(split: Split, given: Tensor, true: Tensor) -> dict[str, Any]:
+def split_metrics(sets: Sets, given: Tensor, true: Tensor) -> dict[str, Any]:
     """Sizes of C, R and U, and how right each is.
 
     C: share whose given label is right. R: share whose predicted label is right. U: share whose given label is
     wrong, so that it was rightly distrusted. None for a set without a sample whose true label is known.
     """
     right_label, known = given == true, true != UNKNOWN
-    right_guess = split.p_model.argmax(dim=1).cpu() == true
-    clean, relabel, unlabelled = split.clean.cpu(), split.relabel.cpu(), split.unlabelled.cpu()
+    right_guess = sets.guesses == true
+    clean, relabel, unlabelled = (sets.codes == code for code in range(3))
     return {
         "clean_size": int(clean.sum()),
         "relabel_size": int(relabel.sum()),

@@ -22,6 +22,7 @@ from puridiver.metrics.stopwatch import Stopwatch
 from puridiver.metrics.trace import memory_snapshot, split_trace
 from puridiver.snapshot import MemorySnapshot
 from puridiver.streams import Batch, TrueLabels
+from puridiver.trainers import Sets
 
 Event = dict[str, Any]
 EVALUATED_BYTES = 256 << 20  # images that are looked at in one go
@@ -90,8 +91,8 @@ class Recorder:
     def epoch(self, learner: Learner, task: int, epoch: int, evaluate: bool) -> None:
         """After an epoch on the memory: how the trainer divided it, and the accuracy if that is wanted."""
         event: Event = {"event": "epoch", "task": task, "epoch": epoch}
-        if (split := learner.trainer.split) is not None:
-            event |= split_metrics(split, learner.memory.samples.labels.cpu(), self._true(split.arrivals))
+        if (sets := learner.trainer.sets) is not None:
+            event |= self._split(sets)
         if evaluate:
             event["accuracy"] = accuracy(self.evaluate(learner))
             self.epoch_accuracies.append(event["accuracy"])
@@ -113,8 +114,8 @@ class Recorder:
             "alpha": self._mean_alpha(),
             **self._memory(learner),
         }
-        if (split := learner.trainer.split) is not None:
-            event |= split_metrics(split, learner.memory.samples.labels.cpu(), self._true(split.arrivals))
+        if (sets := learner.trainer.sets) is not None:
+            event |= self._split(sets)
         if self.epoch_accuracies:
             event["best_epoch_accuracy"] = max(self.epoch_accuracies)
             self.epoch_accuracies = []
@@ -146,7 +147,7 @@ class Recorder:
 
     def _stream_so_far(self, n_classes: int) -> Event:
         """How many samples of each class have arrived, by given and by true label."""
-        positions = torch.cat(self._positions)
+        positions = self._all_positions()
         given, true = self.truth.given_at(positions), self.truth.of(positions)
         return {
             "stream_per_class": given.bincount(minlength=n_classes).tolist(),
@@ -161,7 +162,7 @@ class Recorder:
             "task_events": self.task_events,
             "epoch_accuracies": self.epoch_accuracies,
         }
-        positions = torch.cat(self._positions) if self._positions else torch.empty(0, dtype=torch.int64)
+        positions = self._all_positions() if self._positions else torch.empty(0, dtype=torch.int64)
         return figures, {"positions": positions, **({"alphas": torch.stack(self._alphas)} if self._alphas else {})}
 
     def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -180,9 +181,20 @@ class Recorder:
             features = self.features[self._stream_positions(samples.arrivals)]
         return memory_metrics(samples.labels.cpu(), self._true(samples.arrivals), len(learner.classes), features)
 
+    def _split(self, sets: Sets) -> Event:
+        # Given labels from the stream and not from the memory, which lies on the device: this must not wait for it.
+        positions = self._stream_positions(sets.arrivals)
+        return split_metrics(sets, self.truth.given_at(positions), self.truth.of(positions))
+
     def _stream_positions(self, arrivals: Tensor) -> Tensor:
         """Positions in the stream of the learner's arrivals: others where the run was shortened."""
-        return torch.cat(self._positions)[arrivals.cpu()]
+        return self._all_positions()[arrivals.cpu()]
+
+    def _all_positions(self) -> Tensor:
+        """Of everything observed so far. Joined once: thousands of small tensors take milliseconds."""
+        if len(self._positions) > 1:
+            self._positions = [torch.cat(self._positions)]
+        return self._positions[0]
 
     def _true(self, arrivals: Tensor) -> Tensor:
         return self.truth.of(self._stream_positions(arrivals))

@@ -6,13 +6,14 @@ from puridiver.trainers.dividemix import DivideMix
 from puridiver.trainers.plain import Plain
 from puridiver.trainers.puridiver import PuriDivERTrainer
 from puridiver.trainers.selfie import Selfie
-from puridiver.trainers.split import SET_NAMES, Split, split_memory
+from puridiver.trainers.split import SET_NAMES, Sets, Split, split_memory
 from puridiver.trainers.spr import SelfReplay
 
 __all__ = [
     "SET_NAMES",
     "TRAINERS",
     "NoiseHint",
+    "Sets",
     "Split",
     "Trainer",
     "TrainerContext",

@@ -11,7 +11,7 @@ from puridiver import augment, equations
 from puridiver.runtime import Captured, PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
-from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Split, refurbished_targets, split_memory
+from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Sets, Split, refurbished_targets, split_memory
 
 _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equations.logit_distances}
 
@@ -40,10 +40,11 @@ class PuriDivERTrainer(Trainer):
         o = self.options
         split = self.split = self._divide(self.outputs(memory.images).logits, memory.labels, memory.arrivals)
         self.runtime.wait()  # the sets' sizes decide the shapes of the epoch
-        if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(split):
+        sets = self.sets = split.sets()
+        if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(sets):
             self.plain_epoch(memory)
             return
-        plan = _PLANNERS[o.set_batches](split, o.batch_size, self.generator)
+        plan = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator)
         self.buffers.put("views", self.next_strong_view(memory))
         self.buffers.put("weak", self.weak_view(memory.images) if plan.n_tail else memory.images)
         self.buffers.put("targets", refurbished_targets(split, memory.labels, o, self.generator))
@@ -57,9 +58,9 @@ class PuriDivERTrainer(Trainer):
             self.version("views", "weak", "targets", "unlabelled"),
         )
 
-    def _too_small(self, split: Split) -> bool:
+    def _too_small(self, sets: Sets) -> bool:
         """Row 8, and the case that nothing is left to learn labels from."""
-        n_clean, n_relabel, n_unlabelled = split.sizes()
+        n_clean, n_relabel, n_unlabelled = sets.sizes()
         used = [n_relabel] * self.options.relabel + [n_unlabelled] * self.options.consistency
         if self.options.smallest_set and min(used) <= self.options.smallest_set:
             return True
@@ -105,9 +106,11 @@ def _shuffled(codes: Tensor, code: int, generator: torch.Generator) -> Tensor:
     return rows[torch.randperm(len(rows), generator=generator)]
 
 
-def proportional_plan(split: Split, batch_size: int, generator: torch.Generator) -> EpochPlan:
-    """Batches of `batch_size` in which C, R and U have their share of the memory, each to within one sample."""
-    codes = split.codes().cpu()
+def proportional_plan(codes: Tensor, batch_size: int, generator: torch.Generator) -> EpochPlan:
+    """Batches of `batch_size` in which C, R and U have their share of the memory, each to within one sample.
+
+    `codes` (on the host) tells the set of each memory row.
+    """
     everything = torch.cat([_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED)])
     size = min(batch_size, len(everything))
     steps = len(everything) // size
@@ -117,13 +120,12 @@ def proportional_plan(split: Split, batch_size: int, generator: torch.Generator)
     return EpochPlan(rows, int((codes[rows] == UNLABELLED).sum(dim=1).max()))
 
 
-def clean_full_plan(split: Split, batch_size: int, generator: torch.Generator) -> EpochPlan:
+def clean_full_plan(codes: Tensor, batch_size: int, generator: torch.Generator) -> EpochPlan:
     """`batch_size` clean samples a step; R and U batches so large that an epoch passes each once (at least 2).
 
     Their sizes are rounded up to even numbers, and above 12 to multiples of 4, so that few shapes occur and few steps
     need to be captured.
     """
-    codes = split.codes().cpu()
     clean, relabel, unlabelled = (_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED))
     size = min(batch_size, len(clean))
     steps = len(clean) // size

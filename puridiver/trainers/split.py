@@ -18,6 +18,23 @@ CLEAN, RELABEL, UNLABELLED = range(3)  # indices into SET_NAMES
 
 
 @dataclass(frozen=True)
+class Sets:
+    """What the host wants to know of a split, (N,) each: which samples, the set of each, and their predicted classes.
+
+    On the host, so that nobody who looks at it has to wait for what the device does meanwhile.
+    """
+
+    arrivals: Tensor
+    codes: Tensor  # indices into SET_NAMES
+    guesses: Tensor
+
+    def sizes(self) -> tuple[int, int, int]:
+        """|C|, |R|, |U|."""
+        counts = self.codes.bincount(minlength=3).tolist()
+        return counts[0], counts[1], counts[2]
+
+
+@dataclass(frozen=True)
 class Split:
     """Which memory sample is in which set, and what the network thinks of each."""
 
@@ -36,10 +53,9 @@ class Split:
         """0, 1, 2 for the set of each sample, an index into SET_NAMES."""
         return self.relabel.long() + 2 * self.unlabelled.long()
 
-    def sizes(self) -> tuple[int, int, int]:
-        """|C|, |R|, |U| on the host."""
-        counts = self.codes().cpu().bincount(minlength=3).tolist()
-        return counts[0], counts[1], counts[2]
+    def sets(self) -> Sets:
+        """The split as the host knows it, in one copy."""
+        return Sets(*torch.stack([self.arrivals, self.codes(), self.p_model.argmax(dim=1)]).cpu())
 
     def tensors(self) -> dict[str, Tensor]:
         """All of it by name, those of the mixtures as `loss_mixture.means`."""

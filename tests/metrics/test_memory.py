@@ -60,7 +60,7 @@ def make_split(codes: torch.Tensor) -> Split:
 def test_the_precision_of_each_set_against_a_loop():
     codes = torch.from_numpy(RNG.integers(3, size=30))
     split = make_split(codes)
-    found = split_metrics(split, GIVEN, TRUE)
+    found = split_metrics(split.sets(), GIVEN, TRUE)
     guess = split.p_model.argmax(dim=1).tolist()
     right: dict[int, list[bool]] = {0: [], 1: [], 2: []}
     for code, g, t, predicted in zip(codes.tolist(), GIVEN.tolist(), TRUE.tolist(), guess, strict=True):
@@ -71,6 +71,6 @@ def test_the_precision_of_each_set_against_a_loop():
 
 
 def test_an_empty_set_has_no_precision():
-    found = split_metrics(make_split(torch.zeros(30, dtype=torch.int64)), GIVEN, TRUE)
+    found = split_metrics(make_split(torch.zeros(30, dtype=torch.int64)).sets(), GIVEN, TRUE)
     assert (found["clean_size"], found["relabel_size"], found["relabel_precision"]) == (30, 0, None)
     assert found["unlabelled_precision"] is None

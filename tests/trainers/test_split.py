@@ -104,7 +104,7 @@ def test_every_sample_is_in_exactly_one_set(seed: int, relabel_set: str, relabel
     by_name = {"clean": split.clean, "relabel": split.relabel, "unlabelled": split.unlabelled}
     for code, name in enumerate(SET_NAMES):
         assert rows(split.codes() == code) == rows(by_name[name])
-    assert split.sizes() == tuple(int(by_name[name].sum()) for name in SET_NAMES)
+    assert split.sets().sizes() == tuple(int(by_name[name].sum()) for name in SET_NAMES)
     assert split.arrivals.tolist() == list(range(100, 160))
 
 
@@ -173,7 +173,7 @@ def test_targets_are_probabilities(seed: int, options: Options) -> None:
 def test_equal_losses_leave_everything_clean(n: int, options: Options) -> None:
     split = Case(torch.zeros(n, N_CLASSES), torch.arange(n) % N_CLASSES).split(options)
     assert split.clean.all()
-    assert split.sizes() == (n, 0, 0)
+    assert split.sets().sizes() == (n, 0, 0)
     targets = refurbished_targets(split, torch.arange(n) % N_CLASSES, options, torch.Generator())
     assert targets.argmax(dim=1).tolist() == [i % N_CLASSES for i in range(n)]
 
@@ -182,7 +182,7 @@ def test_a_single_noisy_sample_has_nothing_to_be_compared_with_and_is_relabelled
     logits = torch.tensor([[4.0, 0, 0, 0]] * 6)
     split = Case(logits + 1e-3 * torch.arange(6)[:, None] * torch.eye(4)[0], torch.tensor([0, 0, 0, 0, 0, 1])).split()
     assert rows(split.relabel) == [5]
-    assert split.sizes() == (5, 1, 0)
+    assert split.sets().sizes() == (5, 1, 0)
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])

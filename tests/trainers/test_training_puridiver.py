@@ -124,7 +124,7 @@ def counts_by_step(split: Split, rows: Tensor) -> list[list[int]]:
 @pytest.mark.parametrize("planner", [proportional_plan, clean_full_plan])
 def test_plans_have_static_shapes_and_unlabelled_rows_at_the_end(planner, sizes):
     split = split_of_sizes(*sizes)
-    plan = planner(split, 8, torch.Generator().manual_seed(0))
+    plan = planner(split.codes(), 8, torch.Generator().manual_seed(0))
     head = plan.rows[:, : plan.rows.shape[1] - plan.n_tail]
     assert plan.rows.ndim == 2
     assert not split.unlabelled[head].any()
@@ -134,7 +134,7 @@ def test_plans_have_static_shapes_and_unlabelled_rows_at_the_end(planner, sizes)
 def test_a_proportional_plan_gives_each_set_its_share_of_every_batch(sizes):
     split = split_of_sizes(*sizes)
     n, size = sum(sizes), min(8, sum(sizes))
-    plan = proportional_plan(split, 8, torch.Generator().manual_seed(0))
+    plan = proportional_plan(split.codes(), 8, torch.Generator().manual_seed(0))
     assert plan.rows.shape == (n // size, size)
     assert len(set(plan.rows.flatten().tolist())) == plan.rows.numel()
     counts = np.array(counts_by_step(split, plan.rows))
@@ -146,14 +146,14 @@ def test_a_proportional_plan_gives_each_set_its_share_of_every_batch(sizes):
 
 def test_a_proportional_plan_leaves_out_other_rows_each_epoch():
     split, generator = split_of_sizes(5, 4, 2), torch.Generator().manual_seed(0)
-    kept = torch.cat([proportional_plan(split, 8, generator).rows.flatten() for _ in range(30)])
+    kept = torch.cat([proportional_plan(split.codes(), 8, generator).rows.flatten() for _ in range(30)])
     assert set(kept.tolist()) == set(range(11))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_clean_full_plan_fills_batches_with_clean_rows_and_passes_r_and_u_once(sizes):
     split = split_of_sizes(*sizes)
-    plan = clean_full_plan(split, 8, torch.Generator().manual_seed(0))
+    plan = clean_full_plan(split.codes(), 8, torch.Generator().manual_seed(0))
     n_clean, size = sizes[0], min(8, sizes[0])
     steps = n_clean // size
     counts = counts_by_step(split, plan.rows)
@@ -307,4 +307,4 @@ def test_an_epoch_makes_both_views_of_the_whole_memory_once(set_batches, monkeyp
 
 
 def test_the_split_knows_its_sizes():
-    assert hand_made_split(CODES).sizes() == (12, 5, 7)
+    assert hand_made_split(CODES).sets().sizes() == (12, 5, 7)
