@@ -101,14 +101,30 @@ def test_static_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(grid: 
 
 def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
     """However the fit was scaled, the area under both Gaussians is that of the bars: samples times bin width."""
-    edges, axes = np.linspace(0, 10, 31), Figure().add_subplot()
+    edges = np.linspace(0, 10, 31)
     mixture = {"weights": [0.7, 0.3], "means": [0.2, 0.7], "variances": [0.002, 0.003], "offset": 1.0, "span": 8.0}
-    mixtures._paint_mixture(axes, mixture, edges, 500)
-    x = axes.lines[0].get_xdata()
-    areas = [np.trapezoid(line.get_ydata(), x) / (edges[1] - edges[0]) for line in axes.lines]
+    found = mixtures._component_curves(mixture, edges, 500)
+    areas = [np.trapezoid(y, x) / (edges[1] - edges[0]) for x, y in found]
     np.testing.assert_allclose(areas, [350, 150], rtol=1e-3)
-    peaks = [x[line.get_ydata().argmax()] for line in axes.lines]
-    np.testing.assert_allclose(peaks, [1 + 8 * 0.2, 1 + 8 * 0.7], atol=0.1)
+    np.testing.assert_allclose([x[y.argmax()] for x, y in found], [1 + 8 * 0.2, 1 + 8 * 0.7], atol=0.1)
+
+
+@pytest.mark.parametrize("n_wrong", [0, 2, 40])
+def test_a_few_wrong_labels_are_seen_beside_many_right_ones(grid: Path, n_wrong: int) -> None:
+    """Their tallest bar is as long as that of the right ones, however few they are, and a scale tells its count."""
+    run, n = read_run(grid / "cells" / "puridiver-0"), 100
+    right = [0] * n_wrong + [1] * (n - n_wrong)
+    losses = [3.0 + i / 1_000 if r == 0 else 0.1 for i, r in enumerate(right)]
+    event = {**run.of_kind("split")[-1], "losses": losses, "right": right, "sets": [0] * n}
+    made = Run(run.folder, run.summary, run.config, [*run.tasks, event], run.manifest)
+    axes = painted(mixtures.mixtures_picture([made]).panels[0])
+    heights = [bar.get_height() for bar in axes.patches]
+    assert (max(heights), min(heights)) == pytest.approx((1, -1 if n_wrong else 0))
+    assert {f"label right ({n - n_wrong})", f"label wrong ({n_wrong})"} <= set(axes.get_legend_handles_labels()[1])
+    told = {text.get_text(): text.get_position()[1] for text in axes.get_yticklabels() if text.get_position()[1] < 0}
+    assert told  # with no wrong label at all, of the curve
+    if n_wrong:
+        assert all(position == pytest.approx(-int(count) / n_wrong) for count, position in told.items())
 
 
 def test_how_right_a_set_is_by_hand() -> None:
