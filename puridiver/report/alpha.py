@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
-from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, shade_tasks, spread_text
+from puridiver.report.bands import bands_text, shade_tasks
+from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, spread_text
 from puridiver.report.reading import OPTION, Group, Run, grouped
 from puridiver.report.style import Panel, Picture, colour, line_style
 
@@ -34,7 +35,8 @@ def alpha_picture(runs: Sequence[Run]) -> Picture:
         "alpha",
         "Alpha: purity against diversity",
         "Alpha near 0 makes the memory keep what looks rightly labelled, a higher alpha what looks different from "
-        "the rest; the adaptive rule raises it as the learner's loss on the stream falls.",
+        "the rest; the adaptive rule raises it as the learner's loss on the stream falls. "
+        f"{bands_text(with_alpha).capitalize()}.",
         panels,
         ("run", "seed", "task", "mean alpha", "last accuracy %"),
         [
@@ -58,7 +60,7 @@ def alpha_of_tasks(run: Run) -> list[float]:
 def _paint_alpha(groups: Sequence[Group], axes: Axes) -> None:
     for number, group in enumerate(groups):
         paint_group(axes, number, group.label, [curve(run, "alpha", 1) for run in group.runs])
-    shade_tasks(axes, groups[0].runs[0])
+    shade_tasks(axes, [run for group in groups for run in group.runs])
     axes.set(xlabel="samples of the stream seen", ylabel="alpha", xlim=(0, None), ylim=(0, None))
 
 
