@@ -15,7 +15,7 @@ from puridiver.cli.report import FIGURE_NAMES
 from puridiver.errors import DataError
 from puridiver.report import alpha, curves, distributions, mixtures, style
 from puridiver.report.figures import DETAILED, FIGURES, detailed, draw, draw_all
-from puridiver.report.reading import Run, find_runs, read_run
+from puridiver.report.reading import FEW, Run, find_runs, read_run
 
 
 def painted(panel: style.Panel) -> Any:
@@ -97,6 +97,31 @@ def test_static_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(grid: 
     assert static.get_xydata().tolist() == [[0.3, pytest.approx(by_name["alpha"])]]
     assert adaptive.get_ydata()[0] == pytest.approx((by_name["puridiver-0"] + by_name["puridiver-1"]) / 2)
     assert all(0 <= float(row[3]) <= 0.5 for row in picture.rows)
+
+
+@pytest.mark.parametrize("n_streams", [4, 1])
+def test_many_kinds_of_alpha_are_spread_over_panels_of_one_scale(grid: Path, n_streams: int) -> None:
+    """Twelve kinds, of several streams or of one: no panel has more series than can be told apart, none is left out."""
+    base, static = (read_run(grid / "cells" / name) for name in ("puridiver-0", "alpha"))
+    kinds = [
+        Run(
+            run.folder,
+            {
+                **run.summary, "noise_rate": (kind % n_streams) / 10, "settings_hash": f"{kind} {run.folder.name}",
+                "options_changed": {**run.summary["options_changed"], "batch_size": 1 + kind // n_streams},
+            },
+            run.config, run.events, run.manifest,
+        )
+        for run in (base, static) for kind in range(12)
+    ]  # fmt: skip
+    panels = [(panel.title, painted(panel)) for panel in alpha.alpha_picture(kinds).panels]
+    assert len({title for title, _ in panels}) == len(panels) == 2 * max(n_streams, 2)
+    for start in ("Last accuracy by alpha", "Alpha over the stream"):
+        chosen = [axes for title, axes in panels if title.startswith(start)]
+        shown = [set(axes.get_legend_handles_labels()[1]) - {"with adaptive alpha"} for axes in chosen]
+        assert max(map(len, shown)) <= FEW
+        assert sum(map(len, shown)) == 12
+        assert len({axes.get_ylim() for axes in chosen}) == 1
 
 
 def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
