@@ -238,7 +238,26 @@ def test_pictures_of_several_runs_say_whose_they_are(grid: Path) -> None:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["tasks", "time", "mixtures", "sets"])
+@pytest.mark.parametrize(("letter", "columns"), [("w", 1), ("e", 2), ("i", 3)])
+def test_a_legend_leaves_the_axes_their_width(letter: str, columns: int) -> None:
+    """As many columns as fit, with wide letters fewer: a wider legend would squeeze the axes."""
+
+    def paint(axes: Any) -> None:
+        for number in range(4):
+            axes.plot([0, 1], label=f"{letter * 18} {number}")
+
+    with style.look():
+        figure = style._figure([style.Panel("title", paint)], 1)
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        legend = axes.get_legend()
+        assert legend is not None
+        assert axes.get_window_extent().width > 0.85 * figure.bbox.width
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
+        assert legend._ncols == columns  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["tasks", "time", "mixtures", "sets", "alpha"])
 def test_titles_and_legends_stay_within_the_picture(grid: Path, name: str) -> None:
     runs, _ = find_runs([grid])
     with style.look():
