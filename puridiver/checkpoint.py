@@ -11,6 +11,7 @@ import logging
 import re
 import shutil
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +47,33 @@ class Checkpoints:
         self._last = time.monotonic()
         self._bad: list[Path] = []  # found damaged or foreign by `load`
         self._failing = False
+        self._under_way: Future[bool] | None = None
 
     def due(self) -> bool:
         """Whether the interval has passed since the last checkpoint, or the last attempt at one."""
         return self.every > 0 and time.monotonic() - self._last >= self.every
 
     def save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> bool:
-        """Write a checkpoint. Where that fails (disk full) the older ones stay and a warning says so once."""
-        try:
-            self._save({"run": self.run, **settings}, tensors)
-        except OSError as error:
-            if not self._failing:
-                logger.warning("no checkpoint could be written, the run goes on without: %s", error)
-            self._failing = True
-            return False
-        finally:
-            self._last = time.monotonic()
-        self._failing = False
-        return True
+        """Write a checkpoint and wait for it; whether it could be written."""
+        self.begin_save(settings, tensors)
+        return self.wait()
+
+    def begin_save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Copy the state, and write it while the caller goes on: hashing and the disk take longer than the copy.
+
+        One at a time: the checkpoint before is waited for.
+        """
+        self.wait()
+        frozen = storage.freeze({"run": self.run, **settings}, tensors)
+        self._last = time.monotonic()
+        writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._under_way = writer.submit(self._try_to_write, frozen)
+        writer.shutdown(wait=False)  # its thread ends with this one task
+
+    def wait(self) -> bool:
+        """Until the checkpoint that is being written is on the disk; False where it could not be written."""
+        under_way, self._under_way = self._under_way, None
+        return under_way is None or under_way.result()
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """The newest checkpoint that is whole and of this run; None where the run has not come to its first one.
@@ -94,6 +104,7 @@ class Checkpoints:
 
     def remove(self) -> None:
         """Take the checkpoints of a finished run away; what was set aside as damaged stays."""
+        self.wait()
         for path in self._numbered():
             shutil.rmtree(path, ignore_errors=True)
         if self.folder.exists() and not any(self.folder.iterdir()):
@@ -101,7 +112,19 @@ class Checkpoints:
 
     # Inside ----------------------------------------------------------------------------------------------------
 
-    def _save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    def _try_to_write(self, frozen: storage.Frozen) -> bool:
+        """Where it fails (disk full) the older ones stay and a warning says so once."""
+        try:
+            self._write(frozen)
+        except OSError as error:
+            if not self._failing:
+                logger.warning("no checkpoint could be written, the run goes on without: %s", error)
+            self._failing = True
+            return False
+        self._failing = False
+        return True
+
+    def _write(self, frozen: storage.Frozen) -> None:
         self._set_bad_aside()
         older = self._whole()
         numbers = [_number(path) for path in (*older, *self._set_aside())]
@@ -109,7 +132,7 @@ class Checkpoints:
         if path.exists():  # a save that did not come to its end
             shutil.rmtree(path)
         try:
-            storage.save(path, settings, tensors)
+            storage.write(path, frozen)
             for parent in (self.folder, self.folder.parent):
                 storage.sync_folder(parent)
         except OSError:

@@ -82,10 +82,14 @@ class Course:
         self.progress.start(self._total_work())
         self.progress.advance(self.at.work, "preparing")
         phases = {"stream": self._stream_phase, "memory": self._memory_phase, "evaluate": self._evaluate_phase}
-        while self.at.task < self.stream.n_tasks:
-            phases[self.at.phase]()
-            self.at = self.at.next_phase()
-            self._safe_point(phase_ended=True)
+        try:
+            while self.at.task < self.stream.n_tasks:
+                phases[self.at.phase]()
+                self.at = self.at.next_phase()
+                self._safe_point(phase_ended=True)
+        finally:  # also where the run is left: nobody writes to its folder afterwards
+            if saving is not None:
+                saving.checkpoints.wait()
         self.clock.stop()
 
     # The phases of a task --------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ class Course:
         stopping, saving = self._stopping.is_set(), self._saving
         if saving is not None and (phase_ended or stopping or saving.checkpoints.due()):
             self.clock.switch("checkpoint")
-            saving.checkpoints.save(*self.state(saving.out.metrics_size()))
+            saving.checkpoints.begin_save(*self.state(saving.out.metrics_size()))
         if stopping:
             raise KeyboardInterrupt
 

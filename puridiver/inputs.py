@@ -105,3 +105,13 @@ def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[L
         )
     _check_labels(classes + unknown)
     return unknown
+
+
+def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """(height, width, channels) of the images a learner is made for."""
+    if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+        raise ValueError(
+            f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
+        )
+    height, width, channels = (int(n) for n in shape)
+    return height, width, channels

@@ -14,17 +14,15 @@ from torch import Tensor
 
 from puridiver import storage
 from puridiver.errors import DataError
-from puridiver.inputs import Label, as_classes, as_images, as_labels, new_classes
-from puridiver.memory import SAMPLERS, Memory, Moment
+from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, new_classes
+from puridiver.memory import SAMPLERS, Keeper, Moment
 from puridiver.nets import suggest_network
 from puridiver.recipes import Options, recipe, replaced, suited_to_size
+from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime
-from puridiver.samples import Samples, joined
+from puridiver.samples import Samples
 from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
 
-# Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
-# GPU's host far more than the few images do. A sample may so be replayed up to 15 batches after it was dropped.
-REPLAY_AHEAD = 16
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
@@ -111,7 +109,7 @@ class Learner:
         **options: Any,
     ) -> None:
         self.classes = as_classes(classes)
-        self.image_shape = _checked_shape(image_shape)
+        self.image_shape = as_image_shape(image_shape)
         if not isinstance(memory, int | np.integer) or memory < 1:
             raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
         if seed < 0:
@@ -122,15 +120,14 @@ class Learner:
         self.network = suggest_network(self.image_shape) if network == "auto" else network
         self.runtime = choose_runtime(device, precision, graphs)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
-        delay = self.sampler.delay(int(memory))
-        self.memory = Memory(int(memory) - delay, self.image_shape, self.runtime.device)
-        self.delayed = Memory(delay, self.image_shape, self.runtime.device)  # arrivals that wait to be chosen from
+        self._keeper = Keeper(self.sampler, int(memory), self.image_shape, self.runtime.device)
+        self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
         self.seen = 0
         self.consolidations = 0
-        self._replay_stock: list[Samples] = []
+        self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
         self._consolidation: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self._under_way = False
         self._trainer: Trainer | None = None
@@ -154,8 +151,9 @@ class Learner:
         ids = {label: i for i, label in enumerate(self.classes)}
         batch = self._batch(x, [ids[label] for label in given])
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
-        loss = self.trainer.observe(batch.images, batch.labels, self._replay(), freeze)
-        self._update_memory(batch, loss)
+        replayed = self._replay.next(self.trainer, self.consolidations > 0)
+        loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
+        self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
@@ -194,12 +192,10 @@ class Learner:
         epochs = self.options.epochs if epochs is None else epochs
         if epochs < 1:
             raise ValueError(f"epochs should be at least 1, but got {epochs}")
-        self._replay_stock = []
+        self._replay.drop()
         if not len(self.memory):  # all that came is still waiting
             moment = self._moment(torch.zeros((), device=self.runtime.device))
-            first = self.seen - len(self.delayed)
-            self._choose_among(self.delayed.samples, dataclasses.replace(moment, seen_before=first))
-            self.delayed.clear()
+            self._keeper.take_waiting(moment, self.trainer.meet)
         self._consolidation = Consolidation(0, epochs)
         return self._consolidation
 
@@ -242,7 +238,7 @@ class Learner:
         replacing = self.runtime.move(torch.tensor(new, dtype=torch.int64))
         corrected = torch.where(replacing < 0, samples.labels, replacing)
         self.memory.replace(dataclasses.replace(samples, labels=corrected))
-        self._replay_stock = []  # drawn with the old labels
+        self._replay.drop()  # drawn with the old labels
         return sum(label >= 0 for label in new)
 
     def audit(self) -> list[AuditRow]:
@@ -263,7 +259,7 @@ class Learner:
     @property
     def capacity(self) -> int:
         """How many samples are held at most, those that wait included."""
-        return self.memory.capacity + self.delayed.capacity
+        return self._keeper.capacity
 
     @property
     def trainer(self) -> Trainer:
@@ -291,15 +287,12 @@ class Learner:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `save` writes: settings, which are JSON, and tensors."""
-        tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
-        if len(self.delayed):
-            tensors |= {f"delayed.{name}": value for name, value in self.delayed.state().items()}
+        tensors = self._keeper.state()
         tensors["generator.trainer"] = self._trainer_generator.get_state()
         tensors["generator.sampler"] = self._sampler_generator.get_state()
         if self._trainer is not None:
             tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
-        for number, samples in enumerate(self._replay_stock):
-            tensors |= {f"replay.{number}.{name}": value for name, value in samples.tensors().items()}
+        tensors |= {f"replay.{name}": value for name, value in self._replay.state().items()}
         return self._settings(), tensors
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -348,17 +341,10 @@ class Learner:
         for name, value in tensors.items():
             group, _, rest = name.partition(".")
             groups[group][rest] = value
-        self.memory.load_state(groups["memory"])
-        if groups["delayed"]:
-            self.delayed.load_state(groups["delayed"])
-        else:
-            self.delayed.clear()
+        self._keeper.load_state(groups["memory"], groups["delayed"])
         if self._trainer is not None:
             self._trainer.load_state(groups["trainer"])
-        self._replay_stock = [
-            Samples(**{n: self.runtime.move(groups["replay"][f"{k}.{n}"]) for n in Samples.NAMES})
-            for k in range(len(groups["replay"]) // len(Samples.NAMES))
-        ]
+        self._replay.load_state(groups["replay"])
         self._trainer_generator.set_state(groups["generator"]["trainer"])
         self._sampler_generator.set_state(groups["generator"]["sampler"])
 
@@ -393,56 +379,12 @@ class Learner:
         """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""
         return self.runtime.move(images).permute(0, 3, 1, 2).contiguous()
 
-    def _replay(self) -> Samples | None:
-        """Memory samples that join a stream batch (row 12), or None."""
-        wanted = {
-            "never": False,
-            "after_first_consolidation": self.consolidations > 0,
-            "always": True,
-        }[self.options.replay]
-        if not wanted or not len(self.memory) or not self.trainer.learns_online:
-            return None
-        if not self._replay_stock:
-            self._replay_stock = self._draw_replay(REPLAY_AHEAD if self.memory.full else 1)
-        return self._replay_stock.pop()
-
-    def _draw_replay(self, n_batches: int) -> list[Samples]:
-        """Batches of distinct memory samples with their strong views, all augmented in one pass."""
-        size = min(self.options.batch_size, len(self.memory))
-        drawn = [torch.randperm(len(self.memory), generator=self._sampler_generator)[:size] for _ in range(n_batches)]
-        picked = self.memory.samples.take(self.runtime.move(torch.cat(drawn)))
-        views = dataclasses.replace(picked, images=self.trainer.strong_view(picked.images))
-        return views.split(size)
-
-    def _update_memory(self, batch: Samples, loss: Tensor) -> None:
-        """Let the sampler choose: at once, or whenever as many arrivals wait as it wants to see together."""
-        moment = self._moment(loss)
-        noted = dataclasses.replace(batch, notes=self.sampler.note_arrivals(batch, moment))
-        if not self.delayed.capacity:
-            self._choose_among(noted, moment)
-            return
-        waiting = joined(self.delayed.samples, noted)
-        first = self.seen - len(self.delayed)
-        self.delayed.clear()
-        for part in waiting.split(self.delayed.capacity):
-            if len(part) < self.delayed.capacity:
-                self.delayed.replace(part)
-            else:
-                self._choose_among(part, dataclasses.replace(moment, seen_before=first))
-            first += len(part)
-
     def _moment(self, loss: Tensor) -> Moment:
         trainer = self.trainer
         return Moment(
             trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime,
             trainer.new_encoder,
         )  # fmt: skip
-
-    def _choose_among(self, arrived: Samples, moment: Moment) -> None:
-        pool = joined(self.memory.samples, arrived)
-        self.trainer.meet(pool, len(self.memory))
-        rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
-        self.memory.replace(pool.take(self.runtime.move(rows)))
 
 
 def _resolve_options(base: str | Options, image_shape: tuple[int, int, int], overrides: dict[str, Any]) -> Options:
@@ -455,12 +397,3 @@ def _member(registry: dict[str, Any], family: str, name: str) -> Any:
     if name not in registry:
         raise ValueError(f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}")
     return registry[name]
-
-
-def _checked_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
-        raise ValueError(
-            f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
-        )
-    height, width, channels = (int(n) for n in shape)
-    return height, width, channels

@@ -10,18 +10,26 @@ import hashlib
 import json
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from puridiver.errors import DataError
 
 FORMAT = 1
 INDEX = "state.json"
+# What safetensors calls the types; 8 bytes tell the length of its header.
+TYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+LENGTH_BYTES = 8
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """The file has its old content or all of the new one, never a part, even after a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
@@ -46,19 +54,55 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@dataclass(frozen=True)
+class Frozen:
+    """A state as it was at one moment: nothing in it changes while it is written."""
+
+    settings: dict[str, Any]
+    tensors: memoryview  # a whole safetensors file
+
+
 def save(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
     """Write settings and tensors; older tensor files of the folder are removed once the new ones are in place."""
-    from safetensors.torch import save as to_bytes
+    return write(folder, freeze(settings, tensors))
 
+
+def freeze(settings: dict[str, Any], tensors: dict[str, Tensor]) -> Frozen:
+    """A copy of a state in the machine's memory, ready to be written."""
+    return Frozen(json.loads(json.dumps(settings)), packed(tensors))
+
+
+def packed(tensors: dict[str, Tensor]) -> memoryview:
+    """Tensors as a safetensors file, each copied once, from its device to its place in it.
+
+    The library's own function copies three times and holds Python's lock meanwhile. Unlike it this one also takes
+    tensors that share memory.
+    """
+    header, starts, end = dict[str, Any](), dict[str, int](), 0
+    # Wide types first, so that each tensor lies at a multiple of its own width.
+    for name, value in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
+        starts[name], end = end, end + value.nbytes
+        header[name] = {"dtype": TYPES[value.dtype], "shape": list(value.shape), "data_offsets": [starts[name], end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % LENGTH_BYTES)
+    prefix = len(text).to_bytes(LENGTH_BYTES, "little") + text
+    content = torch.empty(len(prefix) + end, dtype=torch.uint8)
+    content[: len(prefix)] = torch.frombuffer(bytearray(prefix), dtype=torch.uint8)
+    for name, start in starts.items():
+        value, at = tensors[name].detach(), len(prefix) + start
+        content[at : at + value.nbytes].view(value.dtype).view(value.shape).copy_(value)
+    return content.numpy().data
+
+
+def write(folder: Path, frozen: Frozen) -> Path:
+    """Write what was frozen, as `save` does."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Copies, because safetensors refuses tensors that share memory.
-    blob = to_bytes({name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()})
-    digest = hashlib.sha256(blob).hexdigest()
+    digest = hashlib.sha256(frozen.tensors).hexdigest()
     name = f"state-{digest[:16]}.safetensors"
-    write_atomically(folder / name, blob)
+    write_atomically(folder / name, frozen.tensors)
     index = {
-        "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _settings_digest(settings),
-        "settings": settings,
+        "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _settings_digest(frozen.settings),
+        "settings": frozen.settings,
     }  # fmt: skip
     write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
     for old in folder.glob("state-*.safetensors"):

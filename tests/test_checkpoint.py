@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,78 @@ def test_a_checkpoint_is_due_when_its_time_has_come(tmp_path, monkeypatch):
     assert not by_time.due()
 
 
+# While the caller goes on ------------------------------------------------------------------------------------------
+
+
+class SlowDisk:
+    """Writes nothing until it is told to go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go_on, self.written, original = threading.Event(), list[str](), storage.write
+
+        def slow(folder: Path, frozen: storage.Frozen) -> Path:
+            assert self.go_on.wait(30)
+            self.written.append(folder.name)
+            return original(folder, frozen)
+
+        monkeypatch.setattr(storage, "write", slow)
+
+
+def test_what_is_written_is_the_state_at_the_call_whatever_changes_meanwhile(tmp_path, monkeypatch):
+    disk, checkpoints = SlowDisk(monkeypatch), Checkpoints(tmp_path, "this", 60)
+    settings, weights = {"number": 1, "curve": [0.5]}, torch.ones(3)
+    checkpoints.begin_save(settings, {"weights": weights, "again": weights})
+    assert not (tmp_path / "000001").exists()  # the caller has gone on
+    weights.add_(1)
+    settings["curve"].append(0.7)
+    disk.go_on.set()
+    assert checkpoints.wait()
+    found, tensors = Checkpoints(tmp_path, "this", 60).load()
+    assert found == {"number": 1, "curve": [0.5]}
+    assert {name: value.tolist() for name, value in tensors.items()} == {"weights": [1.0] * 3, "again": [1.0] * 3}
+
+
+def test_a_checkpoint_waits_for_the_one_before_it(tmp_path, monkeypatch):
+    disk, checkpoints = SlowDisk(monkeypatch), Checkpoints(tmp_path, "this", 60)
+    checkpoints.begin_save({"number": 1}, {})
+    threading.Timer(0.2, disk.go_on.set).start()
+    checkpoints.begin_save({"number": 2}, {"weights": torch.full((3,), 2.0)})
+    assert disk.written[:1] == ["000001"]
+    assert checkpoints.wait()
+    assert disk.written == ["000001", "000002"]
+    assert loaded_number(tmp_path) == 2
+
+
+def test_an_error_that_is_no_full_disk_is_not_swallowed(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "write", lambda folder, frozen: 1 / 0)
+    checkpoints = Checkpoints(tmp_path, "this", 60)
+    checkpoints.begin_save({}, {})
+    with pytest.raises(ZeroDivisionError):
+        checkpoints.wait()
+
+
+def test_a_run_that_fails_leaves_its_last_checkpoint_whole_and_no_thread(tmp_path, monkeypatch):
+    """It breaks off at once after a phase, while the checkpoint of the phase's end is being written."""
+    broken, written, original = experiment(tiny_config()), list[str](), storage.write
+
+    def slow(folder: Path, frozen: storage.Frozen) -> Path:
+        time.sleep(0.5)
+        written.append(folder.name)
+        return original(folder, frozen)
+
+    def fail(event: dict[str, Any]) -> None:
+        if event["event"] == "task":
+            assert written == ["000001"]  # the second is under way
+            raise RuntimeError("something broke")
+
+    monkeypatch.setattr(storage, "write", slow)
+    broken.listeners.append(fail)
+    with pytest.raises(RuntimeError, match="something broke"):
+        broken.run(tmp_path / "run")
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("checkpoint")]
+    assert storage.load(tmp_path / "run" / runs.CHECKPOINT / "000002")[0]["position"]["phase"] == "evaluate"
+
+
 # A disk that is full -----------------------------------------------------------------------------------------------
 
 
@@ -227,14 +301,14 @@ def test_on_a_full_disk_the_older_checkpoints_stay_good(name, writes, tmp_path, 
 
 def test_a_run_goes_on_when_its_checkpoints_do_not_fit(tmp_path, monkeypatch, caplog):
     expected, _ = finished(tiny_config(), tmp_path / "whole")
-    original = storage.save
+    original = storage.write
 
     def full(folder: Path, *state: Any) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device", str(folder))
 
-    monkeypatch.setattr(storage, "save", full)
+    monkeypatch.setattr(storage, "write", full)
     experiment(tiny_config()).run(tmp_path / "run", checkpoint_every=1e-9)
-    monkeypatch.setattr(storage, "save", original)
+    monkeypatch.setattr(storage, "write", original)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert traces(tmp_path / "run") == expected
 

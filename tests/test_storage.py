@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -63,6 +64,15 @@ def test_two_names_for_one_tensor_are_no_obstacle(tmp_path: Path) -> None:
     arrivals = torch.arange(5)
     storage.save(tmp_path, {}, {"memory.arrivals": arrivals, "trainer.history_of": arrivals})
     assert_same(storage.load(tmp_path)[1], {"memory.arrivals": arrivals, "trainer.history_of": arrivals})
+
+
+def test_the_file_is_one_that_the_library_reads() -> None:
+    """It refuses files with gaps, with overlaps and with offsets that do not fit a tensor's type and shape."""
+    every_type = {name: torch.arange(3).to(kind) for kind, name in storage.TYPES.items()}
+    for given in ({}, {"one": torch.ones(())}, every_type):
+        content = bytes(storage.packed(given))
+        assert_same(safetensors.torch.load(content), given)
+        assert len(content) == len(safetensors.torch.save(given))
 
 
 def test_a_new_save_replaces_the_old_one_and_its_files(tmp_path: Path) -> None:

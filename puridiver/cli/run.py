@@ -163,14 +163,14 @@ def handle(args: argparse.Namespace) -> int:
 def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console) -> dict[str, Any]:
     from puridiver import runs
     from puridiver.experiment import Experiment
-    from puridiver.report.tensorboard import tensorboard_listeners
+    from puridiver.report.tensorboard import tensorboard_logs
 
     with (
         ProgressBar(errors, hidden=args.quiet or args.json) as progress,
-        tensorboard_listeners(args.tensorboard) as listeners,
+        tensorboard_logs(args.tensorboard) as logs,
     ):
         experiment = Experiment(config, progress)
-        experiment.listeners += listeners
+        experiment.listeners += [log.listener(experiment.options.epochs) for log in logs]
         for note in [] if args.quiet else notes(experiment):
             errors.print(f"note: {note}", highlight=False)
         if folder is None:

@@ -2,6 +2,7 @@
 
 from puridiver.memory.base import Moment, NetworkView, Sampler
 from puridiver.memory.greedy_balanced import GreedyBalanced
+from puridiver.memory.keeper import Keeper
 from puridiver.memory.memory import Memory
 from puridiver.memory.ntd import NTDSampler
 from puridiver.memory.puridiver import PuriDivERSampler
@@ -9,7 +10,7 @@ from puridiver.memory.rainbow import RainbowMemory
 from puridiver.memory.reservoir import Reservoir
 from puridiver.memory.spr import SelfCenteredFilter
 
-__all__ = ["SAMPLERS", "Memory", "Moment", "NetworkView", "Sampler"]
+__all__ = ["SAMPLERS", "Keeper", "Memory", "Moment", "NetworkView", "Sampler"]
 
 SAMPLERS: dict[str, type[Sampler]] = {
     sampler.name: sampler

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
-from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, shade_tasks, spread_text
-from puridiver.report.reading import OPTION, Group, Run, grouped
-from puridiver.report.style import Panel, Picture, colour, line_style
+from puridiver.report.bands import bands_text, shade_tasks
+from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, spread_text
+from puridiver.report.reading import FEW, OPTION, Group, Run, faceted, grouped
+from puridiver.report.style import INK, Panel, Picture, colour, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,15 +27,20 @@ def _with_alpha(runs: Sequence[Run]) -> list[Run]:
 def alpha_picture(runs: Sequence[Run]) -> Picture:
     """Alpha over the stream; with runs of static alphas also the accuracy that each gave."""
     with_alpha = _with_alpha(runs)
-    adaptive = grouped([run for run in with_alpha if run.static_alpha is None] or with_alpha)
-    panels = [Panel("Alpha over the stream", partial(_paint_alpha, adaptive))]
+    adaptive = [run for run in with_alpha if run.static_alpha is None] or with_alpha
+    highest = max(value for run in adaptive for value in curve(run, "alpha", 1)[1])
+    panels = [
+        Panel(f"Alpha over the stream{which}", partial(_paint_alpha, groups, highest))
+        for which, groups in _few_at_a_time(adaptive)
+    ]
     if len({run.static_alpha for run in with_alpha}) > 1:
-        panels.insert(0, Panel("Last accuracy by alpha, %", partial(_paint_by_alpha, with_alpha, last_accuracy)))
+        panels = [*_panels_by_alpha("Last accuracy by alpha, %", with_alpha, last_accuracy), *panels]
     return Picture(
         "alpha",
         "Alpha: purity against diversity",
         "Alpha near 0 makes the memory keep what looks rightly labelled, a higher alpha what looks different from "
-        "the rest; the adaptive rule raises it as the learner's loss on the stream falls.",
+        "the rest; the adaptive rule raises it as the learner's loss on the stream falls. "
+        f"{bands_text(with_alpha).capitalize()}.",
         panels,
         ("run", "seed", "task", "mean alpha", "last accuracy %"),
         [
@@ -55,11 +61,24 @@ def alpha_of_tasks(run: Run) -> list[float]:
     return [statistics.mean(values) for values in means.values()]
 
 
-def _paint_alpha(groups: Sequence[Group], axes: Axes) -> None:
-    for number, group in enumerate(groups):
-        paint_group(axes, number, group.label, [curve(run, "alpha", 1) for run in group.runs])
-    shade_tasks(axes, groups[0].runs[0])
-    axes.set(xlabel="samples of the stream seen", ylabel="alpha", xlim=(0, None), ylim=(0, None))
+def _few_at_a_time(runs: Sequence[Run], ignore: Sequence[str] = ()) -> Iterator[tuple[str, list[Group]]]:
+    """Groups for one pair of axes each, with the end of its title: of one stream, and no more than can be told apart.
+
+    Alphas of all kinds wander through the same narrow range, so that more of them are a tangle.
+    """
+    for stream, groups in faceted(runs, ignore):
+        n_parts = -(-len(groups) // FEW)
+        size = -(-len(groups) // n_parts)
+        for part in range(n_parts):
+            which = f" ({part + 1} of {n_parts})" if n_parts > 1 else ""
+            yield stream + which, groups[part * size : (part + 1) * size]
+
+
+def _paint_alpha(groups: Sequence[Group], highest: float, axes: Axes) -> None:
+    for group in groups:
+        paint_group(axes, group.number, group.label, [curve(run, "alpha", 1) for run in group.runs])
+    shade_tasks(axes, [run for group in groups for run in group.runs])
+    axes.set(xlabel="samples of the stream seen", ylabel="alpha", xlim=(0, None), ylim=(0, 1.05 * highest or 1))
 
 
 def _purity(run: Run) -> float:
@@ -70,23 +89,38 @@ def _diversity(run: Run) -> float:
     return run.summary["memory_diversity"]
 
 
-def _paint_by_alpha(runs: Sequence[Run], value: Callable[[Run], float], axes: Axes) -> None:
-    """A line over the static alphas of each stream, and a dashed level for the adaptive runs of it."""
-    groups = grouped(runs, ignore=(OPTION + "alpha",))
-    for number, group in enumerate(groups):
+def _panels_by_alpha(title: str, runs: Sequence[Run], value: Callable[[Run], float]) -> list[Panel]:
+    """What each alpha gave, on one scale in all panels."""
+    facets = list(_few_at_a_time(runs, ignore=(OPTION + "alpha",)))
+    values = [value(run) for run in runs]
+    margin = 0.08 * (max(values) - min(values)) or 1.0
+    scale = (min(values) - margin, max(values) + margin)
+    return [Panel(title + which, partial(_paint_by_alpha, groups, value, scale)) for which, groups in facets]
+
+
+def _paint_by_alpha(
+    groups: Sequence[Group], value: Callable[[Run], float], scale: tuple[float, float], axes: Axes
+) -> None:
+    """A line over the static alphas of each kind, and a dashed level for the adaptive runs of it."""
+    alone, levels = len(groups) == 1, 0
+    for group in groups:
         static: dict[float, list[Run]] = {}
         for run in group.runs:
             if run.static_alpha is not None:
                 static.setdefault(run.static_alpha, []).append(run)
         x = sorted(static)
         points = [Group("", static[alpha]).spread(value) for alpha in x]
-        name = f", {group.label}" if len(groups) > 1 else ""
-        paint_band(axes, x, points, {**line_style(number), "linestyle": "-"}, f"static{name}")
+        paint_band(
+            axes, x, points, {**line_style(group.number), "linestyle": "-"}, "static alpha" if alone else group.label
+        )
         adaptive = [run for run in group.runs if run.static_alpha is None]
         if adaptive:
-            mean = Group("", adaptive).spread(value)[0]
-            axes.axhline(mean, color=colour(number), linestyle="--", linewidth=1.5, label=f"adaptive{name}")
-    axes.set(xlabel="alpha")
+            mean, levels = Group("", adaptive).spread(value)[0], levels + 1
+            axes.axhline(mean, color=colour(group.number), linestyle="--", linewidth=1.5,
+                         label="adaptive alpha" if alone else None)  # fmt: skip
+    if levels and not alone:  # once for all: each has the colour of its line
+        axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with adaptive alpha")
+    axes.set(xlabel="alpha", ylim=scale)
 
 
 def diversity_picture(runs: Sequence[Run]) -> Picture:
@@ -94,10 +128,10 @@ def diversity_picture(runs: Sequence[Run]) -> Picture:
     if not any(run.static_alpha is not None for run in runs):
         raise DataError("no run has a static alpha (--set alpha=0.3): diversity against alpha needs several of them")
     pure = [run for run in runs if run.knows_truth]
-    panels = [Panel("Purity of the final memory, %", partial(_paint_by_alpha, pure, _purity))] if pure else []
+    panels = _panels_by_alpha("Purity of the final memory, %", pure, _purity) if pure else []
     measured = [run for run in runs if run.summary.get("memory_diversity") is not None]
     if measured:
-        panels.append(Panel("Diversity of the final memory", partial(_paint_by_alpha, measured, _diversity)))
+        panels += _panels_by_alpha("Diversity of the final memory", measured, _diversity)
     if not panels:
         raise DataError("neither purity nor diversity is known: the data have no true labels")
     return Picture(

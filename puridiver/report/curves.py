@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
+from puridiver.report.bands import bands_text, shade_tasks
 from puridiver.report.reading import FEW, Group, Run, faceted, grouped
 from puridiver.report.style import INK, Panel, Picture, line_style
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Curve = tuple[list[float], list[float]]
+MEMORY_MEANING = (
+    "Purity is the share of the memory's labels that are right: above the dotted line the learner keeps cleaner "
+    "labels than the stream brings. Diversity is how far apart the images of one class are."
+)
 
 
 # Along the stream --------------------------------------------------------------------------------------------------
@@ -43,7 +47,7 @@ def accuracy_picture(runs: Sequence[Run]) -> Picture:
         "accuracy",
         "Accuracy over the stream",
         f"How many of the {judged_on(runs)} images the learner names rightly at each moment: while a task streams in, "
-        "and again after it has trained on its memory at the task's end (grey bands are tasks).",
+        f"and again after it has trained on its memory at the task's end ({bands_text(runs)}).",
         _stream_panels(accuracy_title(runs), "accuracy", runs),
         ("samples seen", *(f"accuracy %, {group.label}" for group in groups)),
         _stream_rows(groups, ("accuracy",)),
@@ -59,7 +63,7 @@ def stream_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "stream",
         "Accuracy and purity over the stream",
-        f"{left.meaning} {right.meaning}",
+        f"{left.meaning} {MEMORY_MEANING}",
         [
             *_stream_panels(accuracy_title(runs), "accuracy", runs),
             *_stream_panels("Purity of the memory, %", "memory_purity", _with_truth(runs)),
@@ -83,8 +87,7 @@ def memory_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "memory",
         "What the memory is worth",
-        "Purity is the share of the memory's labels that are right: above the dotted line the learner keeps cleaner "
-        "labels than the stream brings. Diversity is how far apart the images of one class are.",
+        f"{MEMORY_MEANING} {bands_text(runs).capitalize()}.",
         panels,
         ("samples seen", *headings),
         _stream_rows(groups, figures),
@@ -105,7 +108,7 @@ def _paint_stream(groups: Sequence[Group], figure: str, axes: Axes) -> None:
         label = group.label if len(groups) > 1 else "right labels in the memory"
         curves = [curve(run, figure, 100 if percent else 1) for run in group.runs]
         paint_group(axes, group.number, label, curves, each=len(groups) <= FEW)
-    shade_tasks(axes, groups[0].runs[0])
+    shade_tasks(axes, [run for group in groups for run in group.runs])
     if figure == "memory_purity":
         _paint_noise(axes, groups)
     axes.set(xlabel="samples of the stream seen", xlim=(0, None))
@@ -132,12 +135,6 @@ def _paint_noise(axes: Axes, groups: Sequence[Group]) -> None:
     for number, share in enumerate(sorted(shares)):
         label = "right labels in the stream" if not number else None
         axes.axhline(share, color=INK, linestyle=":", linewidth=1.3, label=label)
-
-
-def shade_tasks(axes: Axes, run: Run) -> None:
-    ends = [0, *(event["seen"] for event in run.tasks)]
-    for start, end in list(itertools.pairwise(ends))[1::2]:
-        axes.axvspan(start, end, color=INK, alpha=0.07, linewidth=0)
 
 
 def _points(run: Run) -> list[dict[str, Any]]:

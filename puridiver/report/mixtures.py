@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BINS = 30
+ROOM = 1.12  # of the highest bar: how far a half reaches
+
+Curve = tuple[np.ndarray, np.ndarray]
 
 
 def mixtures_picture(runs: Sequence[Run]) -> Picture:
@@ -30,7 +33,8 @@ def mixtures_picture(runs: Sequence[Run]) -> Picture:
         "mixtures",
         "Losses and uncertainties with their mixtures",
         "The learner guesses by loss which labels are right and by uncertainty which of its own predictions are; the "
-        "two curves are the Gaussians it fitted, the colours what was true: it works where colours and curves agree.",
+        "two curves are the Gaussians it fitted, the bars what was true: right ones point up and wrong ones down, each "
+        "on a scale of its own (their numbers stand in the legend). It works where bars and curves agree.",
         [panel for label, event in shown for panel in _mixture_panels(f"{label}, " * (len(chosen) > 1), event)],
         ("run", "task", "of", "component", "weight", "mean", "standard deviation"),
         [[label, *row] for label, event in shown for row in _mixture_rows(event)],
@@ -66,34 +70,62 @@ def _paint_uncertainties(event: dict[str, Any], axes: Axes) -> None:
 def _paint_histogram(
     axes: Axes, values: list[float | None], right: list[int | None], names: tuple[str, str], mixture: dict[str, Any]
 ) -> None:
+    """Right ones point up and wrong ones down, each on a scale of its own: a few are seen beside many."""
     finite = [(v, r) for v, r in zip(values, right, strict=True) if v is not None]
     highest = max((v for v, _ in finite), default=0) or 1.0
     edges = np.linspace(0, 1.02 * highest, min(BINS, 5 + len(finite) // 4) + 1)
-    parts = {names[0]: [v for v, r in finite if r == 1], names[1]: [v for v, r in finite if r == 0]}
-    if unknown := [v for v, r in finite if r is None]:
-        parts = {"truth not known": unknown}
-    axes.hist(
-        list(parts.values()), bins=edges.tolist(), stacked=True, label=list(parts), alpha=0.75,
-        color=[colour(number) for number in range(len(parts))], hatch=["", "///"][: len(parts)],
+    curves = _component_curves(mixture, edges, len(finite))
+    blind = any(r is None for _, r in finite)
+    if blind:
+        ticks = _paint_half(axes, edges, [v for v, _ in finite], "truth not known", 0, curves)
+    else:
+        ticks = {}
+        for number, name in enumerate(names):
+            members = [v for v, r in finite if r == 1 - number]
+            ticks |= _paint_half(axes, edges, members, name, number, curves[number : number + 1])
+        axes.axhline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.set(xlim=(0, edges[-1]), ylim=(0 if blind else -ROOM, ROOM))
+
+
+def _paint_half(
+    axes: Axes, edges: np.ndarray, values: list[float], name: str, number: int, curves: Sequence[Curve]
+) -> dict[float, str]:
+    """Bars of one group, upwards (number 0) or downwards (1), 1 high at most; returns where counts stand."""
+    counts = np.histogram(values, edges)[0]
+    # By the bars, since a narrow Gaussian may be far higher; by the curve where there is no bar.
+    highest = int(counts.max()) or math.ceil(max(y.max() for _, y in curves)) or 1
+    unit = (-1 if number else 1) / highest
+    axes.bar(
+        edges[:-1], counts * unit, np.diff(edges), align="edge", color=colour(number), alpha=0.75,
+        hatch=("", "///")[number], label=f"{name} ({len(values)})",
     )  # fmt: skip
-    counts = np.histogram([v for v, _ in finite], edges)[0]
-    _paint_mixture(axes, mixture, edges, len(finite))
-    axes.set_ylim(0, 1.12 * max(1, counts.max()))  # a narrow Gaussian may be far higher than the bars
-    axes.locator_params(axis="y", integer=True)
+    for component, (x, y) in enumerate(curves, start=number):
+        if y.any():
+            axes.plot(x, y * unit, color=INK, linewidth=1.5, linestyle=("-", "--")[component],
+                      label=("low component", "high component")[component])  # fmt: skip
+    return {count * unit: str(count) for count in _round_counts(highest)}
 
 
-def _paint_mixture(axes: Axes, mixture: dict[str, Any], edges: np.ndarray, n: int) -> None:
-    """Both Gaussians on the values' own scale, as counts a bin."""
+def _round_counts(highest: int) -> list[int]:
+    """A few whole numbers from 0 to the highest, for ticks."""
+    from matplotlib.ticker import MaxNLocator
+
+    return [int(tick) for tick in MaxNLocator(3, integer=True).tick_values(0, highest) if 0 <= tick <= highest]
+
+
+def _component_curves(mixture: dict[str, Any], edges: np.ndarray, n: int) -> list[Curve]:
+    """Both Gaussians on the values' own scale, as counts a bin; zero for an empty one."""
     x = np.linspace(edges[0], edges[-1], 200)
     scaled = (x - mixture["offset"]) / mixture["span"] if mixture["span"] else x
     rows = zip(mixture["weights"], mixture["means"], mixture["variances"], strict=True)
-    for number, (weight, mean, variance) in enumerate(rows):
-        if not (weight and variance):
-            continue
-        density = np.exp(-((scaled - mean) ** 2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
-        y = n * weight * density * (edges[1] - edges[0]) / (mixture["span"] or 1)
-        axes.plot(x, y, color=INK, linewidth=1.5, linestyle=("-", "--")[number],
-                  label=("low component", "high component")[number])  # fmt: skip
+    curves = []
+    for weight, mean, variance in rows:
+        spread = variance or 1.0
+        density = np.exp(-((scaled - mean) ** 2) / (2 * spread)) / math.sqrt(2 * math.pi * spread)
+        share = weight if variance else 0.0
+        curves.append((x, n * share * density * (edges[1] - edges[0]) / (mixture["span"] or 1)))
+    return curves
 
 
 def _mixture_rows(event: dict[str, Any]) -> list[list[str]]:

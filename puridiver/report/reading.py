@@ -257,18 +257,18 @@ def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
     ]
 
 
-def faceted(runs: Sequence[Run]) -> list[tuple[str, list[Group]]]:
+def faceted(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[tuple[str, list[Group]]]:
     """Groups for one pair of axes each: all together where they are few, else apart by stream, with its name.
 
-    What has the same label in several facets has the same number.
+    What has the same label in several facets has the same number. `ignore` is that of `grouped`.
     """
-    groups, names = grouped(runs), [name for name in STREAM if len({run.kind(name) for run in runs}) > 1]
+    groups, names = grouped(runs, ignore), [name for name in STREAM if len({run.kind(name) for run in runs}) > 1]
     if len(groups) <= FEW or not names:
         return [("", groups)]
     streams: dict[str, list[Run]] = {}
     for run in runs:
         streams.setdefault(_label(names, [run.kind(name) for name in names]), []).append(run)
-    facets = [(f", {stream}", grouped(members)) for stream, members in streams.items()]
+    facets = [(f", {stream}", grouped(members, ignore)) for stream, members in streams.items()]
     labels = list(dict.fromkeys(group.label for _, members in facets for group in members))
     return [
         (stream, [dataclasses.replace(group, number=labels.index(group.label)) for group in members])

@@ -32,7 +32,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that the text stays readable there
 DPI = 300
 TITLE_WIDTH = 44  # characters of a title's line
-LEGEND_WIDTH = 68  # characters of a legend's line, its handles and gaps counted
+LEGEND_SIZE = 9  # points
+LEGEND_HANDLE = 0.62  # inches: a legend's line or patch, and the gaps around it
 
 SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,  # a class may be called "$x"
@@ -51,7 +52,7 @@ SETTINGS: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    "legend.fontsize": 9,
+    "legend.fontsize": LEGEND_SIZE,
     "lines.linewidth": 2,
     "lines.markersize": 5,
 }
@@ -143,11 +144,20 @@ def _legend_below(axes: Axes) -> float:
     labels = axes.get_legend_handles_labels()[1]
     if len(labels) < 2:  # the title says it already
         return 0
-    columns = max(1, min(len(labels), LEGEND_WIDTH // (max(map(len, labels)) + 7)))
+    room = PANEL[0] - 0.55  # what stands left of the axes
+    columns = max(1, min(len(labels), int(room / (max(map(_text_width, labels)) + LEGEND_HANDLE))))
     figure = axes.get_figure()
     under_ticks = axes.transAxes + ScaledTranslation(0, -0.47, figure.dpi_scale_trans)  # type: ignore[union-attr]
     axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=under_ticks, ncols=columns, borderaxespad=0)
     return 0.12 + 0.18 * -(-len(labels) // columns)
+
+
+def _text_width(text: str) -> float:
+    """Of a legend's label, in inches."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    return text_to_path.get_text_width_height_descent(text, FontProperties(size=LEGEND_SIZE), ismath=False)[0] / 72
 
 
 def _fix_ids(name: str) -> None:

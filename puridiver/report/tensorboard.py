@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ PLACES = ("event", "task", "seen", "epoch")  # what an event is placed by, not w
 
 
 @contextmanager
-def tensorboard_listeners(folder: str | None) -> Iterator[list[TensorBoardLog]]:
-    """What has to hear a run's events so that they reach the folder; nothing where there is none."""
+def tensorboard_logs(folder: str | None) -> Iterator[list[TensorBoardLog]]:
+    """The log that writes to the folder, closed at the end; none where there is no folder."""
     log = TensorBoardLog(Path(folder)) if folder else None
     try:
         yield [log] if log else []
@@ -26,9 +26,10 @@ def tensorboard_listeners(folder: str | None) -> Iterator[list[TensorBoardLog]]:
 
 
 class TensorBoardLog:
-    """Call it with every event. Figures along the stream go by samples seen, those of memory epochs by their count.
+    """Figures along the stream go by samples seen, those of memory epochs by the number of the epoch in the run.
 
-    The folder is made at the first event: a run that cannot start leaves none.
+    Both are in the event itself, so that a run which is continued goes on where it was. The folder is made at the
+    first event: a run that cannot start leaves none.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -39,7 +40,10 @@ class TensorBoardLog:
         if folder.exists() and not folder.is_dir():
             raise DataError(f"{folder} is a file; name a folder for TensorBoard")
         self.folder = folder
-        self._epochs = 0
+
+    def listener(self, epochs: int) -> Callable[[dict[str, Any]], None]:
+        """What has to hear every event of a run with so many memory epochs a task."""
+        return partial(self._write, epochs)
 
     @cached_property
     def _writer(self) -> Any:
@@ -51,12 +55,11 @@ class TensorBoardLog:
         if "_writer" in self.__dict__:
             self._writer.close()
 
-    def __call__(self, event: dict[str, Any]) -> None:
+    def _write(self, epochs: int, event: dict[str, Any]) -> None:
         group = GROUPS.get(event["event"])
         if group is None:
             return
-        self._epochs += event["event"] == "epoch"
-        step = event.get("seen", self._epochs)
+        step = event["task"] * epochs + event["epoch"] + 1 if event["event"] == "epoch" else event["seen"]
         for name, value in event.items():
             if name not in PLACES and isinstance(value, int | float):
                 self._writer.add_scalar(f"{group}/{name}", value, step)

@@ -81,9 +81,7 @@ def make_stream(
     labels, n_classes = _source_labels(source), len(source.class_names)
     held = draw_holdout(labels, n_classes, holdout, holdout_rng)
     samples = np.setdiff1d(np.arange(len(labels)), held)
-    true = source.train.true_labels.numpy()[samples]
-    if cut_by == "true" and (true == UNKNOWN).any():
-        raise ValueError("tasks cannot be cut by true labels, since not all of them are known: cut them by the given")
+    true = _true_labels(source, samples, cut_by)
     images = source.train.images
     spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file)
     given = NOISE_KINDS[noise_kind].apply(spoiling)
@@ -91,22 +89,19 @@ def make_stream(
     cut = Cut(given if cut_by == "given" else true, n_classes, n_tasks, share, _times(source, samples), tasks_rng)
     tasks = CUTTERS[kind](cut)
     return StreamManifest(
-        **source_fields(source),
-        kind=kind,
-        seed=seed,
-        n_tasks=n_tasks,
-        minor_share=float(share),
-        cut_by=cut_by,
-        noise=noise_kind,
-        noise_rate=float(rate),
-        noise_map=class_map,
-        realised_noise=realised_noise(given, true),
-        task_ends=tasks.ends,
-        major_classes=tuple(tasks.major_classes),
-        holdout=held,
-        order=samples[tasks.order],
-        labels=given[tasks.order],
-    )
+        **source_fields(source), kind=kind, seed=seed, n_tasks=n_tasks, minor_share=float(share), cut_by=cut_by,
+        noise=noise_kind, noise_rate=float(rate), noise_map=class_map, realised_noise=realised_noise(given, true),
+        task_ends=tasks.ends, major_classes=tuple(tasks.major_classes), holdout=held,
+        order=samples[tasks.order], labels=given[tasks.order],
+    )  # fmt: skip
+
+
+def _true_labels(source: DataSource, samples: IntArray, cut_by: str) -> IntArray:
+    """As far as they are known, which they must be where tasks are cut by them."""
+    true = source.train.true_labels.numpy()[samples]
+    if cut_by == "true" and (true == UNKNOWN).any():
+        raise ValueError("tasks cannot be cut by true labels, since not all of them are known: cut them by the given")
+    return true
 
 
 def _times(source: DataSource, samples: IntArray) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from puridiver.cli.report import FIGURE_NAMES
 from puridiver.errors import DataError
 from puridiver.report import alpha, curves, distributions, mixtures, style
 from puridiver.report.figures import DETAILED, FIGURES, detailed, draw, draw_all
-from puridiver.report.reading import Run, find_runs, read_run
+from puridiver.report.reading import FEW, Run, find_runs, read_run
 
 
 def painted(panel: style.Panel) -> Any:
@@ -99,16 +99,57 @@ def test_static_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(grid: 
     assert all(0 <= float(row[3]) <= 0.5 for row in picture.rows)
 
 
+@pytest.mark.parametrize("n_streams", [4, 1])
+def test_many_kinds_of_alpha_are_spread_over_panels_of_one_scale(grid: Path, n_streams: int) -> None:
+    """Twelve kinds, of several streams or of one: no panel has more series than can be told apart, none is left out."""
+    base, static = (read_run(grid / "cells" / name) for name in ("puridiver-0", "alpha"))
+    kinds = [
+        Run(
+            run.folder,
+            {
+                **run.summary, "noise_rate": (kind % n_streams) / 10, "settings_hash": f"{kind} {run.folder.name}",
+                "options_changed": {**run.summary["options_changed"], "batch_size": 1 + kind // n_streams},
+            },
+            run.config, run.events, run.manifest,
+        )
+        for run in (base, static) for kind in range(12)
+    ]  # fmt: skip
+    panels = [(panel.title, painted(panel)) for panel in alpha.alpha_picture(kinds).panels]
+    assert len({title for title, _ in panels}) == len(panels) == 2 * max(n_streams, 2)
+    for start in ("Last accuracy by alpha", "Alpha over the stream"):
+        chosen = [axes for title, axes in panels if title.startswith(start)]
+        shown = [set(axes.get_legend_handles_labels()[1]) - {"with adaptive alpha"} for axes in chosen]
+        assert max(map(len, shown)) <= FEW
+        assert sum(map(len, shown)) == 12
+        assert len({axes.get_ylim() for axes in chosen}) == 1
+
+
 def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
     """However the fit was scaled, the area under both Gaussians is that of the bars: samples times bin width."""
-    edges, axes = np.linspace(0, 10, 31), Figure().add_subplot()
+    edges = np.linspace(0, 10, 31)
     mixture = {"weights": [0.7, 0.3], "means": [0.2, 0.7], "variances": [0.002, 0.003], "offset": 1.0, "span": 8.0}
-    mixtures._paint_mixture(axes, mixture, edges, 500)
-    x = axes.lines[0].get_xdata()
-    areas = [np.trapezoid(line.get_ydata(), x) / (edges[1] - edges[0]) for line in axes.lines]
+    found = mixtures._component_curves(mixture, edges, 500)
+    areas = [np.trapezoid(y, x) / (edges[1] - edges[0]) for x, y in found]
     np.testing.assert_allclose(areas, [350, 150], rtol=1e-3)
-    peaks = [x[line.get_ydata().argmax()] for line in axes.lines]
-    np.testing.assert_allclose(peaks, [1 + 8 * 0.2, 1 + 8 * 0.7], atol=0.1)
+    np.testing.assert_allclose([x[y.argmax()] for x, y in found], [1 + 8 * 0.2, 1 + 8 * 0.7], atol=0.1)
+
+
+@pytest.mark.parametrize("n_wrong", [0, 2, 40])
+def test_a_few_wrong_labels_are_seen_beside_many_right_ones(grid: Path, n_wrong: int) -> None:
+    """Their tallest bar is as long as that of the right ones, however few they are, and a scale tells its count."""
+    run, n = read_run(grid / "cells" / "puridiver-0"), 100
+    right = [0] * n_wrong + [1] * (n - n_wrong)
+    losses = [3.0 + i / 1_000 if r == 0 else 0.1 for i, r in enumerate(right)]
+    event = {**run.of_kind("split")[-1], "losses": losses, "right": right, "sets": [0] * n}
+    made = Run(run.folder, run.summary, run.config, [*run.tasks, event], run.manifest)
+    axes = painted(mixtures.mixtures_picture([made]).panels[0])
+    heights = [bar.get_height() for bar in axes.patches]
+    assert (max(heights), min(heights)) == pytest.approx((1, -1 if n_wrong else 0))
+    assert {f"label right ({n - n_wrong})", f"label wrong ({n_wrong})"} <= set(axes.get_legend_handles_labels()[1])
+    told = {text.get_text(): text.get_position()[1] for text in axes.get_yticklabels() if text.get_position()[1] < 0}
+    assert told  # with no wrong label at all, of the curve
+    if n_wrong:
+        assert all(position == pytest.approx(-int(count) / n_wrong) for count, position in told.items())
 
 
 def test_how_right_a_set_is_by_hand() -> None:
@@ -197,7 +238,26 @@ def test_pictures_of_several_runs_say_whose_they_are(grid: Path) -> None:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["tasks", "time", "mixtures", "sets"])
+@pytest.mark.parametrize(("letter", "columns"), [("w", 1), ("e", 2), ("i", 3)])
+def test_a_legend_leaves_the_axes_their_width(letter: str, columns: int) -> None:
+    """As many columns as fit, with wide letters fewer: a wider legend would squeeze the axes."""
+
+    def paint(axes: Any) -> None:
+        for number in range(4):
+            axes.plot([0, 1], label=f"{letter * 18} {number}")
+
+    with style.look():
+        figure = style._figure([style.Panel("title", paint)], 1)
+        figure.draw_without_rendering()
+        (axes,) = figure.axes
+        legend = axes.get_legend()
+        assert legend is not None
+        assert axes.get_window_extent().width > 0.85 * figure.bbox.width
+        assert legend.get_window_extent().x1 <= figure.bbox.x1
+        assert legend._ncols == columns  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["tasks", "time", "mixtures", "sets", "alpha"])
 def test_titles_and_legends_stay_within_the_picture(grid: Path, name: str) -> None:
     runs, _ = find_runs([grid])
     with style.look():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
+from puridiver.experiment import Experiment
+from puridiver.report.tensorboard import tensorboard_logs
+from tests.resume_samples import experiment, tiny_config
 
 TINY = ["--epochs", "2", "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
 
@@ -20,9 +24,34 @@ def test_scalars_are_the_events_of_the_run(tmp_path: Path) -> None:
     for group, kind in (("stream", "anytime"), ("task", "task")):
         expected = [(e["seen"], pytest.approx(e["accuracy"])) for e in events if e["event"] == kind]
         assert [(s.step, s.value) for s in found.Scalars(f"{group}/accuracy")] == expected
-    sizes = [e["clean_size"] for e in events if e["event"] == "epoch"]
-    assert [(s.step, s.value) for s in found.Scalars("memory epoch/clean_size")] == list(enumerate(sizes, start=1))
+    sizes = [(2 * e["task"] + e["epoch"] + 1, e["clean_size"]) for e in events if e["event"] == "epoch"]
+    assert [(s.step, s.value) for s in found.Scalars("memory epoch/clean_size")] == sizes
     assert not any("losses" in tag for tag in found.Tags()["scalars"])
+
+
+def test_after_a_resume_the_steps_go_on_where_they_were(tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    config = tiny_config(evaluate_epochs=True)  # two tasks of three epochs
+    stops = [2, 2, 100]  # epochs after which the run is left, and at last not
+    for stop in stops:
+        with tensorboard_logs(str(tmp_path / "log")) as (log,):
+            part = experiment(config)
+            heard = []
+
+            def leave(event: dict, part: Experiment = part, heard: list = heard, stop: int = stop) -> None:
+                heard.append(event["event"])
+                if heard.count("epoch") == stop:
+                    part.stop()
+
+            part.listeners += [log.listener(part.options.epochs), leave]
+            with pytest.raises(KeyboardInterrupt) if stop < 6 else contextlib.nullcontext():
+                part.run(tmp_path / "run", resume=True)
+    found = accumulator.EventAccumulator(str(tmp_path / "log")).Reload()
+    events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    expected = [pytest.approx(e["accuracy"]) for e in events if e["event"] == "epoch"]
+    assert [(s.step, s.value) for s in found.Scalars("memory epoch/accuracy")] == list(enumerate(expected, start=1))
+    seen = [e["seen"] for e in events if e["event"] == "anytime"]
+    assert [s.step for s in found.Scalars("stream/accuracy")] == seen
 
 
 def test_without_the_library_it_says_so_before_the_work(tmp_path: Path, monkeypatch, capsys) -> None:

@@ -122,4 +122,4 @@ def test_memory_samples_are_not_replayed_to_a_trainer_that_does_not_learn_online
     learner = tiny_learner(trainer="spr", replay="always")
     learner.observe(IMAGES[:8], LABELS[:8])
     learner.observe(IMAGES[8:16], LABELS[8:16])
-    assert learner._replay() is None
+    assert learner._replay.next(learner.trainer, consolidated=True) is None

@@ -1,8 +1,9 @@
 """Runs cells on a Ray cluster: an actor a worker, each with a share of a GPU and a group of lanes in it.
 
-A worker runs in a folder of its own machine; what the run leaves there comes back with the summary to the process
-that leads, which alone writes the grid's folder. So nothing needs to be shared between the machines, and a cell
-whose worker died starts anew on another one.
+Where a worker sees the grid's folder (it is on the same machine, or the folder is on a shared disk) it runs a cell
+there, as other engines do: if it dies, the next one goes on from the cell's checkpoint. Elsewhere a worker runs in a
+folder of its own machine, and what the run leaves there comes back with the summary to the process that leads. So
+nothing needs to be shared between the machines, but then a cell whose worker died starts anew on another one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import base64
 import json
 import os
 import tempfile
+import uuid
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ from puridiver.storage import write_atomically
 
 RUN_FILES = (runs.CONFIG, runs.MANIFEST, runs.METRICS, runs.MEMORY, runs.SUMMARY)
 POLL_SECONDS = 1.0
+SIGN = ".cluster-"  # how the name begins of a file by which workers find out whether they see the grid's folder
 
 
 def import_ray() -> Any:
@@ -38,6 +42,20 @@ def import_ray() -> Any:
     except ModuleNotFoundError as error:
         raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
     return ray
+
+
+@contextmanager
+def left_sign(folder: Path) -> Iterator[Path]:
+    """A file that is there meanwhile, of a name that was never used: who sees it sees this very folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{SIGN}*"):  # by a process that was killed
+        left.unlink()
+    sign = folder.absolute() / f"{SIGN}{uuid.uuid4()}"
+    sign.touch()
+    try:
+        yield sign
+    finally:
+        sign.unlink(missing_ok=True)
 
 
 class ClusterWorker:
@@ -54,16 +72,26 @@ class ClusterWorker:
         found = runtime_of(RunConfig(**json.loads(config)))
         return found.device.type, found.precision, found.graphs
 
-    def run(self, job_text: str) -> str:
-        """The last event of a job, with the files its run left."""
-        job, told = Job.from_dict(json.loads(job_text)), list[Event]()
+    def run(self, job_text: str, sign: str) -> str:
+        """The last event of a job, with the files its run left where the leading process does not see them."""
+        job = Job.from_dict(json.loads(job_text))
+        if Path(sign).exists():
+            return _answer(self._last_event(job), None)
         with tempfile.TemporaryDirectory(prefix="puridiver-") as folder:
-            with lane(runtime_of(job.config).device):
-                run_job(replace(job, folder=Path(folder) / "run"), self.sources.of, told.append)
-            last = told[-1]
+            last = self._last_event(replace(job, folder=Path(folder) / "run"))
             paths = [Path(folder) / "run" / name for name in RUN_FILES]
             files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in paths if path.exists()}
-        return runs.to_json({"kind": last.kind, "key": last.key, "detail": last.detail, "files": files})
+        return _answer(last, files)
+
+    def _last_event(self, job: Job) -> Event:
+        told = list[Event]()
+        with lane(runtime_of(job.config).device):
+            run_job(job, self.sources.of, told.append)
+        return told[-1]
+
+
+def _answer(event: Event, files: dict[str, str] | None) -> str:
+    return runs.to_json({"kind": event.kind, "key": event.key, "detail": event.detail, "files": files})
 
 
 class RayEngine(Engine):
@@ -114,30 +142,31 @@ class RayEngine(Engine):
     def events(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
         folders, backlog = {job.key: job.folder for job in jobs}, Backlog(jobs)
         running: dict[Any, tuple[Any, Job]] = {}  # what will come back -> worker and job
-        try:
+        with ExitStack() as stack:
+            sign = stack.enter_context(left_sign(jobs[0].folder.parent)) if jobs else Path()
+            stack.callback(self.close)  # before the sign goes
             while len(self.crew) < min(self.actors, len(jobs)):
                 self._hire()
             while running or (backlog.waiting and not self.draining):
-                yield from self._distribute(backlog, running)
+                yield from self._distribute(backlog, running, sign)
                 ready, _ = self.ray.wait([*running, *self._arriving], timeout=POLL_SECONDS)
                 for reference in ready:
                     yield from self._collect(reference, running, backlog, folders)
-        finally:
-            self.close()
 
     def _hire(self) -> None:
         worker = self._actor.remote()
         self.crew[worker] = None
         self._arriving[worker.ready.remote()] = worker
 
-    def _distribute(self, backlog: Backlog, running: dict[Any, tuple[Any, Job]]) -> Iterator[Event]:
+    def _distribute(self, backlog: Backlog, running: dict[Any, tuple[Any, Job]], sign: Path) -> Iterator[Event]:
         for worker, process in self.crew.items():
             if process is None:  # the cluster has no room for it yet
                 continue
             busy = sum(other is worker for other, _ in running.values())
             while busy < self.lanes and backlog.waiting and not self.draining:
                 job, busy = backlog.waiting.popleft(), busy + 1
-                running[worker.run.remote(json.dumps(job.to_dict()))] = (worker, job)
+                absolute = replace(job, folder=job.folder.absolute())  # a worker has its own working folder
+                running[worker.run.remote(json.dumps(absolute.to_dict()), str(sign))] = (worker, job)
                 yield Event("started", job.key, {"worker": process})
 
     def _collect(
@@ -168,7 +197,7 @@ class RayEngine(Engine):
         content = json.loads(answer)
         files = content.pop("files")
         event, folder = Event(**content), folders[content["key"]]
-        if event.detail.get("cell") != event.key:  # of other code or another device: it will be refused
+        if files is None or event.detail.get("cell") != event.key:  # of other code or device: it will be refused
             return event
         try:
             if folder.exists():

@@ -1,0 +1,74 @@
+"""The memory, the arrivals that wait for it, and the sampler that decides what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from puridiver.memory.base import Moment, Sampler
+from puridiver.memory.memory import Memory
+from puridiver.samples import Samples, joined
+
+Meet = Callable[[Samples, int], None]  # told of a pool, and how many of it are the memory's, before a choice
+
+
+class Keeper:
+    """Lets a sampler choose: at once, or whenever as many arrivals wait as it wants to see together."""
+
+    def __init__(
+        self, sampler: Sampler, capacity: int, image_shape: tuple[int, int, int], device: torch.device
+    ) -> None:
+        delay = sampler.delay(capacity)
+        self.sampler = sampler
+        self.memory = Memory(capacity - delay, image_shape, device)
+        self.delayed = Memory(delay, image_shape, device)  # arrivals that wait to be chosen from
+
+    @property
+    def capacity(self) -> int:
+        """How many samples are held at most, those that wait included."""
+        return self.memory.capacity + self.delayed.capacity
+
+    def take(self, batch: Samples, moment: Moment, meet: Meet) -> None:
+        """A batch has arrived."""
+        noted = replace(batch, notes=self.sampler.note_arrivals(batch, moment))
+        if not self.delayed.capacity:
+            self._choose_among(noted, moment, meet)
+            return
+        waiting = joined(self.delayed.samples, noted)
+        first = moment.seen_before - len(self.delayed)
+        self.delayed.clear()
+        for part in waiting.split(self.delayed.capacity):
+            if len(part) < self.delayed.capacity:
+                self.delayed.replace(part)
+            else:
+                self._choose_among(part, replace(moment, seen_before=first), meet)
+            first += len(part)
+
+    def take_waiting(self, moment: Moment, meet: Meet) -> None:
+        """Choose among the arrivals that wait, though they are fewer than the sampler wants to see."""
+        first = moment.seen_before - len(self.delayed)
+        self._choose_among(self.delayed.samples, replace(moment, seen_before=first), meet)
+        self.delayed.clear()
+
+    def _choose_among(self, arrived: Samples, moment: Moment, meet: Meet) -> None:
+        pool = joined(self.memory.samples, arrived)
+        meet(pool, len(self.memory))
+        rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
+        self.memory.replace(pool.take(moment.runtime.move(rows)))
+
+    def state(self) -> dict[str, Tensor]:
+        tensors = {f"memory.{name}": value for name, value in self.memory.state().items()}
+        if len(self.delayed):
+            tensors |= {f"delayed.{name}": value for name, value in self.delayed.state().items()}
+        return tensors
+
+    def load_state(self, memory: dict[str, Tensor], delayed: dict[str, Tensor]) -> None:
+        """Go back to a `state`; nothing is `delayed` where nothing waited."""
+        self.memory.load_state(memory)
+        if delayed:
+            self.delayed.load_state(delayed)
+        else:
+            self.delayed.clear()

@@ -1,0 +1,57 @@
+"""Memory samples that join the batches of the stream, made ready for many batches at once."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from torch import Tensor
+
+from puridiver.memory import Memory
+from puridiver.recipes import Options
+from puridiver.runtime import Runtime
+from puridiver.samples import Samples
+from puridiver.trainers import Trainer
+
+# Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
+# GPU's host far more than the few images do. A sample may so be replayed up to 15 batches after it was dropped.
+REPLAY_AHEAD = 16
+
+
+class Replay:
+    """A stock of replayed samples, a part for each stream batch to come."""
+
+    def __init__(self, options: Options, memory: Memory, generator: torch.Generator, runtime: Runtime) -> None:
+        self.options, self.memory, self.generator, self.runtime = options, memory, generator, runtime
+        self._stock: list[Samples] = []
+
+    def next(self, trainer: Trainer, consolidated: bool) -> Samples | None:
+        """Memory samples that join a stream batch (row 12), or None; `consolidated`: whether the memory ever was."""
+        wanted = {"never": False, "after_first_consolidation": consolidated, "always": True}[self.options.replay]
+        if not wanted or not len(self.memory) or not trainer.learns_online:
+            return None
+        if not self._stock:
+            self._stock = self._draw(trainer, REPLAY_AHEAD if self.memory.full else 1)
+        return self._stock.pop()
+
+    def drop(self) -> None:
+        """Forget the stock: the memory or its labels are no more what they were when it was drawn."""
+        self._stock = []
+
+    def _draw(self, trainer: Trainer, n_batches: int) -> list[Samples]:
+        """Batches of distinct memory samples with their strong views, all augmented in one pass."""
+        size = min(self.options.batch_size, len(self.memory))
+        drawn = [torch.randperm(len(self.memory), generator=self.generator)[:size] for _ in range(n_batches)]
+        picked = self.memory.samples.take(self.runtime.move(torch.cat(drawn)))
+        views = dataclasses.replace(picked, images=trainer.strong_view(picked.images))
+        return views.split(size)
+
+    def state(self) -> dict[str, Tensor]:
+        parts = enumerate(self._stock)
+        return {f"{number}.{name}": value for number, part in parts for name, value in part.tensors().items()}
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        self._stock = [
+            Samples(**{name: self.runtime.move(tensors[f"{number}.{name}"]) for name in Samples.NAMES})
+            for number in range(len(tensors) // len(Samples.NAMES))
+        ]
