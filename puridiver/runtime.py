@@ -32,8 +32,8 @@ _lane = threading.local()
 class _Launching:
     """Lanes (puridiver.lanes) are threads that launch work side by side; but whoever captures must be alone.
 
-    A lane has a share of the host except while it waits for the GPU. A capture gives its own share back, waits until
-    nobody has one, and keeps newcomers out meanwhile.
+    A lane has a share of the host except while it waits for the GPU or replays what is captured already, which does
+    not disturb a capture. A capture gives its own share back, waits until nobody has one, and keeps newcomers out.
     """
 
     def __init__(self) -> None:
@@ -69,6 +69,20 @@ class _Launching:
 
 
 _launching = _Launching()
+
+
+@contextlib.contextmanager
+def _share_given_back() -> Iterator[None]:
+    """For what may go on beside a capture. A lane that replays an epoch is at it for as long as the GPU has a queue:
+    if that kept captures out, every new shape would stop all lanes in turn."""
+    inside = getattr(_lane, "inside", False)
+    if inside:
+        _launching.leave()
+    try:
+        yield
+    finally:
+        if inside:
+            _launching.enter()
 
 
 class _Captures:
@@ -163,15 +177,8 @@ class Runtime:
         """Wait until the device has done all that was asked of it; other lanes have the host meanwhile."""
         if self.device.type != "cuda":
             return
-        stream = torch.cuda.current_stream(self.device)
-        if not getattr(_lane, "inside", False):
-            stream.synchronize()
-            return
-        _launching.leave()
-        try:
-            stream.synchronize()
-        finally:
-            _launching.enter()
+        with _share_given_back():
+            torch.cuda.current_stream(self.device).synchronize()
 
     def read(self, tensor: Tensor) -> Tensor:
         """The tensor on the host."""
@@ -340,15 +347,22 @@ class _Loop:
     def run(self, plan: Tensor) -> None:
         self.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
         self.counter.zero_()
-        for _ in range(len(plan)):
-            if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:
-                self.graph = self.runtime.captures.capture(self._advance, self.runtime.device, shared=True)
-                self.refused = self.graph is None
-            if self.graph is not None:
-                self.graph.replay()
-            else:
-                self.eager_calls += 1
-                self._advance()
+        left = len(plan)
+        while left and (graph := self._captured()) is None:
+            self.eager_calls += 1
+            self._advance()
+            left -= 1
+        if left and graph is not None:
+            with _share_given_back():
+                for _ in range(left):
+                    graph.replay()
+
+    def _captured(self) -> torch.cuda.CUDAGraph | None:
+        """The step's graph, captured once enough eager calls have prepared it; None before, or if it cannot be."""
+        if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:
+            self.graph = self.runtime.captures.capture(self._advance, self.runtime.device, shared=True)
+            self.refused = self.graph is None
+        return self.graph
 
     def _advance(self) -> None:
         self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
@@ -398,7 +412,8 @@ class _Entry:
             return self.function(*tensors)
         for held, given in zip(self.inputs, tensors, strict=True):
             held.copy_(given)
-        self.graph.replay()
+        with _share_given_back():
+            self.graph.replay()
         return self.result
 
     def _compute(self) -> None:

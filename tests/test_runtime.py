@@ -84,6 +84,29 @@ def test_a_capture_has_the_host_alone() -> None:
     assert log == ["other in", "other out", "capture begins", "capture ends", "other in again"]
 
 
+def test_a_lane_that_replays_does_not_keep_captures_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a graph faked on the CPU: its replays go on while another thread captures."""
+    captured, replays = threading.Event(), []
+
+    class Graph:
+        def replay(self) -> None:
+            replays.append(captured.wait(timeout=5))
+
+    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, device, shared: Graph())
+    runner = PlanRunner(Runtime(CPU, graphs=True), lambda row: None)
+
+    def capture() -> None:
+        with runtime.launching(), runtime._launching.alone():
+            captured.set()
+
+    other = threading.Thread(target=capture)
+    with runtime.launching():
+        other.start()
+        runner(torch.zeros(3, 1, dtype=torch.int64))
+    other.join(timeout=5)
+    assert replays == [True, True]  # and one eager call before them
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_planned_cutmix_is_the_cutmix_of_its_box(seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
