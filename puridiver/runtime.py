@@ -25,6 +25,8 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 # Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
 # cuDNN's choice of algorithms, compiled kernels) and are ordinary steps in every other respect.
 EAGER_CALLS = 1
+# A capture may fail once because of what others do on the GPU at that moment.
+MOST_TRIES = 3
 MOST_GRAPHS = 128  # of one step: more than the batch shapes of C, R and U that a run meets
 _lane = threading.local()
 
@@ -97,7 +99,7 @@ class _Captures:
         return self._pool
 
     def capture(self, function: Callable[[], None], device: torch.device, shared: bool) -> torch.cuda.CUDAGraph | None:
-        """The function's kernels as a graph; None, with one line of warning, where it cannot be captured.
+        """The function's kernels as a graph; None, with one line in the log, where it cannot be captured.
 
         (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
         """
@@ -114,7 +116,7 @@ class _Captures:
                 finally:
                     graph.capture_end()
         except RuntimeError as error:  # torch.OutOfMemoryError is one
-            logger.warning("a step could not be captured and runs uncaptured: %s", str(error).splitlines()[0])
+            logger.info("a step could not be captured: %s", str(error).splitlines()[0])
             return None
         here.wait_stream(side)
         return graph
@@ -331,24 +333,41 @@ class PlanRunner:
         loop.run(plan)
 
 
-class _Loop:
+class _Step:
+    """A sequence of kernels on its way to a graph: some eager calls, then tries to capture it, then the graph."""
+
+    def __init__(self, runtime: Runtime, shared: bool) -> None:
+        self.runtime, self.shared = runtime, shared
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.eager_calls = 0
+        self._tries = 0
+
+    def captured(self, function: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
+        """The graph, captured now if it is time to; None before, and where it cannot be captured."""
+        if self.graph is None and self.eager_calls >= EAGER_CALLS and self._tries < MOST_TRIES:
+            self._tries += 1
+            self.graph = self.runtime.captures.capture(function, self.runtime.device, self.shared)
+            if self.graph is None and self._tries == MOST_TRIES:
+                logger.warning("a step cannot be captured and runs uncaptured, many times slower")
+        return self.graph
+
+
+class _Loop(_Step):
     """One captured step and the buffer that its plan is copied to; a counter on the device walks over the rows."""
 
     def __init__(
         self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
     ) -> None:
-        self.runtime, self.step, self.static, self.capacity = runtime, step, static, capacity
+        super().__init__(runtime, shared=True)
+        self.step, self.static, self.capacity = step, static, capacity
         self.plan = torch.zeros(capacity, width, dtype=torch.int64, device=runtime.device)
         self.counter = torch.zeros(1, dtype=torch.int64, device=runtime.device)
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.eager_calls = 0
-        self.refused = False
 
     def run(self, plan: Tensor) -> None:
         self.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
         self.counter.zero_()
         left = len(plan)
-        while left and (graph := self._captured()) is None:
+        while left and (graph := self.captured(self._advance)) is None:
             self.eager_calls += 1
             self._advance()
             left -= 1
@@ -356,13 +375,6 @@ class _Loop:
             with _share_given_back():
                 for _ in range(left):
                     graph.replay()
-
-    def _captured(self) -> torch.cuda.CUDAGraph | None:
-        """The step's graph, captured once enough eager calls have prepared it; None before, or if it cannot be."""
-        if self.graph is None and not self.refused and self.eager_calls >= EAGER_CALLS:
-            self.graph = self.runtime.captures.capture(self._advance, self.runtime.device, shared=True)
-            self.refused = self.graph is None
-        return self.graph
 
     def _advance(self) -> None:
         self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
@@ -393,27 +405,26 @@ class Captured:
         return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
 
 
-class _Entry:
+class _Entry(_Step):
+    """One captured function of tensors of some shapes, with the places that its inputs are copied to."""
+
     def __init__(self, runtime: Runtime, function: Callable[..., Any], shared: bool) -> None:
-        self.runtime, self.function, self.shared = runtime, function, shared
+        super().__init__(runtime, shared)
+        self.function = function
         self.inputs: list[Tensor] = []
         self.result: Any = None
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.calls = 0
-        self.refused = False
 
     def __call__(self, *tensors: Tensor) -> Any:
-        self.calls += 1
-        if self.graph is None and not self.refused and self.calls > EAGER_CALLS:
-            self.inputs = [t.clone() for t in tensors]
-            self.graph = self.runtime.captures.capture(self._compute, self.runtime.device, self.shared)
-            self.refused = self.graph is None
         if self.graph is None:
+            self.inputs = [t.clone() for t in tensors]
+        graph = self.captured(self._compute)
+        if graph is None:
+            self.eager_calls += 1
             return self.function(*tensors)
         for held, given in zip(self.inputs, tensors, strict=True):
             held.copy_(given)
         with _share_given_back():
-            self.graph.replay()
+            graph.replay()
         return self.result
 
     def _compute(self) -> None:
