@@ -97,7 +97,7 @@ def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) ->
 
 def _resolved(config: RunConfig, source: DataSource, runtime: Runtime) -> dict[str, Any]:
     return {
-        "options": resolve_options(config, source).to_dict(),
+        "options": resolve_options(config, source).hashed(),
         "memory": resolve_memory(config, source),
         "network": resolve_network(config, source),
         "diversity": resolve_diversity(config, source),

@@ -14,10 +14,21 @@ from typing import Any
 
 
 def _option(
-    default: Any, help: str, choices: tuple[str, ...] = (), low: float = -math.inf, high: float = math.inf, off: Any = 0
+    default: Any,
+    help: str,
+    choices: tuple[str, ...] = (),
+    low: float = -math.inf,
+    high: float = math.inf,
+    off: Any = 0,
+    later: bool = False,
 ) -> Any:
-    """An option; `off` is the value at which what it decides is switched off."""
-    return field(default=default, metadata={"help": help, "choices": choices, "low": low, "high": high, "off": off})
+    """An option; `off` is the value at which what it decides is switched off.
+
+    One that came `later`, when there were ledgers, does not enter the hashes of settings while it is at its default:
+    runs from before it keep theirs.
+    """
+    kept = {"help": help, "choices": choices, "low": low, "high": high, "off": off, "later": later}
+    return field(default=default, metadata=kept)
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,15 @@ class Options:
         off="train",
     )
 
+    online_average: float = _option(
+        0.0,
+        "decay of a running average of the weights, such as 0.99: online the sampler and predictions look through "
+        "it, and memory training starts from it (0: none)",
+        low=0,
+        high=0.99999,
+        later=True,
+    )
+
     # Memory training
     epochs: int = _option(256, "[row 14] epochs of one consolidation", low=1)
     lr: float = _option(0.05, "learning rate of memory training", low=0)
@@ -143,6 +163,12 @@ class Options:
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    def hashed(self) -> dict[str, Any]:
+        """The options that enter hashes of settings."""
+        fields = dataclasses.fields(self)
+        kept = (f.name for f in fields if not f.metadata["later"] or getattr(self, f.name) != f.default)
+        return {name: getattr(self, name) for name in kept}
 
 
 def _checked(option: dataclasses.Field, value: Any) -> Any:

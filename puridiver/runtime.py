@@ -392,7 +392,7 @@ class Captured:
         self.runtime, self.function, self.copies = runtime, function, copies
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
-    def __call__(self, *tensors: Tensor, version: int = 0) -> Any:
+    def __call__(self, *tensors: Tensor, version: Hashable = 0) -> Any:
         """`version` stands for the address of whatever else the function reads, such as weights."""
         if not self.runtime.graphs:
             return self.function(*tensors)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from puridiver.average import Average
 from puridiver.nets import Network, Outputs
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
@@ -41,13 +42,23 @@ class Trainee:
     each pass, while the weights proper, BatchNorm, the head and the optimiser stay in float32. (torch.autocast does
     the same with a kernel for each weight in each direction.)
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
+
+    With an `average` (its decay; 0: none) whoever looks through the network sees the average of its weights over its
+    last online steps, until `leave_average`.
     """
 
     def __init__(
-        self, network: Network, runtime: Runtime, optimiser: OptimiserMaker, clip: float | None = None
+        self,
+        network: Network,
+        runtime: Runtime,
+        optimiser: OptimiserMaker,
+        clip: float | None = None,
+        average: float = 0.0,
     ) -> None:
         self.network, self.runtime, self.clip = network, runtime, clip  # clip: the largest entry of a gradient
-        self._make_optimiser = optimiser
+        self._make_optimiser, self._decay = optimiser, average
+        self.average: Average | None = None
+        self.through_average = average > 0
         self.generation = 0  # changes when tensors that captured steps refer to were replaced
         self._build()
 
@@ -63,6 +74,9 @@ class Trainee:
                 if parameter.ndim == 4:
                     self.shadows[name] = parameter.detach().to(self.dtype).requires_grad_()
                     self._masters.append(parameter)
+        older, self.average = self.average, Average(self.network, self._decay) if self._decay else None
+        if older is not None and self.average is not None:
+            self.average.inherit(older)
         self.generation += 1
 
     # Passes ----------------------------------------------------------------------------------------------------
@@ -72,21 +86,38 @@ class Trainee:
         self.network.train(train_norm)
         if not self.shadows:
             return self.network(x)
-        self._renew_shadows()
+        self._renew_shadows(self._masters)
         return functional_call(self.network, self.shadows, (x.to(self.dtype),))
 
     @torch.no_grad()
     def outputs(self, x: Tensor) -> Outputs:
         """Features and logits without gradients, BatchNorm by its running statistics."""
         self.network.eval()
-        if not self.shadows:
+        weights = self._seen_weights()
+        if self.shadows:
+            self._renew_shadows([weights[name] for name in self.shadows] if weights else self._masters)
+            weights, x = {**weights, **self.shadows}, x.to(self.dtype)
+        if not weights:
             return self.network.outputs(x)
-        self._renew_shadows()
-        return functional_call(self.network, self.shadows, (x.to(self.dtype),), {"with_features": True})
+        return functional_call(self.network, weights, (x,), {"with_features": True})
+
+    @property
+    def class_weights(self) -> Tensor:
+        """The classifier's weights as whoever looks sees them, (C, d)."""
+        return self._seen_weights().get("head.linear.weight", self.network.class_weights.detach())
+
+    @property
+    def view(self) -> tuple[int, bool]:
+        """Changes whenever `outputs` reads other tensors than before."""
+        return self.generation, self.through_average
+
+    def _seen_weights(self) -> dict[str, Tensor]:
+        """What stands in the place of the network's own weights for whoever looks."""
+        return self.average.held if self.average is not None and self.through_average else {}
 
     @torch.no_grad()
-    def _renew_shadows(self) -> None:
-        torch._foreach_copy_(list(self.shadows.values()), self._masters)
+    def _renew_shadows(self, masters: list[Tensor]) -> None:
+        torch._foreach_copy_(list(self.shadows.values()), masters)
 
     def step(self, loss: Tensor) -> None:
         """One optimiser step down the gradient of the loss."""
@@ -117,6 +148,28 @@ class Trainee:
             for value in state.values():
                 value.zero_()
 
+    # Average ---------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Let the average follow, after an online step."""
+        if self.average is not None:
+            self.average.follow()
+
+    @torch.no_grad()
+    def leave_average(self) -> None:
+        """Go on from the average, and look through the network itself from now on."""
+        if self.average is not None and self.through_average:
+            self.average.take_over()
+        self.through_average = False
+
+    @torch.no_grad()
+    def restart_average(self) -> None:
+        """Average anew, from the network as it is."""
+        if self.average is not None:
+            self.average.restart()
+            self.through_average = True
+
     # Growth and state ------------------------------------------------------------------------------------------
 
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
@@ -131,7 +184,7 @@ class Trainee:
         for name, parameter in self.network.named_parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"{_short(key)}{number}.{name}"] = value
-        return tensors
+        return tensors | {f"average{number}.{name}": value for name, value in self._seen_weights().items()}
 
     def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
         weights = f"network{number}."
@@ -143,6 +196,12 @@ class Trainee:
                 # preserve_format keeps the layout of the weight, which the optimiser's kernels expect
                 like = parameter if value.shape == parameter.shape else self.rate  # Adam's count has no shape
                 self.optimiser.state[parameter][key] = torch.empty_like(like, requires_grad=False).copy_(value)
+        if self.average is not None:  # none is saved while nobody looks through it
+            averages = {name: tensors.get(f"average{number}.{name}") for name in self.average.held}
+            self.through_average = None not in averages.values()
+            for name, value in averages.items():
+                if value is not None:
+                    self.average.held[name].copy_(value)
         self.generation += 1
 
 

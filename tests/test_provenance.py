@@ -14,6 +14,7 @@ from puridiver import data, provenance
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
 from puridiver.provenance import Identity, hash_code, identify
+from puridiver.recipes import recipe
 from puridiver.resolve import resolve_run_stream
 from puridiver.runtime import Runtime
 
@@ -48,6 +49,13 @@ def test_what_decides_the_result_changes_the_identity(changes: dict[str, Any]) -
 )  # fmt: skip
 def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
     assert identity(**changes) == identity()
+
+
+def test_an_option_that_came_later_leaves_older_hashes_as_they_were() -> None:
+    before = identity()
+    assert "online_average" not in recipe("official").hashed()
+    assert identity(options={"online_average": 0.0}).config_hash == before.config_hash
+    assert identity(options={"online_average": 0.9}).settings_hash != before.settings_hash
 
 
 def test_the_hash_of_settings_leaves_out_the_seed_and_what_is_only_measured() -> None:

@@ -109,7 +109,7 @@ class Trainer(ABC):
         return build_network(context.network, self.n_classes, context.image_shape, settings, generator)
 
     def new_trainee(self, network: Network) -> Trainee:
-        return Trainee(network, self.runtime, sgd(self.options))
+        return Trainee(network, self.runtime, sgd(self.options), average=self.options.online_average)
 
     def new_encoder(self) -> Encoder:
         """A network of the same kind that learns from images alone; its weights are to be drawn by `restart`."""
@@ -137,6 +137,8 @@ class Trainer(ABC):
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.
         """
         if start == 0:
+            for trainee in self.trainees:
+                trainee.leave_average()
             self._reset_optimisers(self.options.lr)
             self._strong_stock = []
             self.begin_consolidation(memory)
@@ -156,6 +158,8 @@ class Trainer(ABC):
 
     def end_consolidation(self) -> None:
         """Back to learning online."""
+        for trainee in self.trainees:
+            trainee.restart_average()
         self._strong_stock = []
         self._reset_optimisers(self.options.online_lr)
 
@@ -179,7 +183,7 @@ class Trainer(ABC):
 
     def outputs(self, images: Tensor, network: int = 0) -> Outputs:
         """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics."""
-        version = self.trainees[network].generation
+        version = self.trainees[network].view
         try:
             parts = [self._look[network](chunk, version=version) for chunk in _even_parts(images, self._chunk)]
         except torch.OutOfMemoryError:
@@ -201,7 +205,7 @@ class Trainer(ABC):
 
     @property
     def class_weights(self) -> Tensor:
-        return self.networks[0].class_weights.detach()
+        return self.trainees[0].class_weights
 
     def strong_view(self, images: Tensor) -> Tensor:
         return augment.strong_view(images, self.views, self.generator)
@@ -302,6 +306,7 @@ class Trainer(ABC):
         images, targets = augment.planned_cutmix(self.buffers[key + "images"], targets, row)
         loss = soft_cross_entropy(trainee.logits(self.to_float(images), train_norm), targets).mean()
         self.step(network, loss)
+        trainee.follow()
         self.buffers[key + "loss"].copy_(loss.detach())
 
     def _reset_optimisers(self, rate: float) -> None:

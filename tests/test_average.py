@@ -1,0 +1,141 @@
+"""The running average of the weights: what it is, who looks through it, and that it survives saving and growth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver import Learner
+from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
+from tests.resume_samples import OPTIONS, finished, tiny_config
+from tests.test_resume import LEGS, finish, leg, traces
+
+DECAY = 0.8
+
+
+def averaging(**settings) -> Learner:
+    return tiny_learner(online_average=DECAY, **settings)
+
+
+def weights(learner: Learner) -> dict[str, Tensor]:
+    """The network's own weights and statistics."""
+    state = learner.trainer.networks[0].state_dict()
+    return {name: value.clone() for name, value in state.items() if value.is_floating_point()}
+
+
+def held(learner: Learner) -> dict[str, Tensor]:
+    average = learner.trainer.trainees[0].average
+    assert average is not None
+    return {name: value.clone() for name, value in average.held.items()}
+
+
+def observe(learner: Learner, n_batches: int = 4, seed: int = 0) -> None:
+    images, labels = patterns(8 * n_batches, seed=seed)
+    for start in range(0, len(images), 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+
+
+def test_the_average_is_the_recursion_over_the_steps() -> None:
+    learner = averaging()
+    expected = weights(learner)
+    images, labels = patterns(40)
+    for start in range(0, 40, 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+        expected = {name: DECAY * expected[name] + (1 - DECAY) * value for name, value in weights(learner).items()}
+    found = held(learner)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value)
+
+
+def test_online_one_looks_through_the_average_and_after_memory_training_through_the_network() -> None:
+    learner, images = averaging(), patterns(10, seed=3)[0]
+    observe(learner)
+    seen = learner.predict_proba(images)
+    network = learner.trainer.networks[0]
+    own = weights(learner)
+    network.load_state_dict(held(learner), strict=False)
+    learner.trainer.trainees[0].through_average = False
+    np.testing.assert_allclose(seen, learner.predict_proba(images), atol=1e-6)  # a network of the averaged weights
+    assert torch.equal(learner.trainer.class_weights, held(learner)["head.linear.weight"])
+    network.load_state_dict(own, strict=False)
+    assert not np.allclose(seen, learner.predict_proba(images), atol=1e-4)
+    learner.trainer.trainees[0].through_average = True
+    learner.consolidate()
+    assert differing(held(learner), weights(learner)) == []
+
+
+def test_memory_training_starts_from_the_average() -> None:
+    learner = averaging(epochs=1, lr=0.0, weight_decay=0.0)
+    observe(learner)
+    before = held(learner)
+    learner.consolidate()
+    moved = set(differing(before, weights(learner)))
+    assert moved
+    assert all("running" in name for name in moved)  # at a rate of 0 only BatchNorm's statistics move
+
+
+def test_without_it_nothing_is_averaged() -> None:
+    learner = tiny_learner()
+    observe(learner)
+    assert learner.trainer.trainees[0].average is None
+    assert not [name for name in tensors_of(learner) if "average" in name]
+
+
+@pytest.mark.parametrize("trainer", ["puridiver", "dividemix", "coteaching"])
+def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(trainer: str, tmp_path: Path) -> None:
+    config = tiny_config(trainer=trainer, tell_noise=True, options={**OPTIONS, "online_average": DECAY})
+    expected, expected_weights = finished(config, tmp_path / "whole")
+    for leaving in LEGS:
+        leg(config, tmp_path / "parts", leaving)
+    last = finish(config, tmp_path / "parts")
+    assert differing(expected_weights, tensors_of(last.learner)) == []
+    assert traces(tmp_path / "parts") == expected
+
+
+@pytest.mark.parametrize("amid_memory_training", [False, True])
+def test_a_saved_learner_looks_as_it_did(amid_memory_training: bool, tmp_path: Path) -> None:
+    learner, images = averaging(), patterns(10, seed=3)[0]
+    observe(learner)
+    epochs = learner.consolidation(3)
+    if amid_memory_training:
+        next(epochs)
+    learner.save(tmp_path / "saved")
+    loaded = Learner.load(tmp_path / "saved", device="cpu")
+    assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))
+    assert json.loads((tmp_path / "saved" / "state.json").read_text())["settings"]["options"]["online_average"] == DECAY
+
+
+def test_growth_keeps_the_average_of_what_was_there() -> None:
+    learner = Learner(None, SHAPE, 12, device="cpu", online_average=DECAY, epochs=1, batch_size=8)
+    images, labels = patterns(24, n_classes=2)
+    learner.observe(images, labels)
+    before = held(learner)
+    learner._add_classes([2])
+    after = held(learner)
+    assert len(after["head.linear.weight"]) == 3
+    for name, value in before.items():
+        assert torch.equal(after[name][: len(value)], value)
+
+
+@pytest.mark.gpu
+def test_captured_it_is_the_same() -> None:
+    torch.backends.cudnn.deterministic = True
+    found = []
+    for graphs in (False, True):
+        learner = Learner(
+            3, SHAPE, 12, device="cuda", precision="float32", graphs=graphs, online_average=DECAY, batch_size=8,
+            epochs=2, warmup_epochs=0, smallest_set=0,
+        )  # fmt: skip
+        observe(learner, 6)
+        learner.consolidate()
+        observe(learner, 6, seed=1)
+        found.append((held(learner), learner.predict_proba(patterns(10, seed=3)[0])))
+    for name, value in found[0][0].items():
+        torch.testing.assert_close(value, found[1][0][name], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-3)
