@@ -15,13 +15,17 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   puridiver results results/cifar10.jsonl             print the page
-  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --fidelity docs/FIDELITY.md
-      write it, and what each row of docs/FIDELITY.md is worth between that page's markers
+  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --fidelity docs/FIDELITY.md --headline README.md
+      write it, what each row of docs/FIDELITY.md is worth, and the headline figures, between those pages' markers
   puridiver results results/cifar10.jsonl --out docs/RESULTS.md --check
       write nothing; exit 1 if the page is not what the ledger gives
   puridiver results results/cifar10.jsonl --commands  how every row was made
 """
-MARKER = "fidelity"
+# What goes between the markers NAME:begin and NAME:end of other pages.
+INSERTED = {
+    "fidelity": "what each row of docs/FIDELITY.md is worth",
+    "headline": "PuriDivER's figures on CIFAR-10 in one small table",
+}
 
 
 def add_parser(subparsers: Any) -> None:
@@ -33,11 +37,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("ledger", nargs="+", metavar="LEDGER", help="JSON-lines files, or folders of `puridiver grid`")
     parser.add_argument("--out", metavar="PAGE", help="write the page there (default: print it)")
-    parser.add_argument(
-        "--fidelity", metavar="PAGE",
-        help=f"write what each row of docs/FIDELITY.md is worth between the markers {MARKER}:begin and {MARKER}:end "
-        "of this page",
-    )  # fmt: skip
+    for name, what in INSERTED.items():
+        told = f"write {what} between the markers {name}:begin and {name}:end of this page"
+        parser.add_argument(f"--{name}", metavar="PAGE", help=told)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not up to date")
     parser.add_argument("--commands", action="store_true", help="print commit and command of every row instead")
     parser.set_defaults(handler=handle)
@@ -49,10 +51,11 @@ def handle(args: argparse.Namespace) -> int:
     from puridiver.grid.results import ledger_at
     from puridiver.report.ledger import read_rows
 
-    if args.commands and (args.out or args.fidelity or args.check):
-        raise ValueError("--commands prints to the screen: say it without --out, --fidelity and --check")
-    if args.check and not (args.out or args.fidelity):
-        raise ValueError("--check needs a page to check: say --out PAGE, --fidelity PAGE, or both")
+    named = args.out or any(getattr(args, name) for name in INSERTED)
+    if args.commands and (named or args.check):
+        raise ValueError("--commands prints to the screen: say it without pages and without --check")
+    if args.check and not named:
+        raise ValueError("--check needs a page to check: say --out, --fidelity or --headline PAGE")
     ledgers = [ledger_at(Path(ledger)) for ledger in args.ledger]
     rows = [row for ledger in ledgers for row in read_rows(ledger)]
     if args.commands:
@@ -70,16 +73,16 @@ def _pages(args: argparse.Namespace, rows: Sequence[dict[str, Any]], ledgers: Se
     """What each page should hold; printed at once where no page is named."""
     from pathlib import Path
 
-    from puridiver.grid.page.page import fidelity_block, make_page
+    from puridiver.grid.page.page import fidelity_block, headline_block, make_page
     from puridiver.report.table import with_inserted
 
-    if not args.out and not args.fidelity:
+    blocks = {"fidelity": fidelity_block, "headline": headline_block}
+    wanted = {name: Path(page) for name in INSERTED if (page := getattr(args, name))}
+    if not args.out and not wanted:
         sys.stdout.write(make_page(rows, ledgers))
         return {}
     found = {Path(args.out): make_page(rows, ledgers, Path(args.out))} if args.out else {}
-    if args.fidelity:
-        found[Path(args.fidelity)] = with_inserted(Path(args.fidelity), MARKER, fidelity_block(rows))
-    return found
+    return found | {page: with_inserted(page, name, blocks[name](rows)) for name, page in wanted.items()}
 
 
 def _check(pages: dict[Path, str], ledgers: Sequence[str]) -> int:

@@ -19,8 +19,23 @@ def ledger(tmp_path: Path) -> Path:
 
 def test_the_committed_pages_are_what_the_committed_ledger_gives(capsys: pytest.CaptureFixture[str]) -> None:
     pages = ["--out", str(ROOT / "docs" / "RESULTS.md"), "--fidelity", str(ROOT / "docs" / "FIDELITY.md")]
+    pages += ["--headline", str(ROOT / "README.md")]
     code = main(["results", str(ROOT / "results" / "cifar10.jsonl"), *pages, "--check"])
     assert (code, capsys.readouterr().err) == (0, "")
+
+
+def test_the_headline_goes_between_its_markers(ledger: Path, tmp_path: Path) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("one\n<!-- headline:begin -->\nold\n<!-- headline:end -->\ntwo\n")
+    assert main(["results", str(ledger), "--headline", str(page)]) == 0
+    head, *lines, last = page.read_text().splitlines()
+    assert (head, last) == ("one", "two")
+    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[1:-1]}
+    assert cells["PuriDivER, recipe official"] == ["not run", "57.0 ± 1.4 (2)", "not run", "not run", "not run"]
+    assert cells["the paper"][1] == "59.2 ± 0.3"
+    assert cells["an independent rerun of the released program, last epoch"][1] == "57.1"
+    purity = 100 * full_run()["memory_purity"]
+    assert cells["memory purity %, recipe official"] == ["-", f"{purity:.1f}", "-", "-", "-"]
 
 
 def test_without_a_page_it_is_printed(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +105,7 @@ def test_commands_of_every_row(ledger: Path, capsys: pytest.CaptureFixture[str])
     assert lines[1::2] == ["puridiver run --seed 1"] * 2
 
 
-@pytest.mark.parametrize(("flags", "told"), [(["--check"], "--out PAGE"), (["--commands", "--check"], "--commands")])
+@pytest.mark.parametrize(("flags", "told"), [(["--check"], "say --out"), (["--commands", "--check"], "--commands")])
 def test_flags_that_do_not_go_together(
     ledger: Path, flags: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,11 @@ def fidelity_block(rows: Sequence[Row]) -> str:
     return fidelity.overview(tables)
 
 
+def headline_block(rows: Sequence[Row]) -> str:
+    """The figures of PuriDivER on CIFAR-10 in one small table."""
+    return summary.headline(sort_rows(rows).tables["cifar10"][0])
+
+
 def _rows(rows: Sequence[Row]) -> str:
     return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
 

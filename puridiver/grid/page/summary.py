@@ -46,6 +46,22 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
     return "\n\n".join([*parts, *([best] if best else [])])
 
 
+def headline(table1: Table) -> str:
+    """The few figures that a README shows: noises by what is ours and what is published."""
+    lines = [table1.line(f"PuriDivER, recipe {name}") for name in ((BASE, DEFAULT) if default_changes() else (BASE,))]
+    found = [(line.title, *(ours(entry) for entry, _ in _entries(table1, line))) for line in lines]
+    base = _entries(table1, lines[0])
+    purity = [(f"memory purity %, recipe {line.title.rpartition(' ')[2]}", *map(_purity, line.cells)) for line in lines]
+    rerun = ("an independent rerun of the released program, last epoch", *(figure or UNKNOWN for _, figure in base))
+    paper = ("the paper", *(entry.paper or UNKNOWN for entry, _ in base))
+    return as_markdown([*found, rerun, paper, *purity], ("last accuracy %", *table1.noises))
+
+
+def _purity(cell: CellRuns) -> str:
+    known = [row["memory_purity"] for row in cell.rows if row["memory_purity"] is not None]
+    return f"{100 * statistics.mean(known):.1f}" if known else UNKNOWN
+
+
 def _entries(table: Table, line: Line) -> list[tuple[Entry, str]]:
     """Of each noise our entry, with the paper's figure, and the rerun's."""
     return [(entry_of(table, line, cell), rerun_figure(line.method.title, cell.column)) for cell in line.cells]
