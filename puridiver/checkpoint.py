@@ -72,8 +72,9 @@ class Checkpoints:
 
     def wait(self) -> bool:
         """Until the checkpoint that is being written is on the disk; False where it could not be written."""
-        under_way, self._under_way = self._under_way, None
-        return under_way is None or under_way.result()
+        written = self._under_way is None or self._under_way.result()
+        self._under_way = None  # not before: a Ctrl-C while waiting must not make it forgotten
+        return written
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """The newest checkpoint that is whole and of this run; None where the run has not come to its first one.

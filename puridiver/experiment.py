@@ -29,6 +29,7 @@ from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import code_hash, command_for, commit, identify, versions
+from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device, steady_threads
 from puridiver.streams import NOISE_KINDS, Stream, TrueLabels
@@ -43,15 +44,20 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
     """Joint features of a run's data, made unless they are cached; `tell` hears how that goes on."""
     if source.train.true is not None:
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
-    options = resolve_options(config, source)
-    return joint_features(
-        source,
+    options, network, runtime = (
+        resolve_options(config, source),
         resolve_network(config, source),
         choose_runtime(config.device),
-        (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
-        ViewSettings(options.crop_padding, options.flip, "none"),
-        lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
     )
+    with steady_threads(runtime.device, network):
+        return joint_features(
+            source,
+            network,
+            runtime,
+            (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
+            ViewSettings(options.crop_padding, options.flip, "none"),
+            lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
+        )
 
 
 class Silent:
@@ -255,6 +261,8 @@ class Experiment:
             "sampler": config.sampler,
             "trainer": config.trainer,
             "recipe": config.recipe,
+            # The default recipe may become another: what it was, in terms of one that stays.
+            "default_changes": default_changes() if config.recipe == DEFAULT else {},
             "options_changed": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
             "memory": self.learner.capacity,
             "network": self.learner.network,

@@ -166,9 +166,13 @@ class Options:
 
     def hashed(self) -> dict[str, Any]:
         """The options that enter hashes of settings."""
-        fields = dataclasses.fields(self)
-        kept = (f.name for f in fields if not f.metadata["later"] or getattr(self, f.name) != f.default)
-        return {name: getattr(self, name) for name in kept}
+        return without_later(self.to_dict())
+
+
+def without_later(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by name without those that came later and are at their default: as if they had never come."""
+    later = {option.name: option.default for option in dataclasses.fields(Options) if option.metadata["later"]}
+    return {name: value for name, value in options.items() if name not in later or value != later[name]}
 
 
 def _checked(option: dataclasses.Field, value: Any) -> Any:
@@ -243,6 +247,15 @@ OFFICIAL = Options(
 PURIDIVER = OFFICIAL
 
 RECIPES: dict[str, Options] = {"official": OFFICIAL, "paper": PAPER, "puridiver": PURIDIVER}
+
+DEFAULT, PUBLISHED = "puridiver", "official"
+
+
+def default_changes() -> dict[str, Any]:
+    """The options in which the default recipe differs from the released procedure: what the default may become."""
+    base = vars(RECIPES[PUBLISHED])
+    return {name: value for name, value in vars(RECIPES[DEFAULT]).items() if value != base[name]}
+
 
 DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",

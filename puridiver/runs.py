@@ -15,6 +15,7 @@ from typing import Any
 
 from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
+from puridiver.recipes import without_later
 from puridiver.storage import write_atomically
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
@@ -160,7 +161,7 @@ class RunFolder:
 def identity(description: dict[str, Any]) -> dict[str, Any]:
     """What decides the figures of a run, by name, from what its `config.json` holds."""
     config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
-    options = resolved.pop("options", {})
+    options = without_later(resolved.pop("options", {}))
     resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
     kept = {name: without_folder(value) for name, value in config.items() if name not in NOT_COMPARED}
     return json.loads(to_json({**kept, **resolved, **options}))

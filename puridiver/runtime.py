@@ -60,9 +60,9 @@ class _Launching:
             self._captures += 1
             self._shares -= 1
             self._changed.notify_all()
-            # The condition's lock is held throughout the capture: a second one waits for it here.
-            self._changed.wait_for(lambda: not self._shares)
             try:
+                # The condition's lock is held throughout the capture: a second one waits for it here.
+                self._changed.wait_for(lambda: not self._shares)
                 yield
             finally:
                 self._captures -= 1
@@ -92,6 +92,8 @@ class _Captures:
 
     def __init__(self) -> None:
         self._pool: Any = None
+        # Of captures that failed: torch's allocator may still ask them whether a stream is theirs.
+        self._spoilt: list[torch.cuda.CUDAGraph] = []
 
     def pool(self) -> Any:
         if self._pool is None:
@@ -104,22 +106,33 @@ class _Captures:
         (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
         """
         graph = torch.cuda.CUDAGraph()
+        pool = self.pool() if shared else torch.cuda.graph_pool_handle()
         here = torch.cuda.current_stream(device)  # of the run's GPU, which need not be the process's current one
         side = thread_stream(here.device, "capture")  # the ordinary stream of a process cannot be captured
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
         try:
             with alone, torch.cuda.stream(side):
-                graph.capture_begin(pool=self.pool() if shared else None, capture_error_mode="thread_local")
+                graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     function()
                 finally:
                     graph.capture_end()
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             logger.info("a step could not be captured: %s", str(error).splitlines()[0])
+            self._give_up(graph, pool, here.device)
             return None
         here.wait_stream(side)
         return graph
+
+    def _give_up(self, graph: torch.cuda.CUDAGraph, pool: Any, device: torch.device) -> None:
+        """After a failed capture: where its end failed, torch goes on recording to the pool and takes no other."""
+        self._pool = None
+        self._spoilt.append(graph)
+        end = getattr(torch._C, "_cuda_endAllocateToPool", None)
+        if end is not None:
+            with contextlib.suppress(RuntimeError):  # it had ended
+                end(device.index or 0, pool)
 
 
 class _Staging:
@@ -342,9 +355,13 @@ class _Step:
         self.eager_calls = 0
         self._tries = 0
 
+    @property
+    def may_capture(self) -> bool:
+        return self.eager_calls >= EAGER_CALLS and self._tries < MOST_TRIES
+
     def captured(self, function: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
         """The graph, captured now if it is time to; None before, and where it cannot be captured."""
-        if self.graph is None and self.eager_calls >= EAGER_CALLS and self._tries < MOST_TRIES:
+        if self.graph is None and self.may_capture:
             self._tries += 1
             self.graph = self.runtime.captures.capture(function, self.runtime.device, self.shared)
             if self.graph is None and self._tries == MOST_TRIES:
@@ -366,15 +383,21 @@ class _Loop(_Step):
     def run(self, plan: Tensor) -> None:
         self.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
         self.counter.zero_()
-        left = len(plan)
-        while left and (graph := self.captured(self._advance)) is None:
+        eager = min(len(plan), max(0, EAGER_CALLS - self.eager_calls))
+        self._advance_eagerly(eager)
+        if eager == len(plan):
+            return
+        if (graph := self.captured(self._advance)) is None:  # tried again at the next plan
+            self._advance_eagerly(len(plan) - eager)
+            return
+        with _share_given_back():
+            for _ in range(len(plan) - eager):
+                graph.replay()
+
+    def _advance_eagerly(self, n: int) -> None:
+        for _ in range(n):
             self.eager_calls += 1
             self._advance()
-            left -= 1
-        if left and graph is not None:
-            with _share_given_back():
-                for _ in range(left):
-                    graph.replay()
 
     def _advance(self) -> None:
         self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
@@ -415,7 +438,7 @@ class _Entry(_Step):
         self.result: Any = None
 
     def __call__(self, *tensors: Tensor) -> Any:
-        if self.graph is None:
+        if self.graph is None and self.may_capture:
             self.inputs = [t.clone() for t in tensors]
         graph = self.captured(self._compute)
         if graph is None:

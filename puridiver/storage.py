@@ -82,6 +82,8 @@ def packed(tensors: dict[str, Tensor]) -> memoryview:
     # Wide types first, so that each tensor lies at a multiple of its own width.
     for name, value in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
         starts[name], end = end, end + value.nbytes
+        if value.dtype not in TYPES:
+            raise ValueError(f"tensor {name} should be of a type that can be saved, but is {value.dtype}")
         header[name] = {"dtype": TYPES[value.dtype], "shape": list(value.shape), "data_offsets": [starts[name], end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % LENGTH_BYTES)
@@ -107,7 +109,7 @@ def write(folder: Path, frozen: Frozen) -> Path:
     write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
     for old in folder.glob("state-*.safetensors"):
         if old.name != name:
-            old.unlink()
+            old.unlink(missing_ok=True)  # another process may have been here
     return folder
 
 

@@ -104,7 +104,8 @@ class Trainee:
     @property
     def class_weights(self) -> Tensor:
         """The classifier's weights as whoever looks sees them, (C, d)."""
-        return self._seen_weights().get("head.linear.weight", self.network.class_weights.detach())
+        weights = self._seen_weights()
+        return weights["head.linear.weight"] if weights else self.network.class_weights.detach()
 
     @property
     def view(self) -> tuple[int, bool]:

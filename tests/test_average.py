@@ -10,7 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver import Learner
+from puridiver import Learner, recipe
+from puridiver.nets import NetworkSettings, build_network
+from puridiver.runtime import Runtime
+from puridiver.trainee import Trainee, sgd
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
 from tests.resume_samples import OPTIONS, finished, tiny_config
 from tests.test_resume import LEGS, finish, leg, traces
@@ -58,11 +61,12 @@ def test_online_one_looks_through_the_average_and_after_memory_training_through_
     observe(learner)
     seen = learner.predict_proba(images)
     network = learner.trainer.networks[0]
+    assert torch.equal(learner.trainer.class_weights, held(learner)["head.linear.weight"])
+    assert not torch.equal(learner.trainer.class_weights, network.class_weights)
     own = weights(learner)
     network.load_state_dict(held(learner), strict=False)
     learner.trainer.trainees[0].through_average = False
     np.testing.assert_allclose(seen, learner.predict_proba(images), atol=1e-6)  # a network of the averaged weights
-    assert torch.equal(learner.trainer.class_weights, held(learner)["head.linear.weight"])
     network.load_state_dict(own, strict=False)
     assert not np.allclose(seen, learner.predict_proba(images), atol=1e-4)
     learner.trainer.trainees[0].through_average = True
@@ -78,6 +82,21 @@ def test_memory_training_starts_from_the_average() -> None:
     moved = set(differing(before, weights(learner)))
     assert moved
     assert all("running" in name for name in moved)  # at a rate of 0 only BatchNorm's statistics move
+
+
+def test_bfloat16_copies_are_made_of_the_average() -> None:
+    network = build_network("small", 3, SHAPE, NetworkSettings(), torch.Generator().manual_seed(0))
+    trainee = Trainee(network, Runtime(torch.device("cpu"), "bfloat16"), sgd(recipe("official")), average=DECAY)
+    x, before = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(1)), trainee.view
+    expected = trainee.outputs(x).logits
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3)
+    assert torch.equal(trainee.outputs(x).logits, expected)  # the average has not followed
+    trainee.follow()
+    trainee.leave_average()
+    assert trainee.view != before  # what was captured looking through the average is not used any more
+    assert not torch.allclose(trainee.outputs(x).logits, expected, atol=1e-2)
 
 
 def test_without_it_nothing_is_averaged() -> None:

@@ -233,6 +233,15 @@ def test_a_checkpoint_waits_for_the_one_before_it(tmp_path, monkeypatch):
     assert loaded_number(tmp_path) == 2
 
 
+def test_nothing_is_written_any_more_once_the_checkpoints_are_removed(tmp_path, monkeypatch):
+    disk, checkpoints = SlowDisk(monkeypatch), Checkpoints(tmp_path / "all", "this", 60)
+    checkpoints.begin_save({"number": 1}, {})
+    threading.Timer(0.2, disk.go_on.set).start()
+    checkpoints.remove()
+    assert disk.written == ["000001"]
+    assert not (tmp_path / "all").exists()
+
+
 def test_an_error_that_is_no_full_disk_is_not_swallowed(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "write", lambda folder, frozen: 1 / 0)
     checkpoints = Checkpoints(tmp_path, "this", 60)

@@ -261,6 +261,19 @@ def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, mon
     assert "memory_diversity" not in Experiment(config()).run()
 
 
+def test_the_sets_are_judged_by_the_labels_of_their_own_samples(finished):
+    """Also where the stream was shortened, so that arrivals are not positions in it."""
+    folder, summary, experiment = finished
+    kept, sets = MemorySnapshot.read(folder / "memory.safetensors"), experiment.learner.trainer.sets
+    assert kept.arrivals.tolist() == sets.arrivals.tolist()
+    right = kept.given == kept.true
+    for code, name in enumerate(("clean", "relabel", "unlabelled")):
+        members = sets.codes.numpy() == code
+        assert summary[f"{name}_size"] == members.sum()
+        judged = {0: right, 1: sets.guesses.numpy() == kept.true, 2: ~right}[code][members]
+        assert summary[f"{name}_precision"] == (pytest.approx(judged.mean()) if len(judged) else None)
+
+
 # Options -----------------------------------------------------------------------------------------------------------
 
 

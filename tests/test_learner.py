@@ -460,6 +460,18 @@ def test_corrected_labels_are_those_of_the_memory_from_then_on():
     assert rows[held[0]].given_label == (before[0] + 1) % 3
 
 
+def test_after_a_correction_nothing_is_replayed_with_the_old_label():
+    images, labels = patterns(40)
+    learner = tiny_learner(memory=8, replay="always")
+    for start in range(0, 40, 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+    assert learner._replay.state()  # drawn ahead
+    arrivals = learner.memory.samples.arrivals.tolist()
+    learner.correct(dict.fromkeys(arrivals, 2))
+    replayed = learner._replay.next(learner.trainer, consolidated=False)
+    assert set(replayed.labels.tolist()) == {2}
+
+
 def test_corrections_of_unknown_labels_or_arrivals_are_refused():
     images, labels = patterns(24)
     learner = tiny_learner(memory=12)

@@ -298,3 +298,16 @@ def test_metrics_that_lost_events_are_an_error(tmp_path):
 def test_an_interval_that_makes_no_sense_is_refused(every, tmp_path):
     with pytest.raises(ValueError, match="seconds between checkpoints should be at least 0"):
         experiment(tiny_config()).run(tmp_path, checkpoint_every=every)
+
+
+def test_a_run_from_before_an_option_came_can_be_continued(tmp_path):
+    config = tiny_config()
+    expected, _ = finished(config, tmp_path / "whole")
+    leg(config, tmp_path / "parts", Leaving(4))
+    path = tmp_path / "parts" / runs.CONFIG
+    begun = json.loads(path.read_text())
+    del begun["resolved"]["options"]["online_average"]
+    path.write_text(json.dumps(begun))
+    finish(config, tmp_path / "parts")
+    assert traces(tmp_path / "parts") == expected
+    assert runs.identity_hash(begun) == runs.identity_hash(experiment(config).describe())

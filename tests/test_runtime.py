@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import Any
@@ -105,6 +106,37 @@ def test_a_lane_that_replays_does_not_keep_captures_out(monkeypatch: pytest.Monk
         runner(torch.zeros(3, 1, dtype=torch.int64))
     other.join(timeout=5)
     assert replays == [True, True]  # and one eager call before them
+
+
+def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With captures faked on the CPU: one try a plan, and every row is run whatever becomes of it."""
+    tries, rows = [], []
+    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, device, shared: tries.append(len(rows)))
+    runner = PlanRunner(Runtime(CPU, graphs=True), lambda row: rows.append(int(row)))
+    for _ in range(runtime.MOST_TRIES + 2):
+        runner(torch.tensor([[1], [2], [3]]))
+    assert rows == [1, 2, 3] * (runtime.MOST_TRIES + 2)
+    assert tries == [1, *(3 * n for n in range(1, runtime.MOST_TRIES))]
+    assert [message for message in caplog.messages if "uncaptured" in message] == [caplog.messages[-1]]
+    inputs: list[Tensor] = []
+    captured = Captured(Runtime(CPU, graphs=True), lambda x: inputs.append(x) or (x + 1,))
+    results = [captured(torch.tensor([float(n)]))[0].item() for n in range(6)]
+    assert results == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_failed_capture_leaves_its_pool_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch may go on recording to the pool of a capture whose end failed: the next one must take another."""
+    handles, ended = iter(range(100)), []
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(handles))
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda device, pool: ended.append(pool), raising=False)
+    captures = runtime._Captures()
+    first = captures.pool()
+    assert captures.pool() == first
+    captures._give_up(object(), first, CPU)  # type: ignore[arg-type]
+    assert captures.pool() != first
+    assert ended == [first]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -233,6 +265,7 @@ def test_lanes_learn_what_a_run_alone_learns() -> None:
 
 @pytest.mark.gpu
 def test_no_step_could_not_be_captured(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)  # where a single try that failed is told
     for trainer in TRAINERS:
         learned(trainer=trainer, device="cuda")
     assert [m for m in caplog.messages if "captured" in m] == []
@@ -249,3 +282,22 @@ def test_small_tensors_arrive_unchanged_however_far_the_host_runs_ahead():
         assert there.device.type == "cuda"
         assert there.dtype == tensor.dtype
         assert torch.equal(there.cpu(), tensor)
+
+
+@pytest.mark.gpu
+def test_a_run_goes_on_capturing_after_a_capture_that_failed() -> None:
+    here = choose_runtime("cuda", "float32")
+    spoil, counted = [True], torch.zeros(1, device="cuda")
+
+    def step(row: Tensor, n: int) -> None:
+        counted.add_(row.sum())
+        if torch.cuda.is_current_stream_capturing() and spoil:
+            spoil.clear()
+            torch.cuda.synchronize()  # not permitted while capturing
+
+    runner = PlanRunner(here, step)
+    for n in (1, 2):
+        for _ in range(4):
+            runner(torch.ones(5, n, dtype=torch.int64), n)
+    assert counted.item() == 4 * 5 * (1 + 2)
+    assert all(loop.graph is not None for loop in runner._loops.values())

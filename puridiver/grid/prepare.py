@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 from puridiver.config import resolve_diversity, resolve_network, resolve_options
 from puridiver.experiment import diversity_features
 from puridiver.grid.plan import Planned, Sources
+
+logger = logging.getLogger(__name__)
 
 
 def prepare_diversity(waiting: Sequence[Planned], sources: Sources, tell: Callable[[str], None]) -> int:
@@ -22,5 +25,8 @@ def prepare_diversity(waiting: Sequence[Planned], sources: Sources, tell: Callab
         key = (source.fingerprint, network, options.crop_padding, options.flip, config.device, config.data_root)
         if key not in seen:
             seen.add(key)
-            diversity_features(config, source, tell)
+            try:
+                diversity_features(config, source, tell)
+            except Exception as error:  # each cell will meet it and tell it; others may not need it
+                logger.warning("the joint network for diversity could not be made: %s", error)
     return len(seen)

@@ -23,7 +23,7 @@ from puridiver.errors import PuridiverError
 from puridiver.grid.cells import Grid, make_cell
 from puridiver.grid.plan import Sources
 from puridiver.provenance import settings_hash
-from puridiver.recipes import Options, recipe, replaced
+from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
 from puridiver.report.ledger import device_type
 from puridiver.runtime import Runtime
 from puridiver.streams import StreamManifest
@@ -166,7 +166,11 @@ class Expectations:
         return self._rows[id(row), c]
 
     def _read_row(self, row: Row, c: int) -> Resolved | None:
-        config = RunConfig(recipe=row["recipe"], options={**row["options_changed"], "epochs": row["epochs"]})
+        asked = {**row["options_changed"], "epochs": row["epochs"]}
+        name = row["recipe"]
+        if name == DEFAULT:  # as it was then
+            name, asked = PUBLISHED, {**row.get("default_changes", {}), **asked}
+        config = RunConfig(recipe=name, options=asked)
         try:
             options = _options(config, self.source(c))
         except ValueError:

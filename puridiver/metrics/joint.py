@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -39,16 +43,28 @@ def joint_features(
     made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
     key = f"{source.fingerprint[:16]}-{network}-{runtime.precision}-{made}"
     folder = cache / key
-    # A cache that cannot be read (two runs wrote it at once) is made anew.
-    with contextlib.suppress(DataError):
+    with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
         return storage.load(folder)[1]["features"]
     joint = _Joint(source, network, runtime, views)
     for epoch in range(EPOCHS):
         joint.train(epoch)
         on_epoch(epoch + 1, EPOCHS)
-    features = joint.features()
-    storage.save(folder, {"test_accuracy": joint.accuracy(), "network": network}, {"features": features})
-    return features
+    return _cached(folder, {"test_accuracy": joint.accuracy(), "network": network}, joint.features())
+
+
+def _cached(folder: Path, facts: dict[str, Any], features: Tensor) -> Tensor:
+    """What the cache holds from now on: of several processes that made it at once, the first one's features."""
+    own = folder.with_name(f"{folder.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    storage.save(own, facts, {"features": features})
+    try:
+        with contextlib.suppress(DataError):
+            return storage.load(folder)[1]["features"]
+        shutil.rmtree(folder, ignore_errors=True)  # it was not there, or cannot be read
+        with contextlib.suppress(OSError):  # another was faster
+            own.rename(folder)
+        return features
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:

@@ -78,8 +78,8 @@ class Head(nn.Module):
 class ConvNorm(nn.Module):
     """A convolution, its BatchNorm, and what follows: `then` is one of `puridiver.nets.norm.FOLLOWERS`.
 
-    On a CPU, without gradients and in eval mode, convolution and norm are one convolution: folding the norm into the
-    weights saves a pass over every activation whenever a sampler or a trainer looks through the network.
+    On a CPU, in float32, without gradients and in eval mode, convolution and norm are one convolution: folding the
+    norm into the weights saves a pass over every activation whenever a sampler or a trainer looks through the network.
     """
 
     def __init__(
@@ -93,7 +93,8 @@ class ConvNorm(nn.Module):
         self.then = then
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
-        if self.training or torch.is_grad_enabled() or x.is_cuda:
+        foldable = x.device.type == "cpu" and x.dtype == torch.float32
+        if self.training or torch.is_grad_enabled() or not foldable:
             return self.norm(self.conv(x), self.then, residual)
         weight, bias = self.folded()
         y = F.conv2d(x, weight, bias, self.conv.stride, self.conv.padding)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
+import torch
 
 from puridiver.config import RunConfig
 from puridiver.grid.cells import Cell, Column, Method
@@ -33,3 +37,42 @@ def test_nothing_is_trained_where_no_cell_measures_diversity(tmp_path):
     told: list[str] = []
     assert prepare_diversity(planned(tmp_path, {"diversity": False}), Sources(), told.append) == 0
     assert not told
+
+
+def test_what_goes_wrong_is_left_to_the_cells(tmp_path, monkeypatch, caplog):
+    def broken(*arguments: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("puridiver.experiment.joint_features", broken)
+    assert prepare_diversity(planned(tmp_path, {"diversity": True}), Sources(), print) == 1
+    assert "no space left" in caplog.text
+
+
+def test_the_number_of_threads_does_not_change_the_features(tmp_path):
+    waiting = planned(tmp_path, {"diversity": True})
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            other = [dataclasses.replace(p, cell=in_folder(p.cell, tmp_path / str(threads))) for p in waiting]
+            prepare_diversity(other, Sources(), lambda text: None)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    first, second = (next((tmp_path / t / "joint-features").glob("*/state-*.safetensors")) for t in "12")
+    assert first.name == second.name  # named by its content
+
+
+def in_folder(cell: Cell, folder: Path) -> Cell:
+    return dataclasses.replace(cell, config=dataclasses.replace(cell.config, data_root=str(folder)))
+
+
+def test_a_grid_prepares_before_its_cells_start(tmp_path, monkeypatch):
+    from puridiver.cli import main
+
+    grid = tmp_path / "mine.toml"
+    grid.write_text('[grid]\nmethods = ["rsv+plain"]\nseeds = [1, 2]\nepochs = 1\nstream_limit = 16\ntest_limit = 20\n')
+    asked: list[int] = []
+    monkeypatch.setattr("puridiver.grid.prepare.prepare_diversity", lambda waiting, *rest: asked.append(len(waiting)))
+    assert main(["grid", str(grid), "--out", str(tmp_path / "out"), "--quiet", "--device", "cpu"]) == 0
+    assert asked == [2]

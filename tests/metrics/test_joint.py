@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from puridiver import storage
 from puridiver.augment import ViewSettings
 from puridiver.data import DataSource, from_arrays
 from puridiver.metrics.joint import joint_features
-from puridiver.runtime import choose_runtime
+from puridiver.runtime import Runtime, choose_runtime
 from tests.learner_samples import patterns
 
 VIEWS = ViewSettings(crop_padding=1, flip=False, strong="none")
@@ -69,6 +70,29 @@ def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path):
     blob.unlink()
     assert torch.equal(features(source, tmp_path)[0], first)
     assert list(tmp_path.glob("*/state-*.safetensors"))
+
+
+def test_another_precision_does_not_meet_the_same_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    for precision in ("float32", "bfloat16"):
+        joint_features(small_source(), "small", Runtime(torch.device("cpu"), precision), tmp_path, VIEWS)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_of_two_that_make_a_cache_at_once_the_first_counts(tmp_path, monkeypatch):
+    source = small_source()
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    save, others = storage.save, torch.full((61, 4), 7.0)
+
+    def somebody_was_faster(folder, settings, tensors):
+        (cache,) = {folder.with_name(folder.name.rsplit(".", 2)[0])}
+        save(cache, settings, {"features": others})
+        return save(folder, settings, tensors)
+
+    monkeypatch.setattr(storage, "save", somebody_was_faster)
+    found, _ = features(source, tmp_path)
+    assert torch.equal(found, others)
+    assert len(list(tmp_path.iterdir())) == 1  # nothing temporary stays
 
 
 @pytest.mark.gpu

@@ -17,7 +17,7 @@ RULES = """\
 - **Repeated runs.** Of several runs of one cell and seed the last in the ledger counts, whatever its figure; the others are counted as *set aside* and listed below. Runs of a cell that tell the same settings, but carry different hashes of them, are never averaged: those with most seeds count, of equals the later ones.
 - **Several tables.** A run may stand in more than one: PuriDivER by the recipe `official` is also the last line of Tables 3 and 4 and the first of a fidelity table.
 - **Code.** Runs of different commits may share a mean (the long tables name the commits); runs of different settings, precision or kind of device never do.
-- **Recipes.** A run of the default recipe is taken for what that recipe is today.
+- **Recipes.** A run of the default recipe is taken for what that recipe was when it ran.
 - **Signs.** In a grid of methods and noises: ours / the paper's. Mean ± sample standard deviation (number of seeds); `-` for a deviation of one seed and for what was not measured; *rerun*: an independent published rerun of the released program on the same streams. *Seconds* are of one run; where several shared the GPU their number follows, and *runs at once* names it.
 """  # noqa: E501 - one line a paragraph, as in every page of docs/
 TOLD_NOTE = (

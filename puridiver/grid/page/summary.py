@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,10 @@ HEADINGS = (
     "noise", "ours, last % (seeds)", "rerun, last epoch %", "difference", "within 2 points", "paper %", "difference",
     "at least the paper's",
 )  # fmt: skip
+ERROR_NOTE = (
+    "A difference is ± the standard error of our mean alone: that of the published figure comes on top, and where the "
+    "error is as large as the difference a yes or a no is little more than chance."
+)
 BEST_HEADINGS = ("noise", "best setting run", "last % (seeds)", "paper %", "difference")
 
 
@@ -30,6 +35,7 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         f"### Recipe `{BASE}`, the released program's procedure",
         _verdict(table1, base, rerun=True),
         _verdict_table(table1, base),
+        ERROR_NOTE,
     ]
     changes = default_changes()
     if not changes:
@@ -87,10 +93,10 @@ def _verdict_table(table: Table, line: Line) -> str:
             noise,
             ours(entry),
             rerun or UNKNOWN,
-            _points(difference(entry, rerun)),
+            _points(difference(entry, rerun), entry),
             within(entry, rerun),
             entry.paper or UNKNOWN,
-            _points(difference(entry, entry.paper)),
+            _points(difference(entry, entry.paper), entry),
             at_least(entry, entry.paper),
         )
         for noise, (entry, rerun) in zip(table.noises, _entries(table, line), strict=True)
@@ -98,8 +104,12 @@ def _verdict_table(table: Table, line: Line) -> str:
     return as_markdown(lines, HEADINGS)
 
 
-def _points(found: float | None) -> str:
-    return UNKNOWN if found is None else f"{found:+.2f}"
+def _points(found: float | None, ours: Entry) -> str:
+    """A difference to a published figure, ± the standard error of our mean."""
+    if found is None:
+        return UNKNOWN
+    error = UNKNOWN if ours.deviation is None else f"{ours.deviation / math.sqrt(ours.seeds):.2f}"
+    return f"{found:+.2f} ± {error}"
 
 
 # The best that was found -------------------------------------------------------------------------------------------
@@ -112,7 +122,7 @@ def _best_found(table: Table, default: Line, rows: Sequence[Row]) -> str:
         entry = entry_of(table, default, cell)
         if at_least(entry, entry.paper) == "no":
             setting, best = _best(rows, cell)
-            lines.append((noise, setting, ours(best), entry.paper, _points(difference(best, entry.paper))))
+            lines.append((noise, setting, ours(best), entry.paper, _points(difference(best, entry.paper), best)))
     if not lines:
         return ""
     note = (

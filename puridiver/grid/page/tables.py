@@ -24,14 +24,14 @@ from puridiver.grid.plan import Sources
 from puridiver.grid.presets import PRESETS, PURIDIVER, SPR
 from puridiver.grid.select import Asked, select
 from puridiver.grid.variants import Row
-from puridiver.recipes import RECIPES
+from puridiver.recipes import DEFAULT, default_changes
+from puridiver.recipes import PUBLISHED as BASE
 from puridiver.runtime import Runtime
 
 NETWORKS = {"cifar10": CIFAR10_DEFAULTS["network"], "cifar100": CIFAR100_DEFAULTS["network"]}
 MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)
 NTD = Method("NTD", "ntd", "plain")
 TOLD = ", told the noise"
-DEFAULT, BASE = "puridiver", "official"
 FIDELITY = ("fidelity-official", "fidelity-paper")
 
 
@@ -104,19 +104,16 @@ def sort_rows(rows: Sequence[Row]) -> Contents:
 
 
 def spelt_out(row: Row) -> Row:
-    """The row with the default recipe as what it changes of `official`, and without options that it cannot feel."""
+    """The row with the default recipe as what it changed of `official`, and without options that it cannot feel.
+
+    Rows that do not tell what the default was are of when it was `official` itself.
+    """
     changed = dict(row["options_changed"])
     if "spr" not in (row["sampler"], row["trainer"]):
         changed = {name: value for name, value in changed.items() if not name.startswith(("spr_", "finetune_"))}
     if row["recipe"] == DEFAULT:
-        return {**row, "recipe": BASE, "options_changed": {**default_changes(), **changed}}
+        return {**row, "recipe": BASE, "options_changed": {**row.get("default_changes", {}), **changed}}
     return {**row, "options_changed": changed}
-
-
-def default_changes() -> dict[str, Any]:
-    """The options in which the default recipe differs from `official`; none while the two are the same."""
-    default, base = vars(RECIPES[DEFAULT]), vars(RECIPES[BASE])
-    return {name: value for name, value in default.items() if value != base[name]}
 
 
 # The tables --------------------------------------------------------------------------------------------------------

@@ -122,10 +122,14 @@ def test_spr_has_a_line_for_each_budget_and_puridiver_does_not_feel_it() -> None
     assert not contents.other
 
 
-def test_the_default_recipe_counts_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    same = sort_rows([full_run(1), full_run(2, recipe="puridiver")])
+def test_the_default_recipe_counts_as_what_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it becomes later; rows that do not tell are of when it was `official`."""
+    untold, told = full_run(2, recipe="puridiver"), full_run(3, recipe="puridiver", default_changes={"eta": 2.0})
+    rows = [full_run(1), untold, told, full_run(1, options_changed={"eta": 2.0})]
+    same = sort_rows(rows)
     assert seeds(cell(same, "table1", "PuriDivER, recipe official").rows) == [1, 2]
+    assert seeds(same.other) == [3, 1]
     monkeypatch.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 2.0}))
-    other = sort_rows([full_run(1), full_run(2, recipe="puridiver"), full_run(3, options_changed={"eta": 2.0})])
-    assert seeds(cell(other, "table1", "PuriDivER, recipe official").rows) == [1]
-    assert seeds(cell(other, "table1", "PuriDivER, recipe puridiver").rows) == [2, 3]
+    other = sort_rows(rows)
+    assert seeds(cell(other, "table1", "PuriDivER, recipe official").rows) == [1, 2]
+    assert seeds(cell(other, "table1", "PuriDivER, recipe puridiver").rows) == [1, 3]
