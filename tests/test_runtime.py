@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver import Learner, augment, runtime
+from puridiver import Learner, augment, capture, plans
 from puridiver.lanes import run_in_lanes
 from puridiver.memory import SAMPLERS
-from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime, choose_runtime
+from puridiver.plans import Buffers, Captured, PlanRunner
+from puridiver.runtime import Runtime, choose_runtime
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
@@ -47,19 +48,19 @@ def test_a_captured_function_on_a_cpu_is_the_function() -> None:
 
 def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     """With captures faked on the CPU: a stream of ever new shapes must not fill the memory."""
-    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, device, shared: None)
+    monkeypatch.setattr(capture.Captures, "capture", lambda self, function, device, shared: None)
     faked = Runtime(CPU, graphs=True)
     runner, captured = PlanRunner(faked, lambda row, n: None), Captured(faked, torch.neg)
     for n in range(1, 200):
         runner(torch.zeros(1, n, dtype=torch.int64), n)
         captured(torch.zeros(n))
-    assert len(runner._loops) == len(captured._entries) == runtime.MOST_GRAPHS
+    assert len(runner._loops) == len(captured._entries) == plans.MOST_GRAPHS
     assert captured(torch.ones(199)).tolist() == [-1] * 199
 
 
 def test_a_capture_has_the_host_alone() -> None:
     """Threads share the host; one that captures waits for the others to leave and keeps them out until it is done."""
-    gate, log = runtime._Launching(), []
+    gate, log = capture.Launching(), []
     gate.enter()
 
     def other() -> None:
@@ -93,15 +94,15 @@ def test_a_lane_that_replays_does_not_keep_captures_out(monkeypatch: pytest.Monk
         def replay(self) -> None:
             replays.append(captured.wait(timeout=5))
 
-    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, device, shared: Graph())
+    monkeypatch.setattr(capture.Captures, "capture", lambda self, function, device, shared: Graph())
     runner = PlanRunner(Runtime(CPU, graphs=True), lambda row: None)
 
-    def capture() -> None:
-        with runtime.launching(), runtime._launching.alone():
+    def take_a_capture() -> None:
+        with capture.launching(), capture._launching.alone():
             captured.set()
 
-    other = threading.Thread(target=capture)
-    with runtime.launching():
+    other = threading.Thread(target=take_a_capture)
+    with capture.launching():
         other.start()
         runner(torch.zeros(3, 1, dtype=torch.int64))
     other.join(timeout=5)
@@ -113,12 +114,12 @@ def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
 ) -> None:
     """With captures faked on the CPU: one try a plan, and every row is run whatever becomes of it."""
     tries, rows = [], []
-    monkeypatch.setattr(runtime._Captures, "capture", lambda self, function, device, shared: tries.append(len(rows)))
+    monkeypatch.setattr(capture.Captures, "capture", lambda self, function, device, shared: tries.append(len(rows)))
     runner = PlanRunner(Runtime(CPU, graphs=True), lambda row: rows.append(int(row)))
-    for _ in range(runtime.MOST_TRIES + 2):
+    for _ in range(plans.MOST_TRIES + 2):
         runner(torch.tensor([[1], [2], [3]]))
-    assert rows == [1, 2, 3] * (runtime.MOST_TRIES + 2)
-    assert tries == [1, *(3 * n for n in range(1, runtime.MOST_TRIES))]
+    assert rows == [1, 2, 3] * (plans.MOST_TRIES + 2)
+    assert tries == [1, *(3 * n for n in range(1, plans.MOST_TRIES))]
     assert [message for message in caplog.messages if "uncaptured" in message] == [caplog.messages[-1]]
     inputs: list[Tensor] = []
     captured = Captured(Runtime(CPU, graphs=True), lambda x: inputs.append(x) or (x + 1,))
@@ -131,7 +132,7 @@ def test_a_failed_capture_leaves_its_pool_behind(monkeypatch: pytest.MonkeyPatch
     handles, ended = iter(range(100)), []
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(handles))
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda device, pool: ended.append(pool), raising=False)
-    captures = runtime._Captures()
+    captures = capture.Captures()
     first = captures.pool()
     assert captures.pool() == first
     captures._give_up(object(), first, CPU)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
+from puridiver.plans import Captured
 from puridiver.recipes import Options
-from puridiver.runtime import Captured
 from puridiver.samples import Samples
 
 

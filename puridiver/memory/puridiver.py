@@ -10,8 +10,8 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.memory.base import Moment, Sampler, largest_class, surviving_rows
+from puridiver.plans import Captured
 from puridiver.recipes import Options
-from puridiver.runtime import Captured
 from puridiver.samples import Samples
 
 HUGE_LOSS = 1e4

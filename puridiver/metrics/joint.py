@@ -18,7 +18,8 @@ from puridiver import augment, storage
 from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.nets import NetworkSettings, build_network
-from puridiver.runtime import Buffers, PlanRunner, Runtime
+from puridiver.plans import Buffers, PlanRunner
+from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee
 from puridiver.trainers.schedule import cosine
 

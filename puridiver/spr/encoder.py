@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from puridiver import augment
 from puridiver.nets import Network, initialise_afresh
+from puridiver.plans import Buffers, Captured, PlanRunner
 from puridiver.recipes import Options
-from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime
+from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee, adam
 
 PROJECTION = 128

@@ -16,8 +16,9 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
+from puridiver.plans import Buffers, Captured, PlanRunner
 from puridiver.recipes import Options
-from puridiver.runtime import Buffers, Captured, PlanRunner, Runtime
+from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
-from puridiver.runtime import PlanRunner
+from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import refurbish, soft_cross_entropy
 from puridiver.mixture import MixtureSettings, fit_mixture
-from puridiver.runtime import PlanRunner
+from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
 

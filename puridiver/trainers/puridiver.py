@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from puridiver import augment, equations
-from puridiver.runtime import Captured, PlanRunner
+from puridiver.plans import Captured, PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
 from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Sets, Split, refurbished_targets, split_memory

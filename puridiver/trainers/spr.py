@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.nets import Network, initialise_afresh
-from puridiver.runtime import PlanRunner
+from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.spr import scaled_epochs
 from puridiver.trainee import Trainee, adam

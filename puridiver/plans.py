@@ -1,0 +1,204 @@
+"""Steps that are captured once for each shape and then replayed: over the rows of a plan, or as functions of tensors.
+
+A network's step at batch 16 takes a GPU about a millisecond but a host five to ten to launch kernel by kernel.
+`PlanRunner` and `Captured` hide that: on a CPU, or with `graphs=False`, they simply call the function.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from puridiver.capture import share_given_back
+from puridiver.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+# Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
+# cuDNN's choice of algorithms, compiled kernels) and are ordinary steps in every other respect.
+EAGER_CALLS = 1
+# A capture may fail once because of what others do on the GPU at that moment.
+MOST_TRIES = 3
+MOST_GRAPHS = 128  # of one step: more than the batch shapes of C, R and U that a run meets
+
+
+class Buffers:
+    """Tensors at fixed addresses, which captured steps may read. A name's version changes when its address does."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+        self._versions: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._held[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._held
+
+    def versions(self, *names: str) -> tuple[int, ...]:
+        return tuple(self._versions[name] for name in names)
+
+    def put(self, name: str, value: Tensor) -> Tensor:
+        held = self._held.get(name)
+        if held is None or held.shape != value.shape or held.dtype != value.dtype or held.device != value.device:
+            self._held[name] = value.clone()
+            self._versions[name] = self._versions.get(name, 0) + 1
+        else:
+            held.copy_(value)
+        return self._held[name]
+
+    def fill(self, name: str, first: Tensor, second: Tensor | None = None) -> Tensor:
+        """`put` of the first and the second behind it, without joining them elsewhere before."""
+        if second is None:
+            return self.put(name, first)
+        held = self._held.get(name)
+        if held is None or held.shape[0] != len(first) + len(second) or held.shape[1:] != first.shape[1:]:
+            return self.put(name, torch.cat([first, second]))
+        held[: len(first)].copy_(first)
+        held[len(first) :].copy_(second)
+        return held
+
+
+class PlanRunner:
+    """Runs a step over the rows of an integer plan: `step(row, *static)` for each row, in order.
+
+    The plan holds everything random about the steps (which samples, which partners, which box), drawn on the host,
+    so that the step itself is the same sequence of kernels every time. `static` are hashable constants of the
+    sequence (sizes, flags, the version of the buffers it reads): each combination is captured once.
+    """
+
+    def __init__(self, runtime: Runtime, step: Callable[..., None]) -> None:
+        self.runtime, self.step = runtime, step
+        self._loops: OrderedDict[Hashable, _Loop] = OrderedDict()
+
+    def __call__(self, plan: Tensor, *static: Hashable) -> None:
+        if not self.runtime.graphs:
+            for row in self.runtime.move(plan):
+                self.step(row, *static)
+            return
+        key = (plan.shape[1], *static)
+        loop = self._loops.get(key)
+        if loop is None or loop.capacity < len(plan):
+            loop = self._loops[key] = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
+        _keep_recent(self._loops, key)
+        loop.run(plan)
+
+
+class _Step:
+    """A sequence of kernels on its way to a graph: some eager calls, then tries to capture it, then the graph."""
+
+    def __init__(self, runtime: Runtime, shared: bool) -> None:
+        self.runtime, self.shared = runtime, shared
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.eager_calls = 0
+        self._tries = 0
+
+    @property
+    def may_capture(self) -> bool:
+        return self.eager_calls >= EAGER_CALLS and self._tries < MOST_TRIES
+
+    def captured(self, function: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
+        """The graph, captured now if it is time to; None before, and where it cannot be captured."""
+        if self.graph is None and self.may_capture:
+            self._tries += 1
+            self.graph = self.runtime.captures.capture(function, self.runtime.device, self.shared)
+            if self.graph is None and self._tries == MOST_TRIES:
+                logger.warning("a step cannot be captured and runs uncaptured, many times slower")
+        return self.graph
+
+
+class _Loop(_Step):
+    """One captured step and the buffer that its plan is copied to; a counter on the device walks over the rows."""
+
+    def __init__(
+        self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
+    ) -> None:
+        super().__init__(runtime, shared=True)
+        self.step, self.static, self.capacity = step, static, capacity
+        self.plan = torch.zeros(capacity, width, dtype=torch.int64, device=runtime.device)
+        self.counter = torch.zeros(1, dtype=torch.int64, device=runtime.device)
+
+    def run(self, plan: Tensor) -> None:
+        self.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
+        self.counter.zero_()
+        eager = min(len(plan), max(0, EAGER_CALLS - self.eager_calls))
+        self._advance_eagerly(eager)
+        if eager == len(plan):
+            return
+        if (graph := self.captured(self._advance)) is None:  # tried again at the next plan
+            self._advance_eagerly(len(plan) - eager)
+            return
+        with share_given_back():
+            for _ in range(len(plan) - eager):
+                graph.replay()
+
+    def _advance_eagerly(self, n: int) -> None:
+        for _ in range(n):
+            self.eager_calls += 1
+            self._advance()
+
+    def _advance(self) -> None:
+        self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
+        self.counter += 1
+
+
+class Captured:
+    """A function of tensors, captured once for each combination of shapes. Its results live until the next call.
+
+    Each graph has memory of its own: in a shared pool, replaying an older graph could overwrite the results. With
+    `copies=True` the results (a tuple of tensors) are copied at once, so that large intermediates may share a pool.
+    """
+
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], copies: bool = False) -> None:
+        self.runtime, self.function, self.copies = runtime, function, copies
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+
+    def __call__(self, *tensors: Tensor, version: Hashable = 0) -> Any:
+        """`version` stands for the address of whatever else the function reads, such as weights."""
+        if not self.runtime.graphs:
+            return self.function(*tensors)
+        key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(self.runtime, self.function, self.copies)
+        _keep_recent(self._entries, key)
+        result = entry(*tensors)
+        return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
+
+
+class _Entry(_Step):
+    """One captured function of tensors of some shapes, with the places that its inputs are copied to."""
+
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], shared: bool) -> None:
+        super().__init__(runtime, shared)
+        self.function = function
+        self.inputs: list[Tensor] = []
+        self.result: Any = None
+
+    def __call__(self, *tensors: Tensor) -> Any:
+        if self.graph is None and self.may_capture:
+            self.inputs = [t.clone() for t in tensors]
+        graph = self.captured(self._compute)
+        if graph is None:
+            self.eager_calls += 1
+            return self.function(*tensors)
+        for held, given in zip(self.inputs, tensors, strict=True):
+            held.copy_(given)
+        with share_given_back():
+            graph.replay()
+        return self.result
+
+    def _compute(self) -> None:
+        self.result = self.function(*self.inputs)
+
+
+def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:
+    """Let go of the graphs that were not used for longest: shapes that do not come back must not fill the GPU."""
+    held.move_to_end(key)
+    while len(held) > MOST_GRAPHS:
+        held.popitem(last=False)
