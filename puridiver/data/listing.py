@@ -129,10 +129,22 @@ def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
             is_test += [test] * len(found)
             ignored += others
     shown = tuple(printable(name) for name in ordered)
+    _check_none_empty(folder, shown, labels)
     return Listing(
         folder.resolve().name, str(folder), paths, np.array(labels, dtype=np.int64), np.array(is_test, dtype=bool),
         shown, np.full(len(paths), UNKNOWN, dtype=np.int64), ignored=ignored,
     )  # fmt: skip
+
+
+def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[int]) -> None:
+    there = set(labels)
+    empty = [name for label, name in enumerate(class_names) if label not in there]
+    if there and empty:
+        more = f" (nor have {', '.join(empty[1:])})" if len(empty) > 1 else ""
+        raise DataError(
+            f"{folder}: class {empty[0]} has no images{more}: remove the folder, or put files into it that end in "
+            f"{', '.join(sorted(ENDINGS))}"
+        )
 
 
 def _images_in(root: str, folder: str) -> tuple[list[str], int]:

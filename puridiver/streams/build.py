@@ -13,7 +13,15 @@ from puridiver.streams.blurry import blurry_tasks
 from puridiver.streams.checks import IntArray, check_choice
 from puridiver.streams.disjoint import disjoint_tasks
 from puridiver.streams.manifest import CUTS, StreamManifest, source_fields
-from puridiver.streams.noise import NOISE_KINDS, ClassMap, Spoiling, check_class_map, next_class_map, parse_noise
+from puridiver.streams.noise import (
+    NOISE_KINDS,
+    ClassMap,
+    Spoiling,
+    check_class_map,
+    next_class_map,
+    noise_name,
+    parse_noise,
+)
 from puridiver.streams.tasks import Tasks
 from puridiver.streams.time import time_tasks
 
@@ -56,10 +64,11 @@ def make_stream(
     ----------
     kind
         "blurry" (the paper's), "disjoint" (SPR's) or "time" (the order of the samples' timestamps, tasks being
-        equal parts of it); where it is not blurry `minor_share` has no meaning and counts as 0.
+        equal parts of it); where it is not blurry, or one task has all classes, `minor_share` has no meaning and
+        counts as 0.
     noise
         A spec such as "sym-40", "asym-20", "instance-30", "human:worst" or "none", or a pair (kind, rate). It comes on
-        top of the labels that the source gives.
+        top of the labels that the source gives, of which some must be known to be right or wrong.
     noise_file
         For human noise, the published label file (see `puridiver.streams.human`).
     noise_map
@@ -76,6 +85,7 @@ def make_stream(
     check_choice("cut_by", cut_by, CUTS)
     noise_kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
     class_map = _choose_map(source, noise_kind, noise_map)
+    _check_measurable(source, noise_kind, rate)
     holdout_rng, noise_rng, tasks_rng = _generators(seed)
 
     labels, n_classes = _source_labels(source), len(source.class_names)
@@ -85,15 +95,35 @@ def make_stream(
     images = source.train.images
     spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file)
     given = NOISE_KINDS[noise_kind].apply(spoiling)
-    share = minor_share if kind == "blurry" else 0.0
+    share = minor_share if kind == "blurry" and n_tasks > 1 else 0.0
     cut = Cut(given if cut_by == "given" else true, n_classes, n_tasks, share, _times(source, samples), tasks_rng)
-    tasks = CUTTERS[kind](cut)
+    tasks = _cut_tasks(kind, cut, source.class_names)
     return StreamManifest(
         **source_fields(source), kind=kind, seed=seed, n_tasks=n_tasks, minor_share=float(share), cut_by=cut_by,
         noise=noise_kind, noise_rate=float(rate), noise_map=class_map, realised_noise=realised_noise(given, true),
         task_ends=tasks.ends, major_classes=tuple(tasks.major_classes), holdout=held,
         order=samples[tasks.order], labels=given[tasks.order],
     )  # fmt: skip
+
+
+def _check_measurable(source: DataSource, noise_kind: str, rate: float) -> None:
+    """Refuse to plant noise where nobody could say how many labels are wrong afterwards."""
+    if noise_kind != "none" and not source.train.truth_known:
+        raise ValueError(
+            f"noise {noise_name(noise_kind, rate)} cannot be planted in {source.name!r}, whose true labels are not "
+            "known: leave the noise out (none), or say --trust-labels to take the labels it has for true"
+        )
+
+
+def _cut_tasks(kind: str, cut: Cut, class_names: tuple[str, ...]) -> Tasks:
+    try:
+        return CUTTERS[kind](cut)
+    except ValueError as error:
+        counts = np.bincount(cut.labels, minlength=cut.n_classes).tolist()
+        empty = [name for name, count in zip(class_names, counts, strict=True) if not count]
+        if not empty:
+            raise
+        raise ValueError(f"no sample of the stream has the label {' or '.join(empty)}: {error}") from error
 
 
 def _true_labels(source: DataSource, samples: IntArray, cut_by: str) -> IntArray:

@@ -95,6 +95,22 @@ def test_a_noise_that_nobody_knows_cannot_be_told(tmp_path, capsys):
     assert "the noise of these is not known" in capsys.readouterr().err
 
 
+def test_noise_is_planted_only_in_labels_that_are_known_or_trusted(tmp_path, capsys):
+    write_classes(tmp_path / "one", 5)
+    words = ["--data", str(tmp_path / "one"), "--data-root", str(tmp_path), "--test-share", "0.2", "--noise", "sym-40"]
+    assert main(["run", *words, *TINY]) == 2
+    assert "true labels are not known: leave the noise out (none), or say --trust-labels" in capsys.readouterr().err
+
+
+def test_one_task_and_one_class_need_no_stream_to_be_named(tmp_path):
+    write_classes(tmp_path / "three", 5)
+    words = ("--data", tmp_path / "three", "--test-share", 0.2)
+    assert len(run(tmp_path, *words, "--tasks", 1)["task_purity"]) == 1
+    (tmp_path / "lone").mkdir()
+    os.rename(tmp_path / "three" / "red", tmp_path / "lone" / "red")
+    assert run(tmp_path, "--data", tmp_path / "lone", "--test-share", 0.2, out="lone-run")["last_accuracy"] == 1
+
+
 def test_a_share_of_one_folder_is_kept_for_testing(tmp_path):
     write_classes(tmp_path / "one", 15)
     summary = run(tmp_path, "--data", tmp_path / "one", "--test-share", 0.2, "--tasks", 3)

@@ -77,6 +77,13 @@ def test_faults_of_folders_are_told(tmp_path):
     with pytest.raises(DataError, match="holds no image"):
         list_folder(tmp_path, 0.2)
     write_classes(tmp_path, 2)
+    with pytest.raises(DataError, match="class empty has no images: remove the folder"):
+        list_folder(tmp_path, 0.2)
+    (tmp_path / "also").mkdir()
+    with pytest.raises(DataError, match=r"class also has no images \(nor have empty\)"):
+        list_folder(tmp_path, 0.2)
+    for name in ("also", "empty"):
+        (tmp_path / name).rmdir()
     with pytest.raises(DataError, match=r"no test part .* --test-share 0\.2"):
         list_folder(tmp_path)
     with pytest.raises(ValueError, match=r"test share should be at least 0 and below 1, but got 1\.5"):

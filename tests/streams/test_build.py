@@ -1,6 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
+from puridiver.data import UNKNOWN
 from puridiver.streams import make_stream
 from puridiver.streams.build import draw_holdout
 
@@ -42,6 +46,29 @@ def test_disjoint_streams_have_no_minor_samples():
     assert manifest.minor_share == 0
     for task, major in enumerate(manifest.major_classes):
         assert set(manifest.labels[manifest.task_slice(task)]) == set(major)
+
+
+def test_a_single_task_has_no_minor_samples():
+    manifest = make_stream(SOURCE, n_tasks=1)
+    assert (manifest.kind, manifest.minor_share, manifest.task_ends) == ("blurry", 0, (300,))
+    assert sorted(manifest.major_classes[0]) == list(range(10))
+
+
+def test_noise_is_not_planted_where_nobody_could_measure_it():
+    unknown = torch.full((300,), UNKNOWN)
+    source = replace(SOURCE, train=replace(SOURCE.train, true=unknown))
+    with pytest.raises(ValueError, match=r"noise sym-40 cannot be planted in 'small'.*--trust-labels"):
+        make_stream(source)
+    assert make_stream(source, noise="none").realised_noise is None
+    unknown[:10] = SOURCE.train.labels[:10]
+    assert make_stream(source, noise="sym-40").realised_noise is not None
+
+
+def test_a_class_without_samples_is_named_where_it_stops_the_cut():
+    source = small_source(counts=(30, 0))
+    with pytest.raises(ValueError, match=r"no sample of the stream has the label class-1: no tasks with a minor share"):
+        make_stream(source, n_tasks=2, noise="none")
+    assert len(make_stream(source, n_tasks=2, noise="none", kind="disjoint")) == 30
 
 
 def test_the_same_seed_puts_the_same_labels_wrong_whatever_the_tasks_are():

@@ -46,7 +46,7 @@ def test_the_same_data_by_another_name_verify():
     [
         ({"seed": 1}, "from seed 1 gives another order"),
         ({"noise_rate": 0.5}, "gives another labels"),
-        ({"n_tasks": 1, "task_ends": (300,), "major_classes": ((0,),)}, "cannot be made again from seed 0"),
+        ({"n_tasks": 11, "task_ends": (300,) * 11, "major_classes": ((),) * 11}, "cannot be made again from seed 0"),
     ],
 )
 def test_options_that_do_not_make_the_stream_are_problems(changes, problem):
