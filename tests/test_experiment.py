@@ -14,7 +14,7 @@ import pytest
 
 from puridiver import Learner, provenance, runs
 from puridiver.cli.main import build_parser
-from puridiver.cli.run import to_config
+from puridiver.cli.run import config_to_run
 from puridiver.config import RunConfig, resolve_options
 from puridiver.data import DataSource, from_arrays
 from puridiver.errors import DataError
@@ -352,7 +352,7 @@ def test_the_recorded_command_runs_the_same_config():
     )
     command = provenance.command_for(config)
     args = build_parser().parse_args(shlex.split(command)[1:])
-    assert to_config(args) == config
+    assert config_to_run(args) == config
 
 
 def test_the_recorded_command_names_no_folder_of_this_machine():

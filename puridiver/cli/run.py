@@ -56,7 +56,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
     parser.add_argument(
         "--resume", action="store_true",
-        help="continue the run in --out from its checkpoint, with its own config if no other option says one; "
+        help="continue the run in --out from its checkpoint, with its own config (what is said must agree with it); "
         "start it where there is none",
     )  # fmt: skip
     parser.add_argument(
@@ -109,11 +109,12 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
     return options
 
 
-def to_config(args: argparse.Namespace) -> RunConfig:
+def to_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of RunConfig that the command line says, and the options."""
     from puridiver.config import RunConfig
 
     given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
-    return RunConfig(**given, options=parse_assignments(args.assignments))
+    return {**given, "options": parse_assignments(args.assignments)}
 
 
 def config_to_run(args: argparse.Namespace) -> RunConfig:
@@ -122,17 +123,15 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
     from puridiver.config import RunConfig
     from puridiver.errors import DataError
 
-    config = to_config(args)
-    said = args.assignments or any(hasattr(args, spec.name) for spec in dataclasses.fields(RunConfig))
-    if not args.resume or said:
-        return config
-    begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG)
+    begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG) if args.resume else None
+    said = to_settings(args)
     if begun is None:
-        return config
+        return RunConfig(**said)
     try:
-        return RunConfig(**begun["config"])
+        base = RunConfig(**begun["config"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
+    return dataclasses.replace(base, **{**said, "options": {**base.options, **said["options"]}})
 
 
 def handle(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from puridiver.data.base import DataSource
 from puridiver.streams.build import CUTTERS, make_stream, realised_noise
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import NOISE_KINDS
+from puridiver.streams.stream import how_data_differ
 
 
 def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
@@ -27,7 +28,7 @@ def _data_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
     if manifest.source_fingerprint != source.fingerprint:
         problems.append(
             f"the data's fingerprint should be {manifest.source_fingerprint}, but {source.name!r} has "
-            f"{source.fingerprint}"
+            f"{source.fingerprint}: {how_data_differ(source, manifest)}"
         )
     if manifest.class_names != tuple(source.class_names):
         problems.append(f"the classes should be {manifest.class_names}, but the data have {source.class_names}")

@@ -196,10 +196,10 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_continue(tmp_path, capsys):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_run_is_resumed_with_its_own_config_unless_told_one(tmp_path, capsys):
+def test_a_run_is_resumed_with_its_own_config_however_much_of_it_is_said_again(tmp_path, capsys):
     flags = ["--seed", "3", "--noise", "asym-20", "--set", "eta=0.5"]
     assert main(["run", *TINY, *flags, "--out", str(tmp_path / "whole")]) == 0
-    for again in ([], [*TINY, *flags]):
+    for again in ([], flags[:2], [*TINY, *flags]):
         folder = tmp_path / f"parts{len(again)}"
         interrupted(folder, *flags)
         assert main(["run", "--out", str(folder), "--resume", "--quiet", *again]) == 0
@@ -209,9 +209,11 @@ def test_a_run_is_resumed_with_its_own_config_unless_told_one(tmp_path, capsys):
 def test_resuming_with_another_config_exits_with_2_and_names_what_differs(tmp_path, capsys):
     interrupted(tmp_path / "run", "--seed", "3")
     capsys.readouterr()
-    assert main(["run", *TINY, "--noise", "asym-20", "--out", str(tmp_path / "run"), "--resume"]) == 2
-    told = capsys.readouterr().err
-    assert "noise is 'sym-40' there and 'asym-20' here; seed is 3 there and 0 here" in told
+    again = ["run", "--out", str(tmp_path / "run"), "--resume"]
+    assert main([*again, "--noise", "asym-20"]) == 2
+    assert "another config: noise is 'sym-40' there and 'asym-20' here; `puridiver" in capsys.readouterr().err
+    assert main([*again, "--set", "eta=0.5", "--seed", "3"]) == 2
+    assert "another config: eta is 1.0 there and 0.5 here; `puridiver" in capsys.readouterr().err
 
 
 def test_resuming_where_there_is_no_run_starts_it(tmp_path, capsys):

@@ -170,6 +170,22 @@ def test_stream_make_from_tells_what_it_found_and_the_run_takes_it(pictures, tmp
     assert summary["stream_hash"] == StreamManifest.load(manifest).content_hash
 
 
+def test_a_stream_says_which_options_of_its_files_are_others_now(tmp_path, capsys):
+    write_classes(tmp_path / "three", 10)
+    mine, root = tmp_path / "mine.json", ("--data-root", str(tmp_path))
+    made = ["--test-share", "0.2", "--image-size", "8"]
+    assert main(["stream", "make", "--from", str(tmp_path / "three"), "--out", str(mine), *root, *made]) == 0
+    replay = ["run", "--stream", str(mine), "--data", str(tmp_path / "three"), *root, *TINY]
+    assert main([*replay, "--test-share", "0.3"]) == 2
+    assert "with 24 train images, and now there are 21: say --test-share and" in capsys.readouterr().err
+    assert main([*replay, "--test-share", "0.2", "--image-size", "9"]) == 2
+    assert "the data were others then: say --image-size, --test-share" in capsys.readouterr().err
+    verify = ["stream", "verify", str(mine), "--data", str(tmp_path / "three"), *root]
+    assert main([*verify, "--test-share", "0.3", "--image-size", "8"]) == 1
+    assert "say --test-share and" in capsys.readouterr().out
+    assert main([*replay, "--test-share", "0.2"]) == 0
+
+
 def test_a_refused_folder_is_still_told_of(pictures, tmp_path, capsys):
     words = ["stream", "make", "--from", str(pictures), "--out", str(tmp_path / "s.json")]
     assert main([*words, "--data-root", str(tmp_path)]) == 2
