@@ -97,14 +97,19 @@ def _check_labels(labels: Sequence[Hashable]) -> None:
 def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[Label]:
     """Labels that are not among the classes yet, in order of appearance; an error if there may be none."""
     unknown = list(dict.fromkeys(label for label in labels if label not in set(classes)))
-    if unknown and not grow:
-        shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
-        raise ValueError(
-            f"labels should be among the classes {shown}, but got {unknown[0]!r}; "
-            "make the learner with grow=True to accept new classes"
-        )
+    if not grow:
+        check_known(labels, classes, "make the learner with grow=True to accept new classes")
     _check_labels(classes + unknown)
     return unknown
+
+
+def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> None:
+    """An error, which ends with the advice, where a label is not among the classes."""
+    known = set(classes)
+    for label in labels:
+        if label not in known:
+            shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
+            raise ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
 
 
 def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from puridiver import storage
 from puridiver.errors import DataError
-from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, new_classes
+from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, new_classes
 from puridiver.memory import SAMPLERS, Keeper, Moment
 from puridiver.nets import suggest_network
 from puridiver.recipes import Options, recipe, replaced, suited_to_size
@@ -134,6 +134,15 @@ class Learner:
         if self.classes:
             self._trainer = self._build_trainer()
 
+    def __repr__(self) -> str:
+        height, width, channels = self.image_shape
+        growing = ", growing" if self.grow else ""
+        return (
+            f"<Learner: {len(self.classes)} classes{growing}; images {height}x{width}x{channels}; "
+            f"sampler {self.sampler.name}, trainer {self._trainer_class.name}, network {self.network} on "
+            f"{self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in a memory of {self.capacity}>"
+        )
+
     # Learning --------------------------------------------------------------------------------------------------
 
     def observe(self, images: Any, labels: Any) -> None:
@@ -228,7 +237,8 @@ class Learner:
         For labels that a person has checked. Arrivals that the memory does not hold any more change nothing: what
         the network learnt from them in passing stays. The next `consolidate` trains on the corrected labels.
         """
-        new_classes(list(labels.values()), self.classes, grow=False)
+        advice = "a correction adds no class" + (": observe an image of it first" if self.grow else "")
+        check_known(labels.values(), self.classes, advice)
         unseen = [arrival for arrival in labels if not 0 <= arrival < self.seen]
         if unseen:
             raise ValueError(f"arrivals should be from 0 to {self.seen - 1}, as seen so far, but got {unseen[0]!r}")

@@ -8,6 +8,7 @@ can be switched alone: `recipe("official", relabel_set="low_uncertainty")`, or `
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import math
 from dataclasses import dataclass, field
 from typing import Any
@@ -192,6 +193,14 @@ def _checked(option: dataclasses.Field, value: Any) -> Any:
     return value
 
 
+def unknown_option(name: str) -> ValueError:
+    """An error that offers the options of nearly this name, then all."""
+    known = sorted(option.name for option in dataclasses.fields(Options))
+    near = difflib.get_close_matches(name, known)
+    meant = f"did you mean {' or '.join(near)}? " if near else ""
+    return ValueError(f"there is no option {name!r}; {meant}the options are {', '.join(known)}")
+
+
 _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
@@ -199,7 +208,7 @@ def parse_option(name: str, text: str) -> Any:
     """The value of `--set name=text` in the option's type."""
     options = {option.name: option for option in dataclasses.fields(Options)}
     if name not in options:
-        raise ValueError(f"there is no option {name!r}; the options are {', '.join(options)}")
+        raise unknown_option(name)
     kind: type = type(options[name].default)
     if kind is bool:
         if text.lower() not in _SWITCHES:
@@ -269,7 +278,7 @@ def replaced(options: Options, overrides: dict[str, Any]) -> Options:
     known = {option.name for option in dataclasses.fields(Options)}
     unknown = sorted(set(overrides) - known)
     if unknown:
-        raise ValueError(f"there is no option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+        raise unknown_option(unknown[0])
     return dataclasses.replace(options, **overrides)
 
 

@@ -484,6 +484,22 @@ def test_corrections_of_unknown_labels_or_arrivals_are_refused():
     assert learner.memory.samples.labels.tolist() == before
 
 
+def test_a_correction_to_a_class_that_a_growing_learner_has_not_met_says_what_to_do():
+    images, labels = patterns(24)
+    learner = tiny_learner(None, memory=12)
+    learner.observe(images, NAMES[labels])
+    with pytest.raises(ValueError, match="but got 'dog'; a correction adds no class: observe an image of it first"):
+        learner.correct({0: "dog"})
+
+
+def test_a_learner_shows_what_it_is_and_has_seen():
+    learner = tiny_learner(None, memory=12)
+    assert repr(learner).startswith("<Learner: 0 classes, growing; images 8x8x1; sampler ")
+    learner.observe(*patterns(24))
+    assert repr(learner).startswith("<Learner: 3 classes, growing; ")
+    assert repr(learner).endswith("network small on cpu; 24 samples seen, 12 in a memory of 12>")
+
+
 def test_looking_gives_what_predicting_gives(monkeypatch):
     images, labels = patterns(24)
     learner = tiny_learner(memory=12)

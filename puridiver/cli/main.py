@@ -47,8 +47,13 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    args = build_parser().parse_args(argv)
-    args.command_line = sys.argv[1:] if argv is None else list(argv)  # to tell how an interrupted command goes on
+    words = sys.argv[1:] if argv is None else list(argv)
+    parser = build_parser()
+    if not words:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    args = parser.parse_args(words)
+    args.command_line = words  # to tell how an interrupted command goes on
     try:
         return int(args.handler(args) or 0)
     except KeyboardInterrupt:

@@ -152,11 +152,18 @@ def handle(args: argparse.Namespace) -> int:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
     else:
         print_summary(summary, Console())
-        if folder and not args.quiet:
-            errors.print(f"run folder: {folder}", highlight=False)
+        if not args.quiet:
+            errors.print(_kept(args, folder), highlight=False, markup=False, soft_wrap=True)
     if args.ledger:
         runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
     return 0
+
+
+def _kept(args: argparse.Namespace, folder: Path | None) -> str:
+    if folder:
+        return f"run folder: {folder}"
+    again = shlex.join(["puridiver", *args.command_line, "--out", "runs/mine"])
+    return f"config, metrics and summary were not kept; to keep them: {again}"
 
 
 def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console) -> dict[str, Any]:
@@ -210,7 +217,8 @@ def notes(experiment: Experiment) -> list[str]:
     found, learner, config = [], experiment.learner, experiment.config
     if learner.runtime.device.type == "cpu" and learner.network.startswith("resnet") and not config.shortened:
         found.append(
-            f"{learner.network} on a CPU takes hours; --stream-limit, --test-limit and --epochs give a quick look"
+            f"{learner.network} on a CPU takes hours; --network small is far quicker, and --stream-limit, "
+            "--test-limit and --epochs give a quick look"
         )
     options = learner.options
     if (

@@ -67,7 +67,7 @@ def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgres
         raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
     if not len(found.rows):
         name, problem = next(iter(found.bad.items()))
-        raise DataError(f"none of the {len(listing)} files of {listing.root} can be read; {name}: {problem}")
+        raise DataError(f"none of the {len(listing)} files of {listing.origin} can be read; {name}: {problem}")
     return found
 
 

@@ -89,7 +89,7 @@ def source_of(listing: Listing, found: ImageCache, options: FileOptions, default
     good = listing.taken(found.rows)
     n_train = int((~good.is_test).sum())
     if n_train == 0:
-        raise DataError(f"{listing.root} has no train image that can be read")
+        raise DataError(f"{listing.origin} has no train image that can be read")
     images = torch.from_numpy(found.images)
     unknown = good.true is None or (good.true == UNKNOWN).all()
     true = None if unknown and options.trust_labels else good.true
@@ -120,6 +120,6 @@ def bad_files_message(listing: Listing, found: ImageCache) -> str:
     shown = "".join(f"\n  {name}: {problem}" for name, problem in list(found.bad.items())[:NAMED])
     more = f"\n  ... and {n - NAMED} more" if n > NAMED else ""
     return (
-        f"{n} of {len(listing)} files of {listing.root} cannot be read:{shown}{more}\n"
+        f"{n} of {len(listing)} files of {listing.origin} cannot be read:{shown}{more}\n"
         "mend or remove them, or leave them out with --bad-files skip"
     )

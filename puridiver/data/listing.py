@@ -35,10 +35,11 @@ class Listing:
     true: np.ndarray | None = None
     times: np.ndarray | None = None
     ignored: int = 0  # files that are no images by their name
+    table: str | None = None  # the file that names the paths, where one does
 
     def __post_init__(self) -> None:
         if not self.paths:
-            raise DataError(f"{self.root} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
+            raise DataError(f"{self.origin} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
         if (np.diff(self.is_test.astype(int)) < 0).any():
             order = np.argsort(self.is_test, kind="stable")
             for name, value in vars(self.taken(order)).items():
@@ -46,6 +47,11 @@ class Listing:
 
     def __len__(self) -> int:
         return len(self.paths)
+
+    @property
+    def origin(self) -> str:
+        """What the user named: the table or the folder."""
+        return self.table or self.root
 
     def taken(self, rows: np.ndarray) -> Listing:
         """Some of the entries, in this order."""
@@ -166,7 +172,7 @@ def split_off_test(listing: Listing, test_share: float | None) -> Listing:
     """The listing with a seeded share of each class as its test part; 0 for none."""
     if test_share is None:
         raise DataError(
-            f"{listing.root} has no test part (a folder or a split called {TEST}): say what share of it is kept out "
+            f"{listing.origin} has no test part (a folder or a split called {TEST}): say what share of it is kept out "
             "of the stream for testing, such as --test-share 0.2"
         )
     if not 0 <= test_share < 1:

@@ -145,9 +145,10 @@ def _cache_folder() -> Path:
 def find(name: str) -> Source:
     """The registry's entry of that name."""
     if name not in SOURCES:
+        missing = "" if Path(name).exists() else ", and there is no such file or folder"
         raise ValueError(
             f"data should be one of {', '.join(SOURCES)}, a folder with a folder of images for each class, or a file "
-            f"that ends in .npz, .csv, .jsonl or .parquet, but got {name!r}"
+            f"that ends in .npz, .csv, .jsonl or .parquet, but got {name!r}{missing}"
         )
     return SOURCES[name]
 

@@ -50,7 +50,7 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     listing = Listing(
         file.stem, str(file.parent), texts["path"], labels("label"), _is_test(file, texts.get("split"), len(rows)),
         tuple(printable(name) for name in class_names), labels("true_label"),
-        _times(file, rows, found["timestamp"]) if "timestamp" in found else None,
+        _times(file, rows, found["timestamp"]) if "timestamp" in found else None, table=str(file),
     )  # fmt: skip
     if not listing.is_test.any():
         return split_off_test(listing, test_share)
@@ -131,13 +131,22 @@ def _number_or_date(text: str) -> Any:
 def _read_csv(file: Path) -> Iterator[Row]:
     # Names that are no UTF-8 pass as they do from the file system; a byte-order mark is no part of a heading.
     with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
+        reader = csv.DictReader(lines, strict=True)
         try:
-            for number, row in enumerate(csv.DictReader(lines, strict=True)):
+            _check_commas(file, list(reader.fieldnames or []))
+            for number, row in enumerate(reader):
                 if None in row or None in row.values():
                     raise _row_error(file, number, "it should have as many cells as the heading")
                 yield row
         except csv.Error as error:
             raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
+
+
+def _check_commas(file: Path, heading: list[str]) -> None:
+    """As spreadsheets of some countries write it, the whole heading would be one column."""
+    for name, mark in (("semicolons", ";"), ("tabs", "\t")):
+        if len(heading) == 1 and mark in heading[0]:
+            raise DataError(f"{file} should have commas between its cells, but its heading, {heading[0]!r}, has {name}")
 
 
 def _read_jsonl(file: Path) -> Iterator[Row]:

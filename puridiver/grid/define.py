@@ -123,6 +123,8 @@ def _check_options(path: Path, options: Any) -> None:
 def _list(path: Path, table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
     """A list of the file; one value alone counts as a list of one."""
     value = table.get(key, default)
+    if value is None:
+        raise DataError(f"{path}: {key} is missing from [grid]: say {key} = [...] (docs/GRIDS.md has an example)")
     values = value if isinstance(value, list) else [value]
     if not values or not all(type(item) in kinds for item in values):
         wanted = " or ".join(kind.__name__ for kind in kinds)

@@ -39,7 +39,7 @@ def build_network(
 ) -> Network:
     """A freshly initialised network; `image_shape` is (height, width, channels)."""
     if name not in NETWORKS:
-        raise ValueError(f"network should be one of {sorted(NETWORKS)}, but got {name!r}")
+        raise ValueError(f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r}")
     with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
         network = NETWORKS[name](n_classes, image_shape, settings)
     initialise(network, generator)

@@ -157,6 +157,8 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _check_field_names(path: Path, content: dict[str, Any]) -> None:
+    if "format" not in content:
+        raise ManifestError(f"{path}: not a stream manifest, as `puridiver stream make` writes it: it names no format")
     if content.get("format") != FORMAT:
         raise ManifestError(f"{path}: format should be {FORMAT}, but got {content.get('format')!r}")
     missing, unknown = sorted(READERS.keys() - content.keys()), sorted(content.keys() - READERS.keys())

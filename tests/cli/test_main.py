@@ -12,6 +12,7 @@ import pytest
 
 from puridiver import __version__
 from puridiver.cli import main
+from puridiver.cli.main import COMMANDS as ALL_COMMANDS
 from puridiver.cli.main import build_parser
 from puridiver.errors import DataError
 
@@ -95,6 +96,13 @@ def test_wrong_usage_exits_with_2(arguments, capsys):
         main(arguments)
     assert stop.value.code == 2
     assert capsys.readouterr().err.startswith("usage: ")
+
+
+def test_without_a_command_all_are_listed(capsys):
+    with pytest.raises(SystemExit):
+        main([])
+    told = capsys.readouterr().err
+    assert all(f"\n    {command}" in told for command in ALL_COMMANDS)
 
 
 @pytest.mark.parametrize("error", [ValueError("a bad value"), DataError("no data"), FileNotFoundError("no file")])

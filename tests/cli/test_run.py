@@ -12,7 +12,9 @@ import pytest
 
 from puridiver import runs
 from puridiver.cli import main
-from puridiver.cli.run import ProgressBar, flag_specs, parse_assignments
+from puridiver.cli.run import ProgressBar, flag_specs, notes, parse_assignments
+from puridiver.config import RunConfig
+from puridiver.experiment import Experiment
 from tests.resume_samples import traces
 
 TINY = (
@@ -118,7 +120,7 @@ def test_an_old_run_is_replaced_only_with_force(tmp_path, capsys):
         (["--sampler", "best"], "sampler should be one of"),
         (["--trainer", "best"], "trainer should be one of"),
         (["--recipe", "best"], "recipe should be one of"),
-        (["--network", "vit"], "network should be one of"),
+        (["--network", "vit"], "network should be one of resnet18, resnet32, resnet34, small, but got 'vit'"),
         (["--device", "abacus"], "device should be"),
         (["--data", "marsrocks"], "marsrocks"),
         (["--data", "nowhere.npz"], "nowhere.npz"),
@@ -127,6 +129,7 @@ def test_an_old_run_is_replaced_only_with_force(tmp_path, capsys):
         (["--stream", "official:sym40:1"], "sym40"),
         (["--noise", "loud"], "loud"),
         (["--set", "speed=3"], "there is no option 'speed'"),
+        (["--set", "epoch=3"], "there is no option 'epoch'; did you mean epochs"),
         (["--set", "eta"], "--set needs OPTION=VALUE, but got 'eta'"),
         (["--set", "eta=much"], "option eta should be float, but got 'much'"),
         (["--set", "flip=maybe"], "option flip should be true or false"),
@@ -255,6 +258,20 @@ def test_assignments_take_the_options_type():
     found = parse_assignments(["eta=2", "epochs = 3", "flip=off", "alpha=adaptive", "set-batches=clean_full"])
     assert found == {"eta": 2.0, "epochs": 3, "flip": False, "alpha": -1.0, "set_batches": "clean_full"}
     assert type(found["eta"]) is float
+
+
+def test_a_run_without_a_folder_says_how_to_keep_it(tmp_path, capsys):
+    assert main(["run", *TINY]) == 0
+    told = capsys.readouterr().err
+    assert f"not kept; to keep them: puridiver run {' '.join(TINY)} --out runs/mine" in told
+    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
+    assert "not kept" not in capsys.readouterr().err
+
+
+def test_a_resnet_on_a_cpu_is_warned_of_with_the_small_network_named_first():
+    config = RunConfig(network="resnet18", device="cpu", epochs=1)
+    (note,) = [note for note in notes(Experiment(config)) if "takes hours" in note]
+    assert note.index("--network small") < note.index("--stream-limit")
 
 
 def test_every_setting_of_a_run_has_a_flag():

@@ -9,6 +9,7 @@ import torch
 
 from puridiver.cli import stream as command
 from puridiver.data.base import DataSource, ImageSet
+from puridiver.errors import ManifestError
 from puridiver.streams import StreamManifest, make_stream
 
 
@@ -151,6 +152,12 @@ def test_show_prints_json(source, tmp_path, capsys):
     assert printed["counts"] == manifest.counts().tolist()
     assert printed["realised_noise"] == 0.4
     assert "order" not in printed
+
+
+def test_show_says_what_is_no_manifest(tmp_path):
+    (tmp_path / "truth.json").write_text('{"a.png": "cat", "seed": 3}')
+    with pytest.raises(ManifestError, match=r"truth\.json: not a stream manifest"):
+        run("show", tmp_path / "truth.json")
 
 
 def test_verify_says_good_with_0_and_problems_with_1(source, tmp_path, capsys):

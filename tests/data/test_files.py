@@ -145,6 +145,17 @@ def test_options_of_files_are_for_files(tmp_path):
         load(str(tmp_path / "missing.csv"), tmp_path)
 
 
+def test_what_cannot_be_read_is_told_by_the_name_that_was_given(tmp_path):
+    with pytest.raises(ValueError, match=r"data should be one of digits, .*'nix', and there is no such file or folder"):
+        load("nix", tmp_path)
+    table = tmp_path / "t.csv"
+    table.write_text("path,label\na.png,cat\nb.png,dog\n")
+    with pytest.raises(DataError, match=r"none of the 2 files of \S+t\.csv can be read"):
+        load(str(table), tmp_path, FileOptions(test_share=0))
+    with pytest.raises(DataError, match=r"t\.csv has no test part"):
+        load(str(table), tmp_path)
+
+
 def test_verify_tells_what_is_wrong_with_a_folder(pictures, tmp_path):
     assert verify(str(pictures), tmp_path) == []
     write_bad_kinds(pictures / "train" / "red")

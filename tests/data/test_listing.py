@@ -144,6 +144,9 @@ def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
     [
         ("csv", "label\ncat\n", "should have a column 'path'"),
         ("csv", "path,label\n", "has no row"),
+        ("csv", "path;label\na.png;cat\n", "should have commas between its cells, .* has semicolons"),
+        ("csv", "path;label\na,b.png;cat\n", "should have commas between its cells, .* has semicolons"),
+        ("csv", "path\tlabel\na.png\tcat\n", "should have commas between its cells, .* has tabs"),
         ("csv", "path,label\na.png,cat,extra\n", "row 1 .* as many cells"),
         ("csv", "path,label\na.png,\n", "row 1 .* label should not be empty"),
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),

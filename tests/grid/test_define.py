@@ -63,7 +63,7 @@ METHODS = 'methods = ["rsv+plain"]\n'
         (f"[grid]\n{METHODS}sampler = 'rsv'\n", "no key 'sampler'"),
         (f"[grid]\n{METHODS}seeds = ['one']\n", "seeds should be a list of int"),
         (f"[grid]\n{METHODS}seeds = []\n", "seeds should be a list of int"),
-        ("[grid]\nseeds = [1]\n", "methods should be a list of str or dict, but got None"),
+        ("[grid]\nseeds = [1]\n", "methods is missing from \\[grid\\]"),
         ("[grid]\nmethods = ['rsv']\n", "sampler\\+trainer"),
         ("[grid]\nmethods = ['best+plain']\n", "sampler should be one of .*rsv.*but got 'best'"),
         ("[grid]\nmethods = [{sampler = 'rsv'}]\n", "should have sampler and trainer"),
