@@ -111,7 +111,7 @@ def _check_measurable(source: DataSource, noise_kind: str, rate: float) -> None:
     if noise_kind != "none" and not source.train.truth_known:
         raise ValueError(
             f"noise {noise_name(noise_kind, rate)} cannot be planted in {source.name!r}, whose true labels are not "
-            "known: leave the noise out (none), or say --trust-labels to take the labels it has for true"
+            "known: the noise should be none, or say --trust-labels to take the labels it has for true"
         )
 
 

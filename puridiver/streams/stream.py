@@ -106,24 +106,27 @@ class TrueLabels:
         return self._labels[positions.cpu()].to(positions.device)
 
 
-def how_data_differ(source: DataSource, manifest: StreamManifest) -> str:
-    """What may be behind another fingerprint of data of the same name and classes."""
+def how_data_differ(source: DataSource, manifest: StreamManifest) -> str | None:
+    """What may be behind another fingerprint of data of the same name and classes; None where they are others."""
+    if manifest.source != source.name or manifest.class_names != tuple(source.class_names):
+        return None
     there, here = len(manifest) + len(manifest.holdout), len(source.train)
-    made_here = manifest.kind != "official"  # a published stream need not use all of them
-    counts = f" with {there:,} train images, and now there are {here:,}" if there != here and made_here else ""
+    published = manifest.kind == "official"  # such a stream need not use all of them
+    options, fault = "--image-size, --test-share, --bad-files and --trust-labels", f"{source.name!r} was read otherwise"
+    if there != here and not published:
+        options, fault = "--test-share and --bad-files", f"{source.name!r} had {there:,} train images, not {here:,},"
     if source.train.names is None:
-        return f"the data were others then{counts}: their images or labels have changed"
-    options = "--test-share and --bad-files" if counts else "--image-size, --test-share, --bad-files and --trust-labels"
-    return f"the data were others then{counts}: say {options} as the stream was made with, or files have changed"
+        return f"{fault} when the stream was made: its images or labels have changed"
+    return f"{fault} when the stream was made: say the same {options} as then, unless files have changed"
 
 
 def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
     """Refuse a manifest that was made for other data."""
-    if manifest.source_fingerprint != source.fingerprint:
-        if manifest.source == source.name and manifest.class_names == tuple(source.class_names):
-            raise ManifestError(f"the manifest was made from {source.name!r}, but {how_data_differ(source, manifest)}")
-        raise ManifestError(
-            f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
-            f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...); "
-            "name the data it was made from (--data)"
-        )
+    if manifest.source_fingerprint == source.fingerprint:
+        return
+    raise ManifestError(
+        how_data_differ(source, manifest)
+        or f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
+        f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...); "
+        "name the data it was made from (--data)"
+    )

@@ -26,9 +26,10 @@ def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
 def _data_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
     problems = []
     if manifest.source_fingerprint != source.fingerprint:
+        cause = how_data_differ(source, manifest)
         problems.append(
             f"the data's fingerprint should be {manifest.source_fingerprint}, but {source.name!r} has "
-            f"{source.fingerprint}: {how_data_differ(source, manifest)}"
+            f"{source.fingerprint}{f': {cause}' if cause else ''}"
         )
     if manifest.class_names != tuple(source.class_names):
         problems.append(f"the classes should be {manifest.class_names}, but the data have {source.class_names}")

@@ -99,7 +99,7 @@ def test_noise_is_planted_only_in_labels_that_are_known_or_trusted(tmp_path, cap
     write_classes(tmp_path / "one", 5)
     words = ["--data", str(tmp_path / "one"), "--data-root", str(tmp_path), "--test-share", "0.2", "--noise", "sym-40"]
     assert main(["run", *words, *TINY]) == 2
-    assert "true labels are not known: leave the noise out (none), or say --trust-labels" in capsys.readouterr().err
+    assert "true labels are not known: the noise should be none, or say --trust-labels" in capsys.readouterr().err
 
 
 def test_one_task_and_one_class_need_no_stream_to_be_named(tmp_path):
@@ -177,12 +177,18 @@ def test_a_stream_says_which_options_of_its_files_are_others_now(tmp_path, capsy
     assert main(["stream", "make", "--from", str(tmp_path / "three"), "--out", str(mine), *root, *made]) == 0
     replay = ["run", "--stream", str(mine), "--data", str(tmp_path / "three"), *root, *TINY]
     assert main([*replay, "--test-share", "0.3"]) == 2
-    assert "with 24 train images, and now there are 21: say --test-share and" in capsys.readouterr().err
+    assert (
+        "'three' had 24 train images, not 21, when the stream was made: say the same --test-share and"
+        in capsys.readouterr().err
+    )
     assert main([*replay, "--test-share", "0.2", "--image-size", "9"]) == 2
-    assert "the data were others then: say --image-size, --test-share" in capsys.readouterr().err
+    assert (
+        "'three' was read otherwise when the stream was made: say the same --image-size, --test-share"
+        in capsys.readouterr().err
+    )
     verify = ["stream", "verify", str(mine), "--data", str(tmp_path / "three"), *root]
     assert main([*verify, "--test-share", "0.3", "--image-size", "8"]) == 1
-    assert "say --test-share and" in capsys.readouterr().out
+    assert "say the same --test-share and" in capsys.readouterr().out
     assert main([*replay, "--test-share", "0.2"]) == 0
 
 
