@@ -144,6 +144,7 @@ def _run_locked(
     with folder.locked():
         adopt(planned, folder)
         state = look(planned, folder, args.any_code, args.retry_failed)
+        folder.keep_titles(planned, state.done)
         _print_other_code(state, planned, console)
         waiting = state.waiting[: args.limit]
         with GridDisplay(console, hidden=args.quiet) as display:

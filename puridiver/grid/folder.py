@@ -2,6 +2,7 @@
 
 ledger.jsonl      one line a finished run
 failures.jsonl    one line a failed attempt, with its traceback
+titles.json       what the grid calls the method of each run
 cells/            a run folder for each cell, named after the cell and its identity
 logs/             what worker processes say
 grid.lock         held by the process that runs the grid; grid.pid says which one that is
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.grid.plan import Planned
 from puridiver.report.ledger import read_rows
+from puridiver.report.titles import Title, read_titles, write_titles
 
 LEDGER, FAILURES, CELLS, LOGS, LOCK, PID = "ledger.jsonl", "failures.jsonl", "cells", "logs", "grid.lock", "grid.pid"
 
@@ -42,6 +44,16 @@ class GridFolder:
 
     def record_failure(self, entry: dict[str, Any]) -> None:
         runs.append_line(self.path / FAILURES, entry)
+
+    def keep_titles(self, planned: Sequence[Planned], done: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write down what the grid calls its methods; `done` has the rows that count for planned runs, by key."""
+        before = read_titles(self.path)
+        now = {
+            done.get(p.key, {}).get("cell", p.key): Title(p.cell.method.title, tuple(sorted(p.cell.method.options)))
+            for p in planned
+        }
+        if {**before, **now} != before:
+            write_titles(self.path, {**before, **now})
 
     def cell_folder(self, planned: Planned) -> Path:
         return self.path / CELLS / planned.folder_name

@@ -84,7 +84,7 @@ class Resolved:
 class Expectations:
     """What the cells of a grid come to under variants; data sets are loaded once, where they are here.
 
-    `root` is where the data sets lie, by default the usual place.
+    `root` is where the data sets lie, by default where the grid says, or the usual place.
     """
 
     def __init__(self, grid: Grid, sources: Sources, root: str | None = None) -> None:
@@ -106,8 +106,10 @@ class Expectations:
     def _source(self, c: int) -> DataSource | None:
         """The data of a column; None where it is not on this machine."""
         column = self.grid.columns[c]
+        # How files are read is among the settings, and makes other data of the same folder.
+        settings = {**column.settings, **({"data_root": self.root} if self.root else {})}
         try:
-            return self.sources.of(RunConfig(data=column.data, stream=column.stream, data_root=self.root))
+            return self.sources.of(RunConfig(**{**settings, "data": column.data, "stream": column.stream}))
         except (PuridiverError, ValueError, OSError):
             return None
 

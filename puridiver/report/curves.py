@@ -161,21 +161,27 @@ def _means(group: Group, figure: str, n: int) -> list[str]:
 
 
 def tasks_picture(runs: Sequence[Run]) -> Picture:
+    """Accuracy and, where the true labels of any run are known, purity."""
     groups = grouped(runs)
+    meaning = "Each line is a method's mean over seeds, the band its standard deviation"
+    figures = {"accuracy": accuracy_title(runs)}
+    if any(_is_known(group, "memory_purity") for group in groups):
+        meaning += "; beside the accuracy stands how clean the memory was meanwhile"
+        figures["memory_purity"] = "Purity of the memory, %"
+    words = [name.removeprefix("memory_") for name in figures]
     return Picture(
         "tasks",
-        "Accuracy and purity after each task",
-        "Each line is a method's mean over seeds, the band its standard deviation; beside the accuracy stands how "
-        "clean the memory was meanwhile.",
+        f"{' and '.join(words).capitalize()} after each task",
+        f"{meaning}.",
         [
             Panel(title + stream, partial(_paint_tasks, known, name))
             for stream, members in faceted(runs)
-            for name, title in (("accuracy", accuracy_title(runs)), ("memory_purity", "Purity of the memory, %"))
+            for name, title in figures.items()
             if (known := [group for group in members if _is_known(group, name)])
         ],
-        ("method", "task", "accuracy %", "purity %"),
+        ("method", "task", *(f"{word} %" for word in words)),
         [
-            [group.label, str(task + 1), *(_with_spread(group, task, name) for name in ("accuracy", "memory_purity"))]
+            [group.label, str(task + 1), *(_with_spread(group, task, name) for name in figures)]
             for group in groups
             for task in range(_n_tasks(group))
         ],

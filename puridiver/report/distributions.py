@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +37,8 @@ def sets_picture(runs: Sequence[Run]) -> Picture:
         "sets",
         "Clean, re-labelled, unlabelled",
         f"{_whose_split(list(chosen.values()))} C (its labels are trusted), R (given the predicted label instead) and "
-        "U (label not used). Right means: label right in C, prediction right in R, label wrong in U. It is the look of "
-        "the trained network after the task; the sizes that `puridiver run` prints are of the last training epoch.",
+        f"U (label not used). {_what_right_means(list(chosen.values()))} It is the look of the trained network after "
+        "the task; the sizes that `puridiver run` prints are of the last training epoch.",
         panels,
         ("run", "task", *(f"{title} {what}" for title in SET_TITLES for what in ("samples", "right %"))),
         [
@@ -56,6 +56,12 @@ def _whose_split(runs: Sequence[Run]) -> str:
     return (
         "An audit, not what every trainer here learns by: PuriDivER's rule would divide the memory after each task into"
     )
+
+
+def _what_right_means(runs: Sequence[Run]) -> str:
+    if any(run.knows_truth for run in runs):
+        return "Right means: label right in C, prediction right in R, label wrong in U."
+    return "How right each set is, is not known: the data have no true labels."
 
 
 def set_size(event: dict[str, Any], code: int) -> int:
@@ -110,7 +116,7 @@ def balance_picture(runs: Sequence[Run]) -> Picture:
     return Picture(
         "balance",
         "Class balance",
-        "How many samples each class has, by the labels given (bars) and by the true ones (marks); a good memory has "
+        f"How many samples each class has, by the labels given{_marks_text(list(chosen.values()))}; a good memory has "
         "about as many of each class, however uneven the stream is.",
         panels,
         ("run", "class", "stream, given", "stream, true", "memory, given", "memory, true"),
@@ -120,6 +126,10 @@ def balance_picture(runs: Sequence[Run]) -> Picture:
             for label, run in chosen.items() for c, name in enumerate(run.class_names)
         ],
     )  # fmt: skip
+
+
+def _marks_text(runs: Sequence[Run]) -> str:
+    return " (bars) and by the true ones (marks)" if any(run.knows_truth for run in runs) else ""
 
 
 def _count(counts: list[int] | None, label: int) -> str:
@@ -158,24 +168,30 @@ def shortened(name: str, longest: int = 16) -> str:
 
 def confusion_picture(runs: Sequence[Run]) -> Picture:
     chosen = representatives(runs)
+    kind = _row_kind(chosen.values())
+    by_label = "" if kind == "true class" else ", by the labels that they came with"
     return Picture(
         "confusion",
         "What is taken for what",
-        f"Each row is a true class of the {judged_on(runs)} images, each column what the learner calls it, in percent "
-        "of the row: "
-        "all on the diagonal would be perfect.",
+        f"Each row is a {kind} of the {judged_on(runs)} images{by_label}, each column what the learner calls it, "
+        "in percent of the row: all on the diagonal would be perfect.",
         [
             Panel(
-                f"{judged_on([run]).capitalize()} images, % of each true class"
+                f"{judged_on([run]).capitalize()} images, % of each {_row_kind([run])}"
                 + (f", {label}" if len(chosen) > 1 else ""),
                 partial(_paint_confusion, run),
                 PANEL[0] * 0.95,
             )
             for label, run in chosen.items()
         ],
-        ("run", "true class", "taken for", "images", "% of the class"),
+        ("run", kind, "taken for", "images", "% of the class"),
         [[label, *row] for label, run in chosen.items() for row in _confusion_rows(run)],
     )
+
+
+def _row_kind(runs: Iterable[Run]) -> str:
+    """What the classes of the judged images are: of data without true labels they may be wrong themselves."""
+    return "true class" if all(run.knows_truth for run in runs) else "labelled class"
 
 
 def _shares(run: Run) -> np.ndarray:
@@ -191,7 +207,7 @@ def _paint_confusion(run: Run, axes: Axes) -> None:
     # From nothing to a blue that lets the ink on it be read, in light and in dark.
     scale = LinearSegmentedColormap.from_list("share", [(*blue, 0.0), (*blue, 0.6)])
     axes.imshow(shares, cmap=scale, vmin=0, vmax=100, interpolation="nearest")
-    axes.set(xlabel="taken for", ylabel="true class")
+    axes.set(xlabel="taken for", ylabel=_row_kind([run]))
     for spine in axes.spines.values():
         spine.set_visible(True)
     if n > NAMED_CLASSES:

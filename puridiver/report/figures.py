@@ -32,7 +32,7 @@ def detailed(runs: Sequence[Run]) -> list[Run]:
     if len(runs) <= DETAILED:
         return list(runs)
     kinds = list(representatives(runs).values())
-    methods = [run.method for run in kinds]
+    methods = [run.name for run in kinds]
     order = sorted(range(len(kinds)), key=lambda i: methods[:i].count(methods[i]))
     return [kinds[i] for i in order[:DETAILED]]
 

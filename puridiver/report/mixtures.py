@@ -33,11 +33,20 @@ def mixtures_picture(runs: Sequence[Run]) -> Picture:
         "mixtures",
         "Losses and uncertainties with their mixtures",
         "The learner guesses by loss which labels are right and by uncertainty which of its own predictions are; the "
-        "two curves are the Gaussians it fitted, the bars what was true: right ones point up and wrong ones down, each "
-        "on a scale of its own (their numbers stand in the legend). It works where bars and curves agree.",
+        f"two curves are the Gaussians it fitted, the bars {_what_bars_are(list(chosen.values()))}",
         [panel for label, event in shown for panel in _mixture_panels(f"{label}, " * (len(chosen) > 1), event)],
         ("run", "task", "of", "component", "weight", "mean", "standard deviation"),
         [[label, *row] for label, event in shown for row in _mixture_rows(event)],
+    )
+
+
+def _what_bars_are(runs: Sequence[Run]) -> str:
+    if not any(run.knows_truth for run in runs):
+        return "all samples together: which of them are right is not known."
+    where = "" if all(run.knows_truth for run in runs) else ", where it is known"
+    return (
+        f"what was true{where}: right ones point up and wrong ones down, each on a scale of its own (their numbers "
+        "stand in the legend). It works where bars and curves agree."
     )
 
 

@@ -87,7 +87,7 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
 def page_title(runs: Sequence[Run]) -> str:
     kinds = {(run.summary["data"], noise_title(run.summary)) for run in runs}
     what = ", ".join(next(iter(kinds))) if len(kinds) == 1 else f"{len(kinds)} streams"
-    return f"{runs[0].method} on {what}" if len(runs) == 1 else f"{len(runs)} runs on {what}"
+    return f"{runs[0].name} on {what}" if len(runs) == 1 else f"{len(runs)} runs on {what}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -102,7 +102,7 @@ def _run_part(run: Run, number: int, several: bool) -> RunPart:
     figures, not_drawn = _figures([run], OF_A_RUN, name)
     options = [f"{option}={value}" for option, value in run.summary["options_changed"].items()]
     kinds = [noise_title(run.summary), *options, f"seed {run.seed}"]
-    title = f"{run.method}: {', '.join(kinds)}" if several else "What happened"
+    title = f"{run.name}: {', '.join(kinds)}" if several else "What happened"
     shown, reason = None, "this run is of a version that did not keep its memory"
     try:
         shown = gallery.build(run, name)

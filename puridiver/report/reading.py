@@ -14,6 +14,7 @@ from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.report.ledger import code_of, device_type, read_rows
+from puridiver.report.titles import UNTITLED, Title, read_titles
 from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
 from puridiver.streams.noise import noise_name
@@ -53,6 +54,7 @@ class Run:
     config: dict[str, Any]
     events: list[dict[str, Any]]
     manifest: dict[str, Any]
+    title: Title = UNTITLED  # of its method, by the grid that made it
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["event"] == kind]
@@ -78,6 +80,21 @@ class Run:
     @property
     def method(self) -> str:
         return f"{self.summary['sampler']} + {self.summary['trainer']}"
+
+    @property
+    def name(self) -> str:
+        """What to call the method: the grid's title, where it has one."""
+        return self.title.text or self.method
+
+    def in_title(self, name: str) -> bool:
+        """Whether the title stands for a property."""
+        return name.removeprefix(OPTION) in self.title.options
+
+    def told(self, name: str) -> str:
+        """What a label says of a property."""
+        if name == "method":
+            return self.name
+        return "" if self.in_title(name) else self.kind(name)
 
     @property
     def knows_truth(self) -> bool:
@@ -128,7 +145,8 @@ def read_run(folder: Path) -> Run:
     events = _parsed(folder, METRICS, lambda text: [json.loads(line) for line in text.splitlines()])
     run = Run(folder, summary, config, events, manifest)
     _check(run)
-    return run
+    titles = read_titles(folder.parent.parent) if folder.parent.name == CELLS else {}
+    return dataclasses.replace(run, title=titles.get(summary.get("cell", ""), UNTITLED))
 
 
 def _parsed(folder: Path, name: str, parse: Callable[[str], Any]) -> Any:
@@ -193,6 +211,7 @@ def _expanded(path: Path) -> tuple[list[Path], list[str]]:
     found = sorted(cell for cell in (path / CELLS).iterdir() if cell.is_dir())
     if not found:
         raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
+    read_titles(path)  # damaged ones are told here, once, and not by every run
     left_out, notes = _left_out(path, {folder: summary for folder in found if (summary := _summary(folder))})
     return [folder for folder in found if folder not in left_out], notes
 
@@ -236,7 +255,8 @@ class Group:
 def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
     """Runs of one kind together, in order of first appearance, labelled by all in which the kinds differ.
 
-    A property named in `ignore` neither separates groups nor stands in labels.
+    A property named in `ignore` neither separates groups nor stands in labels; a title might stand for it, so that
+    labels then do without titles.
     """
     changed = dict.fromkeys(OPTION + option for run in runs for option in run.summary["options_changed"])
     # "epochs" is a kind of its own and may stand among the options too.
@@ -246,7 +266,7 @@ def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
     groups: dict[tuple[str, ...], list[Run]] = {}
     for run in runs:
         groups.setdefault(tuple(run.kind(name) for name in key_names), []).append(run)
-    labels = [_label(differing, key[: len(differing)]) or members[0].method for key, members in groups.items()]
+    labels = _labels(runs, [members[0] for members in groups.values()], names, titled=not ignore)
     told = [
         label if ignore or labels.count(label) == 1 else f"{label}, {_label([SETTINGS], key[-1:])}"
         for label, key in zip(labels, groups, strict=True)
@@ -255,6 +275,15 @@ def grouped(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[Group]:
         Group(label, sorted(members, key=lambda run: run.seed), number)
         for number, (label, members) in enumerate(zip(told, groups.values(), strict=True))
     ]
+
+
+def _labels(runs: Sequence[Run], firsts: Sequence[Run], names: Sequence[str], titled: bool) -> list[str]:
+    """What tells each group, by its first run, from the rest of the runs."""
+    if not titled:
+        differing = [name for name in names if len({run.kind(name) for run in runs}) > 1]
+        return [_label(differing, [run.kind(name) for name in differing]) or run.method for run in firsts]
+    differing = [name for name in names if len({run.told(name) for run in runs if not run.in_title(name)}) > 1]
+    return [_label(differing, [run.told(name) for name in differing]) or run.name for run in firsts]
 
 
 def faceted(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[tuple[str, list[Group]]]:

@@ -18,6 +18,8 @@ from puridiver.cli import main
 from puridiver.grid.define import read_grid
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.presets import PRESETS
+from puridiver.report.reading import find_runs, grouped
+from puridiver.report.titles import Title, read_titles
 from puridiver.runs import read_ledger
 from tests.grid.samples import TINY, planned_cells, row, small_grid
 
@@ -62,6 +64,25 @@ def test_from_nothing_to_rows_and_the_second_time_nothing_is_left(
     assert sorted(found["cell"] for found in read_ledger(out / "ledger.jsonl")) == sorted(
         p.key for p in planned_cells(small_grid())
     )
+
+
+def test_the_report_calls_methods_as_the_grid_does(tmp_path: Path) -> None:
+    held = '{sampler = "puridiver", trainer = "puridiver", title = "Balance, held", options = {alpha = 0.3}}'
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(f'[grid]\nmethods = ["rsv+plain", {held}]\nseeds = [1]\n{SETTINGS}')
+    assert grid(path, out) == 0
+    assert sorted(group.label for group in grouped(find_runs([out])[0])) == ["Balance, held", "rsv + plain"]
+    # Another title of the same run takes the place of the first, and runs nothing again.
+    path.write_text(path.read_text().replace("Balance, held", "alpha 0.3"))
+    assert grid(path, out) == 0
+    assert sorted(group.label for group in grouped(find_runs([out])[0])) == ["alpha 0.3", "rsv + plain"]
+    assert len(read_ledger(out / "ledger.jsonl")) == 2
+
+
+def test_titles_of_runs_of_other_code_are_kept_too(tmp_path: Path) -> None:
+    folder, (first, *_) = GridFolder(tmp_path), planned_cells(small_grid())
+    folder.keep_titles([first], {first.key: {"cell": "of other code"}})
+    assert read_titles(tmp_path) == {"of other code": Title("RSV")}
 
 
 def test_a_dry_run_of_nothing_writes_nothing(

@@ -20,6 +20,7 @@ from puridiver.grid.table import GridTable, make_table
 from puridiver.report.reading import find_runs, grouped
 from tests.grid.samples import TINY, row, rows_of, without_hash
 from tests.learner_samples import patterns
+from tests.wild import write_classes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "GRIDS.md"
 TWO = 'seeds = [0, 1]\nmethods = ["rsv+plain", {sampler = "rsv", trainer = "plain", title = "wide", options = OPTIONS}]'
@@ -211,3 +212,23 @@ def test_a_grid_prints_a_table_of_what_it_was_asked_for(tmp_path: Path, capsys: 
     sizes = {group.label: len(group.runs) for group in grouped(find_runs([Path(out)])[0])}
     assert sorted(sizes.values()) == [1, 2, 2, 2, 2]
     assert sizes["rsv + plain, blurry-10, crop_padding=2"] == 1
+
+
+def test_a_grid_on_a_folder_of_few_classes_shows_what_it_just_ran(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number of tasks is the data's own, and how its files are read is among the grid's settings."""
+    folder = write_classes(tmp_path / "own", 10)
+    (folder / "red" / "torn.png").write_bytes(b"not a picture")
+    settings = 'noises = ["none"]\ntest_share = 0.2\nbad_files = "skip"\nnetwork = "small"\nepochs = 1\nmemory = 12\n'
+    grid_of(tmp_path, f'data = ["{folder}"]\ndata_root = "{tmp_path}"\n{settings}methods = ["rsv+plain"]\n')
+    out = str(tmp_path / "out")
+    words = ["grid", str(tmp_path / "mine.toml"), "--out", out, "--engine", "lanes", "--lanes", "1", "--quiet"]
+    assert main([*words, "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "3 tasks" in shown
+    assert "(1)" in shown
+    assert "not run" not in shown
+    assert "not shown" not in shown
+    assert main(["table", str(tmp_path / "mine.toml"), out]) == 0
+    assert capsys.readouterr().out == shown

@@ -12,6 +12,7 @@ from puridiver.experiment import Experiment
 from puridiver.report.page import write_page
 from puridiver.report.reading import find_runs
 from tests.learner_samples import TINY, patterns
+from tests.wild import write_classes
 
 # Class names that would do harm in a page, in a formula or in a plot, if they were let.
 EVIL = ("<script>alert(1)</script>", '=HYPERLINK("http://x")', "$\\frac{", "-1+2", '猫, "cat"')
@@ -49,6 +50,16 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = small(data="patterns", memory=40, network="small", epochs=2, stream_limit=None, options=TINY)
     Experiment(config, source=source).run(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on image files, whose true labels nobody knows."""
+    folder = tmp_path_factory.mktemp("blind")
+    files = write_classes(folder / "files", 20)
+    changes = {"memory": 15, "network": "small", "epochs": 2, "stream_limit": None, "test_share": 0.2}
+    Experiment(small(data=str(files), data_root=str(folder), **changes)).run(folder / "run")
+    return folder / "run"
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,31 @@ def test_a_figure_that_the_runs_do_not_allow_is_left_out_with_the_reason(grid, t
     assert [reason.partition(":")[0] for reason in left_out] == ["alpha", "diversity"]
 
 
+def test_words_do_not_speak_of_a_truth_that_nobody_knows(grid: Path, blind: Path) -> None:
+    known, unknown = read_run(grid / "cells" / "puridiver-0"), read_run(blind)
+    about_truth = {
+        "tasks": "how clean the memory was",
+        "sets": "Right means",
+        "mixtures": "right ones point up",
+        "balance": "true ones (marks)",
+        "confusion": "true class",
+    }
+    for name, words in about_truth.items():
+        assert words in FIGURES[name]([known]).meaning
+        assert words in FIGURES[name]([known, unknown]).meaning or name == "confusion"
+        assert words not in FIGURES[name]([unknown]).meaning
+    tasks = FIGURES["tasks"]([unknown])
+    assert tasks.title == "Accuracy after each task"
+    assert tasks.headings == ("method", "task", "accuracy %")
+    assert len(tasks.panels) == 1
+    assert FIGURES["tasks"]([known]).title == "Accuracy and purity after each task"
+    confusion = FIGURES["confusion"]([unknown])
+    assert "by the labels that they came with" in confusion.meaning
+    assert painted(confusion.panels[0]).get_ylabel() == "labelled class"
+    assert confusion.panels[0].title == "Test images, % of each labelled class"
+    assert painted(FIGURES["confusion"]([known]).panels[0]).get_ylabel() == "true class"
+
+
 def test_wrong_names_are_refused_before_anything_is_drawn(grid: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"one of accuracy, .*but got 'pie'"):
         draw("pie", [grid], tmp_path / "pie.png")

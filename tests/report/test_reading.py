@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import statistics
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from puridiver.errors import DataError
-from puridiver.report.reading import Run, faceted, find_runs, grouped, read_run
+from puridiver.report.page import page_title
+from puridiver.report.reading import OPTION, Run, faceted, find_runs, grouped, read_run
+from puridiver.report.titles import Title, write_titles
 from puridiver.runs import append_to_ledger
 
 
@@ -76,6 +79,41 @@ def test_runs_that_differ_by_seed_alone_are_one_group(grid: Path) -> None:
     assert both.spread(lambda run: run.summary["last_accuracy"]) == pytest.approx(
         (statistics.mean(values), statistics.stdev(values))
     )
+
+
+def titled(run: Run, title: str, *options: str, **changed_options: object) -> Run:
+    summary = {**run.summary, "options_changed": changed_options, "settings_hash": str(changed_options)}
+    return dataclasses.replace(run, summary=summary, title=Title(title, options))
+
+
+def test_a_label_has_the_grids_title_in_the_place_of_a_method_and_its_own_options(grid: Path) -> None:
+    one, other = (read_run(grid / "cells" / name) for name in ("puridiver-0", "plain-0"))
+    strong, base = titled(one, "PuriDivER, strong", "eta", eta=2.0), titled(other, "base", eta=0.5)
+    assert [group.label for group in grouped([strong, base])] == ["PuriDivER, strong", "base"]
+    assert [group.label for group in grouped([strong])] == ["PuriDivER, strong"]
+    # What was changed from outside is told all the same.
+    padded = titled(one, "PuriDivER, strong", "eta", eta=2.0, crop_padding=2)
+    assert [group.label for group in grouped([strong, base, padded])] == [
+        "PuriDivER, strong", "base", "PuriDivER, strong, crop_padding=2",
+    ]  # fmt: skip
+    # Two titles of one kind of run are still one group.
+    assert len(grouped([strong, dataclasses.replace(strong, title=Title("by another name"))])) == 1
+    # A title may stand for the property that is ignored.
+    alphas = [titled(one, f"alpha {alpha}", "alpha", alpha=alpha) for alpha in (0.1, 0.3)]
+    assert [group.label for group in grouped(alphas)] == ["alpha 0.1", "alpha 0.3"]
+    assert [group.label for group in grouped(alphas, ignore=(OPTION + "alpha",))] == ["puridiver + puridiver"]
+
+
+def test_titles_are_read_from_the_grids_folder_and_damaged_ones_are_told(copied_grid: Path) -> None:
+    cell = read_run(copied_grid / "cells" / "alpha").summary["cell"]
+    write_titles(copied_grid, {cell: Title("Bälance, held", ("alpha",))})
+    labels = [group.label for group in grouped(find_runs([copied_grid])[0])]
+    assert labels == ["Bälance, held", "rsv + plain", "puridiver + puridiver"]
+    assert page_title([read_run(copied_grid / "cells" / "alpha")]) == "Bälance, held on digits, sym-40"
+    for content in ("{", "[]", '{"a": 3}', '{"a": {"title": 3, "options": []}}'):
+        (copied_grid / "titles.json").write_text(content)
+        with pytest.raises(DataError, match=r"titles\.json is damaged .* remove it"):
+            find_runs([copied_grid])
 
 
 def test_more_groups_than_one_picture_can_show_are_parted_by_stream(grid: Path) -> None:

@@ -1,4 +1,4 @@
-"""The tables of the results page as Markdown: a grid of methods and noises, then every figure of every cell."""
+"""The tables of the results page as Markdown: a grid of methods and noises, then every figure of the cells run."""
 
 from __future__ import annotations
 
@@ -55,18 +55,23 @@ def compact(table: Table) -> str:
 
 
 def _every_figure(table: Table, c: int) -> str:
-    """The figures of one noise, and where they come from."""
-    figures = [(line.title, *_figures(table, line, line.cells[c])) for line in table.lines]
-    origins = [_origin(line.title, line.cells[c]) for line in table.lines if line.cells[c].rows]
+    """The figures of one noise's cells that were run, and where they come from."""
+    run = [line for line in table.lines if line.cells[c].rows]
+    figures = [(line.title, *_figures(table, line, line.cells[c])) for line in run]
+    origins = [_origin(line.title, line.cells[c]) for line in run]
     parts = [as_markdown(figures, ("method", *FIGURES)), as_markdown(origins, ORIGIN)]
-    summary = f"<summary>{table.noises[c]}: every figure ({len(origins)} of {len(figures)} cells run)</summary>"
+    missing = len(table.lines) - len(run)
+    if missing:
+        were, they = ("was", "it stands") if missing == 1 else ("were", "they stand")
+        parts.append(
+            f"{missing} of {len(table.lines)} cells {were} not run: {they} in the first table of this section alone."
+        )
+    summary = f"<summary>{table.noises[c]}: every figure ({len(run)} of {len(table.lines)} cells run)</summary>"
     return "\n\n".join([f"<details>{summary}", *parts, "</details>"])
 
 
 def _figures(table: Table, line: Line, cell: CellRuns) -> list[str]:
     found = dict(zip(HEADINGS, cell_line(table.paper, line.method, cell.column, cell.rows), strict=True))
-    if not cell.rows:
-        found["last accuracy %"] = NOT_RUN
     if len(cell.rows) == 1:
         found |= {name: f"{found[name]} ± -" for name in WITH_DEVIATION if found[name] != "-"}
     return [found[name] for name in FIGURES]

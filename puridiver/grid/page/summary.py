@@ -11,7 +11,7 @@ from puridiver.grid.cells import Column
 from puridiver.grid.page.sections import entry_of, ours
 from puridiver.grid.page.tables import BASE, DEFAULT, CellRuns, Line, Table, default_changes
 from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
-from puridiver.grid.table import Entry, make_entry, rerun_figure
+from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
 from puridiver.grid.variants import Row, published
 from puridiver.recipes import RECIPES
 from puridiver.report.table import as_markdown, labels_of, settings_of
@@ -35,7 +35,8 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         f"### Recipe `{BASE}`, the released program's procedure",
         _verdict(table1, base, rerun=True),
         _verdict_table(table1, base),
-        ERROR_NOTE,
+        f"*Rerun*: {paper_figures()['rerun']['source'].partition(',')[0]}, not by us; of its logs the last epoch. "
+        f"*Paper*: its {paper_figures()[table1.paper]['source']}. {ERROR_NOTE}",
     ]
     changes = default_changes()
     if not changes:
