@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 from puridiver.config import RunConfig
+from puridiver.data import SOURCES
+from puridiver.data.files import is_own
 from puridiver.errors import DataError
 from puridiver.grid.cells import Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
@@ -71,9 +73,15 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -
         Column(source, stream, noise, chosen_seeds, settings)
         for source in data or _list(path, table, "data", (str,), ["digits"])
         for stream in _list(path, table, "streams", (str,), ["blurry-10"])
-        for noise in _list(path, table, "noises", (str,), ["sym-40"])
+        for noise in _list(path, table, "noises", (str,), [_usual_noise(source)])
     )
     return Grid(path.stem, str(table.get("title", path.stem)), methods, columns)
+
+
+def _usual_noise(source: str) -> str:
+    """What a file that names no noises gets: none for image files, whose labels pass as they came."""
+    of_files = SOURCES[source].from_files is not None if source in SOURCES else is_own(source)
+    return "none" if of_files else "sym-40"
 
 
 def _read_table(path: Path) -> dict[str, Any]:

@@ -85,3 +85,10 @@ METHODS = 'methods = ["rsv+plain"]\n'
 def test_a_mistake_is_told_with_what_is_allowed(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         read_grid(written(tmp_path, text))
+
+
+def test_a_file_that_names_no_noise_gets_what_suits_the_data(tmp_path):
+    (tmp_path / "pictures" / "cat").mkdir(parents=True)
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[grid]\nmethods = ["rsv+plain"]\ndata = ["digits", "{tmp_path}/pictures", "webvision"]\n')
+    assert [column.noise for column in read_grid(path).columns] == ["sym-40", "none", "none"]
