@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from puridiver.auditing.evidence import Evidence
-from puridiver.auditing.noise_model import NoiseModel, fit_noise_model
+from puridiver.auditing.noise_model import UNKNOWN, fit_noise_model
 from puridiver.auditing.rates import Rate, estimate_rates
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.words import why, why_checked
@@ -45,7 +45,7 @@ class AuditReport:
     probabilities: np.ndarray  # float64 (N, C): of the classes from the image alone
     noise: Rate  # share of wrong labels among those that nobody has checked
     noise_by_class: list[Rate]  # by given label
-    confusion: np.ndarray  # float64 (C, C): how often class c (row) is labelled y (column)
+    confusion: np.ndarray  # float64 (C, C): how often class c (row) came labelled y (column)
     evidence: Evidence = field(repr=False)
     settings: AuditSettings
     names: list[str] | None = None
@@ -55,8 +55,11 @@ class AuditReport:
 
     @property
     def agreement(self) -> float:
-        """The share of given labels that are also the likeliest class from the image alone."""
-        return float((self.probabilities.argmax(axis=1) == self.given).mean())
+        """The share of labels, as they came, that are also the likeliest class from the image alone.
+
+        Corrected labels would raise it without the learners having become any better.
+        """
+        return float((self.probabilities.argmax(axis=1) == self.original).mean())
 
     @property
     def caution(self) -> str | None:
@@ -105,18 +108,19 @@ def judge(
     evidence: Evidence, given: np.ndarray, classes: list[Label], settings: AuditSettings,
     original: np.ndarray | None = None, checked: np.ndarray | None = None, names: list[str] | None = None,
 ) -> AuditReport:  # fmt: skip
-    """Weigh the evidence: the noise model, fitted to the labels that nobody has checked, applied to all."""
+    """Weigh the evidence: a noise model of the labels as they came, which is told those that a person has checked."""
+    original = given if original is None else original
     checked = np.zeros(len(given), dtype=bool) if checked is None else checked
-    open_rows = ~checked if not checked.all() else np.ones(len(given), dtype=bool)
+    truth = np.where(checked, given, UNKNOWN)
     scores = evidence.scores()
-    model: NoiseModel = fit_noise_model(scores[open_rows], given[open_rows])
+    model = fit_noise_model(scores, original, truth)
     posterior = model.posterior(scores, given)
-    noise, by_class = estimate_rates(evidence, given, model, open_rows, settings.seed)
+    noise, by_class = estimate_rates(evidence, original, model, truth, settings.seed)
     rows = np.arange(len(given))
     return AuditReport(
         classes=classes,
         given=given,
-        original=given if original is None else original,
+        original=original,
         checked=checked,
         p_correct=np.where(checked, 1.0, posterior[rows, given]),
         suggested=np.where(checked, given, posterior.argmax(axis=1)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from puridiver.inputs import Label
 
-OFTEN = 0.05  # of a class's images carry the other's label: worth saying
+OFTEN = 0.05  # of a class's images came with the other's label: worth saying
 
 
 def why(
@@ -14,7 +14,7 @@ def why(
     """What speaks for and against a label.
 
     `agreeing` of the `asked` learners take the image for the suggested class; `vote_*` are shares of the similar
-    images' labels; `confused` is how often the suggested class is labelled like this, in the whole set.
+    images' labels; `confused` is how often the suggested class came labelled like this, in the whole set.
     """
     learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
     if suggested == given:
@@ -23,7 +23,7 @@ def why(
     parts = [f"{learners} {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
     parts.append(f"{vote_given:.0%} are labelled {given}")
     if confused >= OFTEN:
-        parts.append(f"about {confused:.0%} of all {suggested} here carry the label {given}")
+        parts.append(f"about {confused:.0%} of all {suggested} here came with the label {given}")
     opening = f"looks like {suggested}" if p_correct < 0.5 else f"may be {suggested}, but {given} remains likelier"
     return f"{opening}: {', '.join(parts)}"
 
