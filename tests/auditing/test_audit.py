@@ -7,9 +7,11 @@ import doctest
 
 import numpy as np
 import pytest
+import torch
 
 import puridiver
 import puridiver.auditing.audit
+from puridiver.auditing.passes import with_network
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.metrics.audit import list_quality, ranking_quality
 from tests.auditing.samples import CLASSES, QUICK, planted, words
@@ -122,11 +124,42 @@ def test_wrong_input_is_refused_with_a_word_on_what_is_allowed(data):
         puridiver.audit(images, given, colour="red")
 
 
-def test_two_samples_and_one_class_are_enough_not_to_fail(data):
+def test_two_samples_are_enough_not_to_fail(data):
     images, _, _ = data
-    report = puridiver.audit(images[:2], [0, 0], **{**QUICK, "memory": 2})
-    assert report.p_correct.tolist() == [1, 1]
-    assert report.noise.rate == 0
+    report = puridiver.audit(images[:2], [0, 1], **{**QUICK, "memory": 2})
+    assert len(report.p_correct) == 2
+
+
+def test_one_class_leaves_nothing_to_ask(data):
+    images, _, _ = data
+    with pytest.raises(ValueError, match="at least 2 classes an image shows, but the data have one class only, '7'"):
+        puridiver.audit(images[:9], [7] * 9)
+
+
+def test_an_audit_has_one_thread_for_the_small_network_and_gives_the_others_back(data, monkeypatch):
+    seen = []
+
+    def noted(*anything):
+        seen.append(torch.get_num_threads())
+        return real(*anything)
+
+    real = puridiver.auditing.audit.run_pass
+    monkeypatch.setattr(puridiver.auditing.audit, "run_pass", noted)
+    images, given, _ = data
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        puridiver.audit(images[:40], given[:40], **{**QUICK, "passes": 1, "network": "auto"})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
+def test_on_a_cpu_large_images_get_the_small_network_too():
+    settings = puridiver.AuditSettings(device="cpu")
+    assert with_network(settings, (64, 64, 3)).network == "small"
+    assert with_network(dataclasses.replace(settings, network="resnet34"), (64, 64, 3)).network == "resnet34"
 
 
 def test_a_class_without_samples_has_no_wrong_ones(data):
