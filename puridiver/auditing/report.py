@@ -17,6 +17,8 @@ from puridiver.inputs import Label
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10, where it is about
 # a fifth, the noise rate comes out far too high.
 LEAST_AGREEMENT = 0.45
+# No probability is nearer to 0 or 1: what no checked label could ever bear out is not claimed. The order stays.
+LEAST_DOUBT = 0.001
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class AuditReport:
     original: np.ndarray  # int64 (N,): class ids as they came
     checked: np.ndarray  # bool (N,)
     p_correct: np.ndarray  # float64 (N,): probability that the given label is right; 1 where checked
-    suggested: np.ndarray  # int64 (N,): the likeliest class once the given label is taken into account
+    suggested: np.ndarray  # int64 (N,): the likeliest class given the label too; of suspects, the likeliest other one
     probabilities: np.ndarray  # float64 (N, C): of the classes from the image alone
     noise: Rate  # share of wrong labels among those that nobody has checked
     noise_by_class: list[Rate]  # by given label
@@ -69,7 +71,7 @@ class AuditReport:
         return (
             f"the learners agree with only {self.agreement:.0%} of the labels: either most labels are wrong, or the "
             "images are too hard for this network. Take the noise rate for an upper bound and the order of the list "
-            "for the better guide; a larger network or more images help"
+            "for the better guide; more training (--epochs), more images or a larger network help"
         )
 
     def ranking(self) -> np.ndarray:
@@ -98,8 +100,9 @@ class AuditReport:
         if self.checked[row]:
             reason = why_checked(self.classes[int(self.original[row])], label)
         else:
-            confused = float(self.confusion[suggested, given])
-            reason = why(label, better, p, agreeing, asked, votes[given], votes[suggested], confused)
+            joint = self.probabilities[row] * self.confusion[:, given]
+            leads, confused = bool(joint[suggested] > joint[given]), float(self.confusion[suggested, given])
+            reason = why(label, better, p, leads, agreeing, asked, votes[given], votes[suggested], confused)
         name = self.names[row] if self.names else ""
         return Judgement(row, name, label, better, p, reason, bool(self.checked[row]))
 
@@ -116,14 +119,14 @@ def judge(
     model = fit_noise_model(scores, original, truth)
     posterior = model.posterior(scores, given)
     noise, by_class = estimate_rates(evidence, original, model, truth, settings.seed)
-    rows = np.arange(len(given))
+    p_correct = posterior[np.arange(len(given)), given]
     return AuditReport(
         classes=classes,
         given=given,
         original=original,
         checked=checked,
-        p_correct=np.where(checked, 1.0, posterior[rows, given]),
-        suggested=np.where(checked, given, posterior.argmax(axis=1)),
+        p_correct=np.where(checked, 1.0, LEAST_DOUBT + (1 - 2 * LEAST_DOUBT) * p_correct),
+        suggested=np.where(checked, given, suggestions(posterior, given)),
         probabilities=model.class_probabilities(scores),
         noise=noise,
         noise_by_class=by_class,
@@ -132,3 +135,11 @@ def judge(
         settings=settings,
         names=names,
     )
+
+
+def suggestions(posterior: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """The likeliest class of each sample, (N,); where the given label is probably wrong, another one than this."""
+    rows, others = np.arange(len(given)), posterior.copy()
+    doubted = posterior[rows, given] < 0.5
+    others[rows[doubted], given[doubted]] = -1
+    return others.argmax(axis=1)

@@ -332,9 +332,10 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
     from rich.table import Table
 
     low, high = summary["noise_interval"]
+    left = summary["samples"] - summary["checked"]
     console.print(
-        f"{summary['suspects']} of {summary['samples']} labels are probably wrong; estimated share of wrong labels "
-        f"{summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
+        f"{summary['suspects']} of {_of_what(summary)} are probably wrong; estimated share of wrong labels "
+        f"among these {left}: {summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
     )  # fmt: skip
     if report.caution:
         console.print(f"note: {report.caution}", highlight=False)
@@ -347,6 +348,13 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
         cells = (j.name or str(j.row), str(j.given_label), str(j.suggested_label), f"{j.p_correct:.1%}", j.why)
         table.add_row(*map(escape, cells))
     console.print(table, highlight=False)
+
+
+def _of_what(summary: dict[str, Any]) -> str:
+    if not summary["checked"]:
+        return f"{summary['samples']} labels"
+    left = summary["samples"] - summary["checked"]
+    return f"the {left} labels that nobody has checked ({summary['checked']} are)"
 
 
 def planted_words(found: dict[str, float]) -> str:

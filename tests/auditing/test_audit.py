@@ -12,7 +12,8 @@ import torch
 import puridiver
 import puridiver.auditing.audit
 from puridiver.auditing.passes import with_network
-from puridiver.auditing.report import AuditReport, judge
+from puridiver.auditing.report import AuditReport, judge, suggestions
+from puridiver.auditing.words import why
 from puridiver.metrics.audit import list_quality, ranking_quality
 from tests.auditing.samples import CLASSES, QUICK, planted, words
 
@@ -106,6 +107,28 @@ def test_a_checked_label_is_not_doubted_and_not_counted(report, data):
     assert all(reason.startswith("checked: ") for reason in reasons)
     everything = judge(report.evidence, true, CLASSES, report.settings, given, np.ones(150, dtype=bool))
     assert everything.suspects() == []
+
+
+def test_no_label_is_certain_but_the_order_stays(report):
+    assert report.p_correct.min() >= 0.001
+    assert report.p_correct.max() <= 0.999
+    assert len(np.unique(report.p_correct)) > 140
+
+
+def test_a_suspect_is_never_suggested_the_label_it_has():
+    posterior = np.array([[0.45, 0.3, 0.25], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
+    assert suggestions(posterior, np.array([0, 0, 0])).tolist() == [1, 0, 1]
+    told = why("cat", "dog", 0.45, False, 1, 2, 0.4, 0.3, 0.0)
+    assert told.startswith("probably wrong, perhaps dog: 1 of 2 learners say dog")
+    assert why("cat", "dog", 0.2, True, 1, 2, 0.4, 0.3, 0.0).startswith("looks like dog")
+
+
+def test_corrections_do_not_hide_that_the_learners_are_weak(report, data):
+    _, given, true = data
+    checked = given != true
+    after = judge(report.evidence, np.where(checked, true, given), CLASSES, report.settings, given, checked)
+    predicted = after.probabilities.argmax(axis=1)
+    assert after.agreement == pytest.approx((predicted == given).mean())
 
 
 def test_wrong_input_is_refused_with_a_word_on_what_is_allowed(data):

@@ -95,7 +95,9 @@ def test_corrections_go_on_from_the_folder(data, audited, tmp_path, capsys):
     assert after["checked"] == len(rows)
     assert after["suspects"] < before["suspects"] / 2
     assert after["noise_rate"] < before["noise_rate"] / 2
-    assert "pass 1 of 2: went on with" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "pass 1 of 2: went on with" in told.err
+    assert f"of the {150 - len(rows)} labels that nobody has checked ({len(rows)} are)" in " ".join(told.out.split())
     labels = {row["row"]: row for row in rows_of(audited / "labels.csv")}
     for row in rows:
         assert labels[row["row"]]["label"] == row["corrected_label"]
