@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from puridiver.auditing.evidence import put_together
-from puridiver.auditing.passes import Advance, run_pass, say_nothing
+from puridiver.auditing.passes import Advance, run_pass, say_nothing, threads_of, with_network
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.inputs import Label, as_classes, as_images, as_labels
@@ -61,7 +61,10 @@ def audit(
     pixels, given, found = as_labelled_set(images, labels, classes)
     if names is not None and len(names) != len(given):
         raise ValueError(f"names should have one entry for each of the {len(given)} images, but got {len(names)}")
-    testimonies = [run_pass(pixels, given, found, chosen, k, advance)[1] for k in range(chosen.passes)]
+    height, width, channels = pixels.shape[1:]
+    chosen = with_network(chosen, (height, width, channels))
+    with threads_of(chosen):
+        testimonies = [run_pass(pixels, given, found, chosen, k, advance)[1] for k in range(chosen.passes)]
     return judge(put_together(testimonies), given, found, chosen, names=list(names) if names else None)
 
 
@@ -72,6 +75,12 @@ def with_changes(settings: AuditSettings, changes: dict[str, Any]) -> AuditSetti
     replaced(PAPER, options)  # an unknown name is an error now, not after the data was read
     own["options"] = {**own.get("options", settings.options), **options}
     return dataclasses.replace(settings, **own)
+
+
+def check_classes(classes: Sequence[Label]) -> None:
+    if len(classes) < 2:
+        have = f"one class only, {str(classes[0])!r}" if classes else "no class"
+        raise ValueError(f"an audit asks which of at least 2 classes an image shows, but the data have {have}")
 
 
 def as_labelled_set(
@@ -88,6 +97,7 @@ def as_labelled_set(
     if len(given) < FEWEST:
         raise ValueError(f"an audit needs at least {FEWEST} images, but got {len(given)}")
     found = as_classes(classes if classes is not None else sorted(set(given)))
+    check_classes(found)
     ids = {label: i for i, label in enumerate(found)}
     unknown = next((label for label in given if label not in ids), None)
     if unknown is not None:

@@ -17,7 +17,16 @@ from torch import Tensor
 from puridiver import storage
 from puridiver.auditing.corrections import applied, corrections_csv, read_corrections
 from puridiver.auditing.evidence import put_together
-from puridiver.auditing.passes import Advance, Testimony, consolidate, run_pass, say_nothing, testify
+from puridiver.auditing.passes import (
+    Advance,
+    Testimony,
+    consolidate,
+    run_pass,
+    say_nothing,
+    testify,
+    threads_of,
+    with_network,
+)
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.tables import CLEANLAB, LABELS, SUSPECTS, write_tables
@@ -115,6 +124,8 @@ def audit_in_folder(
 
     `corrections` join those of earlier reviews in the folder; a later word on a row replaces the earlier one.
     """
+    height, width, channels = labelled.images.shape[1:]
+    settings = with_network(settings, (height, width, channels))
     description = describe(labelled, settings)
     folder.check_same(description)
     folder.begin(description)
@@ -125,7 +136,8 @@ def audit_in_folder(
     given, checked = applied(labelled.given, known)
     testimonies = []
     for number in range(settings.passes):
-        text, testimony = _one_pass(folder, labelled, given, settings, number, advance)
+        with threads_of(settings):
+            text, testimony = _one_pass(folder, labelled, given, settings, number, advance)
         testimonies.append(testimony)
         if on_pass is not None:
             on_pass(text)

@@ -8,6 +8,10 @@ confusion matrix T that belongs to the true class:
 T and the sharpness are those that make the given labels most likely (EM, and a search over the sharpness). Then
 p(true = given | x, given) is the probability that a label is right, and its mean over the samples is the share of
 right labels. What makes T visible is that even the clearest images of a class keep its share of wrong labels.
+
+Labels that a person has checked take part with the label they came with, their true class being known. Without them
+the model would see a set whose clearest mistakes were taken out, and believe that clear images are hardly ever
+labelled wrongly: what remains wrong would pass for images that are hard to tell.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ BOOTSTRAP_ROUNDS = 10  # from the fitted matrix on: a drawn sample moves it only
 # the weight of a few samples, that 90 % of its labels are right.
 PRIOR_WEIGHT, FIRST_WEIGHT, FIRST_RIGHT = 30.0, 5.0, 0.9
 SMALLEST = 1e-12
+UNKNOWN = -1  # in place of a true class that nobody has checked
 
 
 @dataclass(frozen=True)
@@ -43,24 +48,36 @@ class NoiseModel:
         return responsibilities(self.class_probabilities(scores), self.confusion, given)
 
 
-def fit_noise_model(scores: np.ndarray, given: np.ndarray) -> NoiseModel:
+def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray | None = None) -> NoiseModel:
     """The sharpness and the confusion matrix that explain the given labels best.
 
-    `scores` (N, C) are log-probabilities up to a constant, made without having learnt the sample's own label.
+    `scores` (N, C) are log-probabilities up to a constant, made without having learnt the sample's own label. `truth`
+    (N,) holds the true class where a person has checked it, and UNKNOWN elsewhere; `given` are the labels as they
+    came, also of these.
     """
-    fits = [_fit_at(float(sharpness), scores, given) for sharpness in SHARPNESSES]
+    truth = np.full(len(given), UNKNOWN) if truth is None else truth
+    fits = [_fit_at(float(sharpness), scores, given, truth) for sharpness in SHARPNESSES]
     best = int(np.argmax([fit.log_likelihood for fit in fits]))
     low, high = SHARPNESSES[max(best - 1, 0)], SHARPNESSES[min(best + 1, len(SHARPNESSES) - 1)]
-    closer = [_fit_at(float(sharpness), scores, given) for sharpness in np.geomspace(low, high, 7)[1:-1]]
+    closer = [_fit_at(float(sharpness), scores, given, truth) for sharpness in np.geomspace(low, high, 7)[1:-1]]
     return max([fits[best], *closer], key=lambda fit: fit.log_likelihood)
 
 
-def _fit_at(sharpness: float, scores: np.ndarray, given: np.ndarray) -> NoiseModel:
+def _fit_at(sharpness: float, scores: np.ndarray, given: np.ndarray, truth: np.ndarray) -> NoiseModel:
     classes = scores.shape[1]
     p = sharpened(scores, sharpness)
+    believed = settled(p, truth)
     weights = np.ones(len(given))
-    confusion = expectation_maximisation(p, given, weights, even_confusion(classes, FIRST_RIGHT), EM_ROUNDS)
-    return NoiseModel(sharpness, confusion, _log_likelihood(p, given, confusion))
+    confusion = expectation_maximisation(believed, given, weights, even_confusion(classes, FIRST_RIGHT), EM_ROUNDS)
+    known = np.flatnonzero(truth != UNKNOWN)
+    foreseen = float(np.log(p[known, truth[known]] + SMALLEST).sum())  # how well the scores foretold what was checked
+    return NoiseModel(sharpness, confusion, _log_likelihood(believed, given, confusion) + foreseen)
+
+
+def settled(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """The class probabilities, certain where the true class is known."""
+    known = (truth != UNKNOWN)[:, None]
+    return np.where(known, truth[:, None] == np.arange(p.shape[1]), p).astype(p.dtype)
 
 
 def expectation_maximisation(

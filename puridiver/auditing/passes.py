@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +15,8 @@ from puridiver.auditing.neighbours import neighbour_votes
 from puridiver.auditing.settings import AuditSettings
 from puridiver.inputs import Label
 from puridiver.learner import Learner
+from puridiver.nets import suggest_network
+from puridiver.runtime import choose_runtime, steady_threads
 
 Advance = Callable[[int, str], None]  # so many samples' worth of work is done; what comes now
 
@@ -29,6 +33,22 @@ class Testimony:
     in_memory: np.ndarray  # bool (N,): the learner trained on its label again and again, so its word counts little
     scores: np.ndarray  # float32 (N, C): the network's log-probabilities
     votes: np.ndarray  # float32 (N, C): shares of the neighbours' labels
+
+
+def with_network(settings: AuditSettings, image_shape: tuple[int, int, int]) -> AuditSettings:
+    """Settings that name their network.
+
+    On a CPU "auto" is the small one whatever the image size: a larger one takes many times longer there.
+    """
+    if settings.network != "auto":
+        return settings
+    on_cpu = choose_runtime(settings.device).device.type == "cpu"
+    return dataclasses.replace(settings, network="small" if on_cpu else suggest_network(image_shape))
+
+
+def threads_of(settings: AuditSettings) -> AbstractContextManager[None]:
+    """The threads that learners of these settings run on, so that a seed gives the same figures on every machine."""
+    return steady_threads(choose_runtime(settings.device).device, settings.network)
 
 
 def run_pass(

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from puridiver.auditing.evidence import Evidence
-from puridiver.auditing.noise_model import BOOTSTRAP_ROUNDS, NoiseModel, expectation_maximisation, responsibilities
+from puridiver.auditing.noise_model import (
+    BOOTSTRAP_ROUNDS,
+    UNKNOWN,
+    NoiseModel,
+    expectation_maximisation,
+    responsibilities,
+    settled,
+)
 
 DRAWS = 200
 LEVEL = 0.95
@@ -24,18 +31,21 @@ class Rate:
 
 
 def estimate_rates(
-    evidence: Evidence, given: np.ndarray, model: NoiseModel, among: np.ndarray, seed: int
+    evidence: Evidence, given: np.ndarray, model: NoiseModel, truth: np.ndarray, seed: int
 ) -> tuple[Rate, list[Rate]]:
-    """The share of wrong labels among the chosen samples (mask), overall and for each given label.
+    """The share of wrong labels among those whose truth is UNKNOWN, overall and for each given label.
 
-    The interval holds the middle of `DRAWS` estimates, each from samples and passes drawn with replacement and the
-    confusion matrix fitted anew. It knows how much chance is in the samples and the learners; it does not know if
-    all learners are wrong in the same way.
+    `given` are the labels as they came, and `truth` what a person said of some, as for `fit_noise_model`. The
+    interval holds the middle of `DRAWS` estimates, each from samples and passes drawn with replacement, the confusion
+    matrix fitted anew, and each label then wrong or right by its probability. It knows how much chance is in the
+    samples and the learners; it does not know if all learners are wrong in the same way.
     """
     rng, classes = np.random.default_rng(seed), evidence.pass_scores.shape[2]
+    among = truth == UNKNOWN
     posterior = model.posterior(evidence.scores(), given)
-    best = wrong_shares(posterior, given, among.astype(float), classes)
-    draws = np.stack([_draw(evidence, given, model, among, rng) for _ in range(DRAWS)])
+    wrong = 1 - posterior[np.arange(len(given)), given]
+    best = wrong_shares(wrong, given, among.astype(float), classes)
+    draws = np.stack([_draw(evidence, given, model, truth, rng) for _ in range(DRAWS)])
     spread = (1 - LEVEL) / 2
     # Around the estimate itself: what differs between draws and their own middle is chance.
     low, high = np.nanquantile(draws, [spread, 1 - spread], axis=0)
@@ -48,19 +58,24 @@ def estimate_rates(
 
 
 def _draw(
-    evidence: Evidence, given: np.ndarray, model: NoiseModel, among: np.ndarray, rng: np.random.Generator
+    evidence: Evidence, given: np.ndarray, model: NoiseModel, truth: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     n_passes, n_samples = evidence.weights.shape
     passes = np.asarray(rng.integers(n_passes, size=n_passes))
-    weights = np.bincount(rng.choice(np.flatnonzero(among), among.sum()), minlength=n_samples).astype(float)
-    p = model.class_probabilities(evidence.scores(passes))
+    weights = np.bincount(rng.choice(n_samples, n_samples), minlength=n_samples).astype(float)
+    p = settled(model.class_probabilities(evidence.scores(passes)), truth)
     confusion = expectation_maximisation(p, given, weights, model.confusion, BOOTSTRAP_ROUNDS)
-    return wrong_shares(responsibilities(p, confusion, given), given, weights, p.shape[1])
+    doubt = 1 - responsibilities(p, confusion, given)[np.arange(n_samples), given]
+    wrong = rng.random(n_samples) < doubt  # what is meant is how many are wrong, not how many are to be expected
+    return wrong_shares(wrong, given, weights * (truth == UNKNOWN), p.shape[1])
 
 
-def wrong_shares(posterior: np.ndarray, given: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
-    """The share of wrong labels overall, then for each given label, (1 + C,); 0 where there is no label."""
-    wrong = (1 - posterior[np.arange(len(given)), given]) * weights
+def wrong_shares(wrong: np.ndarray, given: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+    """The share of wrong labels overall, then for each given label, (1 + C,); 0 where there is no label.
+
+    `wrong` (N,) is how probably, or whether, each label is wrong.
+    """
+    counted = wrong * weights
     totals = np.concatenate([[weights.sum()], np.bincount(given, weights, classes)])
-    sums = np.concatenate([[wrong.sum()], np.bincount(given, wrong, classes)])
+    sums = np.concatenate([[counted.sum()], np.bincount(given, counted, classes)])
     return sums / np.where(totals > 0, totals, 1)

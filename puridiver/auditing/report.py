@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from puridiver.auditing.evidence import Evidence
-from puridiver.auditing.noise_model import NoiseModel, fit_noise_model
+from puridiver.auditing.noise_model import UNKNOWN, fit_noise_model
 from puridiver.auditing.rates import Rate, estimate_rates
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.words import why, why_checked
@@ -17,6 +17,8 @@ from puridiver.inputs import Label
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10, where it is about
 # a fifth, the noise rate comes out far too high.
 LEAST_AGREEMENT = 0.45
+# No probability is nearer to 0 or 1: what no checked label could ever bear out is not claimed. The order stays.
+LEAST_DOUBT = 0.001
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,11 @@ class AuditReport:
     original: np.ndarray  # int64 (N,): class ids as they came
     checked: np.ndarray  # bool (N,)
     p_correct: np.ndarray  # float64 (N,): probability that the given label is right; 1 where checked
-    suggested: np.ndarray  # int64 (N,): the likeliest class once the given label is taken into account
+    suggested: np.ndarray  # int64 (N,): the likeliest class given the label too; of suspects, the likeliest other one
     probabilities: np.ndarray  # float64 (N, C): of the classes from the image alone
     noise: Rate  # share of wrong labels among those that nobody has checked
     noise_by_class: list[Rate]  # by given label
-    confusion: np.ndarray  # float64 (C, C): how often class c (row) is labelled y (column)
+    confusion: np.ndarray  # float64 (C, C): how often class c (row) came labelled y (column)
     evidence: Evidence = field(repr=False)
     settings: AuditSettings
     names: list[str] | None = None
@@ -55,8 +57,11 @@ class AuditReport:
 
     @property
     def agreement(self) -> float:
-        """The share of given labels that are also the likeliest class from the image alone."""
-        return float((self.probabilities.argmax(axis=1) == self.given).mean())
+        """The share of labels, as they came, that are also the likeliest class from the image alone.
+
+        Corrected labels would raise it without the learners having become any better.
+        """
+        return float((self.probabilities.argmax(axis=1) == self.original).mean())
 
     @property
     def caution(self) -> str | None:
@@ -66,7 +71,7 @@ class AuditReport:
         return (
             f"the learners agree with only {self.agreement:.0%} of the labels: either most labels are wrong, or the "
             "images are too hard for this network. Take the noise rate for an upper bound and the order of the list "
-            "for the better guide; a larger network or more images help"
+            "for the better guide; more training (--epochs), more images or a larger network help"
         )
 
     def ranking(self) -> np.ndarray:
@@ -95,8 +100,9 @@ class AuditReport:
         if self.checked[row]:
             reason = why_checked(self.classes[int(self.original[row])], label)
         else:
-            confused = float(self.confusion[suggested, given])
-            reason = why(label, better, p, agreeing, asked, votes[given], votes[suggested], confused)
+            joint = self.probabilities[row] * self.confusion[:, given]
+            leads, confused = bool(joint[suggested] > joint[given]), float(self.confusion[suggested, given])
+            reason = why(label, better, p, leads, agreeing, asked, votes[given], votes[suggested], confused)
         name = self.names[row] if self.names else ""
         return Judgement(row, name, label, better, p, reason, bool(self.checked[row]))
 
@@ -105,21 +111,22 @@ def judge(
     evidence: Evidence, given: np.ndarray, classes: list[Label], settings: AuditSettings,
     original: np.ndarray | None = None, checked: np.ndarray | None = None, names: list[str] | None = None,
 ) -> AuditReport:  # fmt: skip
-    """Weigh the evidence: the noise model, fitted to the labels that nobody has checked, applied to all."""
+    """Weigh the evidence: a noise model of the labels as they came, which is told those that a person has checked."""
+    original = given if original is None else original
     checked = np.zeros(len(given), dtype=bool) if checked is None else checked
-    open_rows = ~checked if not checked.all() else np.ones(len(given), dtype=bool)
+    truth = np.where(checked, given, UNKNOWN)
     scores = evidence.scores()
-    model: NoiseModel = fit_noise_model(scores[open_rows], given[open_rows])
+    model = fit_noise_model(scores, original, truth)
     posterior = model.posterior(scores, given)
-    noise, by_class = estimate_rates(evidence, given, model, open_rows, settings.seed)
-    rows = np.arange(len(given))
+    noise, by_class = estimate_rates(evidence, original, model, truth, settings.seed)
+    p_correct = posterior[np.arange(len(given)), given]
     return AuditReport(
         classes=classes,
         given=given,
-        original=given if original is None else original,
+        original=original,
         checked=checked,
-        p_correct=np.where(checked, 1.0, posterior[rows, given]),
-        suggested=np.where(checked, given, posterior.argmax(axis=1)),
+        p_correct=np.where(checked, 1.0, LEAST_DOUBT + (1 - 2 * LEAST_DOUBT) * p_correct),
+        suggested=np.where(checked, given, suggestions(posterior, given)),
         probabilities=model.class_probabilities(scores),
         noise=noise,
         noise_by_class=by_class,
@@ -128,3 +135,11 @@ def judge(
         settings=settings,
         names=names,
     )
+
+
+def suggestions(posterior: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """The likeliest class of each sample, (N,); where the given label is probably wrong, another one than this."""
+    rows, others = np.arange(len(given)), posterior.copy()
+    doubted = posterior[rows, given] < 0.5
+    others[rows[doubted], given[doubted]] = -1
+    return others.argmax(axis=1)

@@ -29,7 +29,9 @@ class AuditSettings:
         Fixes the orders and every random choice of the learners.
     epochs
         Memory epochs after each part.
-    network, device, options
+    network
+        "auto" (on a CPU the small one, on a GPU by image size), "small", "resnet18", "resnet32" or "resnet34".
+    device, options
         As for `puridiver.Learner`.
     """
 

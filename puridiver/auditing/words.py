@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from puridiver.inputs import Label
 
-OFTEN = 0.05  # of a class's images carry the other's label: worth saying
+OFTEN = 0.05  # of a class's images came with the other's label: worth saying
 
 
 def why(
-    given: Label, suggested: Label, p_correct: float, agreeing: int, asked: int, vote_given: float,
+    given: Label, suggested: Label, p_correct: float, leads: bool, agreeing: int, asked: int, vote_given: float,
     vote_suggested: float, confused: float,
 ) -> str:  # fmt: skip
     """What speaks for and against a label.
 
-    `agreeing` of the `asked` learners take the image for the suggested class; `vote_*` are shares of the similar
-    images' labels; `confused` is how often the suggested class is labelled like this, in the whole set.
+    `leads`: the suggested class alone is likelier than the given one, and not only all others together. `agreeing`
+    of the `asked` learners take the image for the suggested class; `vote_*` are shares of the similar images' labels;
+    `confused` is how often the suggested class came labelled like this, in the whole set.
     """
     learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
     if suggested == given:
@@ -23,8 +24,11 @@ def why(
     parts = [f"{learners} {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
     parts.append(f"{vote_given:.0%} are labelled {given}")
     if confused >= OFTEN:
-        parts.append(f"about {confused:.0%} of all {suggested} here carry the label {given}")
-    opening = f"looks like {suggested}" if p_correct < 0.5 else f"may be {suggested}, but {given} remains likelier"
+        parts.append(f"about {confused:.0%} of all {suggested} here came with the label {given}")
+    if p_correct >= 0.5:
+        opening = f"may be {suggested}, but {given} remains likelier"
+    else:
+        opening = f"looks like {suggested}" if leads else f"probably wrong, perhaps {suggested}"
     return f"{opening}: {', '.join(parts)}"
 
 

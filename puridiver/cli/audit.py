@@ -79,7 +79,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add("--memory", type=int, metavar="N", help="samples a memory holds (default: a fifth of the set, 50 to 2,000)")
     add("--epochs", type=int, default=default.epochs, metavar="N",
         help=f"memory epochs after each part (default: {default.epochs})")  # fmt: skip
-    add("--network", help="small, resnet18, resnet32 or resnet34 (default: what suits the data)")
+    add("--network",
+        help="small, resnet18, resnet32 or resnet34 (default: small on a CPU, else by the data)")  # fmt: skip
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     add("--seed", type=int, default=0, metavar="N", help="of the orders and the learners (default: 0)")
     add("--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
@@ -147,18 +148,43 @@ def _test_share(args: argparse.Namespace) -> float | None:
     return share
 
 
+def _source(args: argparse.Namespace) -> DataSource:
+    from puridiver import data
+
+    options = data.FileOptions(args.image_size, _test_share(args), args.bad_files)
+    if args.data.endswith(".npz"):
+        options.refuse_any(args.data)
+        return data.load_npz(Path(args.data), needs_test=args.split == "test")
+    with decoding_progress() as on_progress:
+        return data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
+
+
+def _planted(args: argparse.Namespace, true: Any, source: DataSource) -> Any:
+    """The labels with noise; an error where nothing could be said of it afterwards."""
+    import numpy as np
+
+    from puridiver.streams.plant import plant
+
+    given = plant(true, source, args.plant, np.random.default_rng(args.seed))
+    wrong = int((given != true).sum())
+    if not 0 < wrong < len(true):
+        raise ValueError(
+            f"--plant should put some labels wrong and leave some right, but {args.plant} puts {wrong} of {len(true)} "
+            "wrong; choose another rate or more samples"
+        )
+    return given
+
+
 def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     """The data source, what of it is audited, and the true labels (None unless noise was planted)."""
     import numpy as np
     import torch
 
-    from puridiver import data
+    from puridiver.auditing.audit import check_classes
     from puridiver.auditing.folder import LabelledSet
-    from puridiver.streams.plant import plant
 
-    options = data.FileOptions(args.image_size, _test_share(args), args.bad_files)
-    with decoding_progress() as on_progress:
-        source = data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
+    source = _source(args)
+    check_classes(source.class_names)
     part = getattr(source, args.split)
     rows = np.arange(len(part))
     if args.limit is not None and args.limit < len(rows):
@@ -166,7 +192,7 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     chosen = torch.from_numpy(rows)
     given, true = part.labels[chosen].numpy(), None
     if args.plant:
-        given, true = plant(given, source, args.plant, np.random.default_rng(args.seed)), given
+        given, true = _planted(args, given, source), given
     shortened = len(rows) < len(part)
     known = getattr(part, "names", None)  # of sets that are made of files
     names = [known[row] if known else f"{args.split} {row}" for row in rows.tolist()] if known or shortened else None
@@ -175,21 +201,23 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
 
 
 def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
-    """The user's word, then what suits the data."""
+    """The user's word, then what suits the data; on a CPU the small network, as the others take too long."""
+    from puridiver.auditing.passes import with_network
     from puridiver.auditing.settings import AuditSettings
     from puridiver.cli.run import parse_assignments
-    from puridiver.nets import suggest_network
     from puridiver.recipes import Options
+    from puridiver.runtime import choose_runtime
 
-    network = args.network or source.defaults.get("network", "auto")
+    on_cpu = choose_runtime(args.device).device.type == "cpu"
+    network = args.network or ("auto" if on_cpu else source.defaults.get("network", "auto"))
     suits = {name: value for name, value in source.defaults.items() if name in Options.__dataclass_fields__}
     suits.pop("epochs", None)  # made for one stream that is learnt once; an audit has its own
-    return AuditSettings(
+    settings = AuditSettings(
         passes=args.passes, parts=args.parts, memory=args.memory, seed=args.seed,
         epochs=args.epochs, device=args.device,
-        network=suggest_network(source.image_shape) if network == "auto" else network,
-        options={**suits, **parse_assignments(args.assignments)},
+        network=network, options={**suits, **parse_assignments(args.assignments)},
     )  # fmt: skip
+    return with_network(settings, source.image_shape)
 
 
 def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console) -> AuditReport:
@@ -270,12 +298,15 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
 
 
 def planted_found(report: AuditReport, true: Any) -> dict[str, float]:
-    """How the audit fared against labels that were put wrong on purpose."""
+    """How the audit fared against labels that were put wrong on purpose, of those that nobody has checked."""
     from puridiver.metrics.audit import list_quality, ranking_quality
 
-    wrong = report.given != true
-    return {"true_noise_rate": float(wrong.mean()), **ranking_quality(report.p_correct, wrong),
-            **list_quality(report.p_correct < 0.5, wrong)}  # fmt: skip
+    left = ~report.checked
+    wrong, p_correct = (report.given != true)[left], report.p_correct[left]
+    if not 0 < wrong.sum() < len(wrong):  # a review may leave nothing wrong, and nothing to rank
+        return {"true_noise_rate": float(wrong.sum() / max(len(wrong), 1))}
+    return {"true_noise_rate": float(wrong.mean()), **ranking_quality(p_correct, wrong),
+            **list_quality(p_correct < 0.5, wrong)}  # fmt: skip
 
 
 def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
@@ -301,19 +332,15 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
     from rich.table import Table
 
     low, high = summary["noise_interval"]
+    left = summary["samples"] - summary["checked"]
     console.print(
-        f"{summary['suspects']} of {summary['samples']} labels are probably wrong; estimated share of wrong labels "
-        f"{summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
+        f"{summary['suspects']} of {_of_what(summary)} are probably wrong; estimated share of wrong labels "
+        f"among these {left}: {summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
     )  # fmt: skip
     if report.caution:
         console.print(f"note: {report.caution}", highlight=False)
     if "planted" in summary:
-        p = summary["planted"]
-        console.print(
-            f"planted: {p['true_noise_rate']:.1%} wrong; {p['suspects_recall']:.1%} of them are among the suspects, "
-            f"of which {p['suspects_precision']:.1%} are wrong; area under the ROC curve {p['auc']:.4f}",
-            highlight=False,
-        )
+        console.print(planted_words(summary["planted"]), highlight=False)
     table = Table(title="most doubtful first", title_justify="left")
     for heading in ("row", "given", "suggested", "chance right", "why"):
         table.add_column(heading, overflow="fold")
@@ -321,3 +348,20 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
         cells = (j.name or str(j.row), str(j.given_label), str(j.suggested_label), f"{j.p_correct:.1%}", j.why)
         table.add_row(*map(escape, cells))
     console.print(table, highlight=False)
+
+
+def _of_what(summary: dict[str, Any]) -> str:
+    if not summary["checked"]:
+        return f"{summary['samples']} labels"
+    left = summary["samples"] - summary["checked"]
+    return f"the {left} labels that nobody has checked ({summary['checked']} are)"
+
+
+def planted_words(found: dict[str, float]) -> str:
+    share = f"planted: {found['true_noise_rate']:.1%} wrong"
+    if "auc" not in found:
+        return f"{share} among what nobody has checked"
+    return (
+        f"{share}; {found['suspects_recall']:.1%} of them are among the suspects, of which "
+        f"{found['suspects_precision']:.1%} are wrong; area under the ROC curve {found['auc']:.4f}"
+    )

@@ -16,7 +16,8 @@ from puridiver.errors import DataError
 
 Array = np.ndarray | Tensor
 
-REQUIRED_KEYS = ("train_images", "train_labels", "test_images", "test_labels")
+TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
+REQUIRED_KEYS = (*TRAIN_KEYS, *TEST_KEYS)
 OPTIONAL_KEY = "class_names"
 
 
@@ -50,34 +51,47 @@ def from_arrays(
     return DataSource(name=name, class_names=_names(class_names, largest), train=train, test=test)
 
 
-def load_npz(path: Path) -> DataSource:
-    """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused."""
+def load_npz(path: Path, needs_test: bool = True) -> DataSource:
+    """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
+
+    Where no test part is needed, a file without one gives a source whose test part is empty.
+    """
     path = Path(path)
     if not path.is_file():
         raise DataError(f"there is no file {path}")
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not an .npz file; it should be one with the keys {_expected_keys()}")
     try:
-        arrays = _read(path)
+        arrays = _read(path, REQUIRED_KEYS if needs_test else TRAIN_KEYS)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read without unpickling, or is damaged: {error}") from error
     names = arrays.pop(OPTIONAL_KEY, None)
     try:
+        if not set(TEST_KEYS) & set(arrays):
+            return _without_test(arrays, _text(names), path.stem)
         return from_arrays(**arrays, class_names=_text(names), name=path.stem)
     except ValueError as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
+def _without_test(arrays: dict[str, np.ndarray], class_names: Sequence[str] | None, name: str) -> DataSource:
+    train = _image_set(arrays["train_images"], arrays["train_labels"], "train")
+    names = _names(class_names, int(train.labels.max()))
+    return DataSource(name=name, class_names=names, train=train, test=ImageSet(train.images[:0], train.labels[:0]))
+
+
+def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:
     with np.load(path, allow_pickle=False) as archive:
         found = sorted(archive.files)
-        if not set(REQUIRED_KEYS) <= set(found):
-            raise DataError(f"{path} should hold the keys {_expected_keys()}, but holds {', '.join(found) or 'none'}")
+        half = len(set(TEST_KEYS) & set(found)) == 1
+        if half or not set(required) <= set(found):
+            expected = _expected_keys(REQUIRED_KEYS if half else required)
+            raise DataError(f"{path} should hold the keys {expected}, but holds {', '.join(found) or 'none'}")
         return {key: archive[key] for key in (*REQUIRED_KEYS, OPTIONAL_KEY) if key in found}
 
 
-def _expected_keys() -> str:
-    return f"{', '.join(REQUIRED_KEYS)} and optionally {OPTIONAL_KEY}"
+def _expected_keys(required: Sequence[str] = REQUIRED_KEYS) -> str:
+    return f"{', '.join(required)} and optionally {OPTIONAL_KEY}"
 
 
 def _text(names: np.ndarray | None) -> list[str] | None:

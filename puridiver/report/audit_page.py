@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,8 @@ from puridiver.snapshot import LARGEST_SIDE
 from puridiver.storage import write_atomically
 
 SHOWN = 2_000  # images at most: a page of all of a large set would not open
-HEADINGS = ("label", "images", "estimated wrong", f"{LEVEL:.0%} interval", "suspects", "mostly in truth")
+KEY_IMAGES = 64  # tell two sets with the same labels apart
+HEADINGS = ("label", "not checked", "estimated wrong", f"{LEVEL:.0%} interval", "suspects", "most often suggested")
 
 
 def write_audit_page(report: AuditReport, images: np.ndarray, title: str, facts: dict[str, str], out: Path) -> Path:
@@ -98,6 +101,8 @@ def gallery_content(report: AuditReport, images: np.ndarray, rows: np.ndarray) -
         "columns": gallery.COLUMNS,
         "perSheet": gallery.PER_SHEET,
         "review": True,
+        "key": review_key(report, images),
+        "checked": np.flatnonzero(report.checked).tolist(),
         "head": SUSPECT_COLUMNS,
         "file": "suspects.csv",
         "rows": [
@@ -105,6 +110,14 @@ def gallery_content(report: AuditReport, images: np.ndarray, rows: np.ndarray) -
             for j in report.judgements(rows)
         ],
     }
+
+
+def review_key(report: AuditReport, images: np.ndarray) -> str:
+    """The name under which a browser keeps the corrections: one audit's, also once it went on with some of them."""
+    words = [report.settings.to_dict(), report.classes, report.names]
+    found = hashlib.sha256(json.dumps(words).encode() + report.original.tobytes())
+    found.update(np.ascontiguousarray(images[:KEY_IMAGES]).tobytes())
+    return f"puridiver-audit-{found.hexdigest()[:16]}"
 
 
 def thumbnails(images: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -7,10 +7,13 @@ import doctest
 
 import numpy as np
 import pytest
+import torch
 
 import puridiver
 import puridiver.auditing.audit
-from puridiver.auditing.report import AuditReport, judge
+from puridiver.auditing.passes import with_network
+from puridiver.auditing.report import AuditReport, judge, suggestions
+from puridiver.auditing.words import why
 from puridiver.metrics.audit import list_quality, ranking_quality
 from tests.auditing.samples import CLASSES, QUICK, planted, words
 
@@ -106,6 +109,28 @@ def test_a_checked_label_is_not_doubted_and_not_counted(report, data):
     assert everything.suspects() == []
 
 
+def test_no_label_is_certain_but_the_order_stays(report):
+    assert report.p_correct.min() >= 0.001
+    assert report.p_correct.max() <= 0.999
+    assert len(np.unique(report.p_correct)) > 140
+
+
+def test_a_suspect_is_never_suggested_the_label_it_has():
+    posterior = np.array([[0.45, 0.3, 0.25], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]])
+    assert suggestions(posterior, np.array([0, 0, 0])).tolist() == [1, 0, 1]
+    told = why("cat", "dog", 0.45, False, 1, 2, 0.4, 0.3, 0.0)
+    assert told.startswith("probably wrong, perhaps dog: 1 of 2 learners say dog")
+    assert why("cat", "dog", 0.2, True, 1, 2, 0.4, 0.3, 0.0).startswith("looks like dog")
+
+
+def test_corrections_do_not_hide_that_the_learners_are_weak(report, data):
+    _, given, true = data
+    checked = given != true
+    after = judge(report.evidence, np.where(checked, true, given), CLASSES, report.settings, given, checked)
+    predicted = after.probabilities.argmax(axis=1)
+    assert after.agreement == pytest.approx((predicted == given).mean())
+
+
 def test_wrong_input_is_refused_with_a_word_on_what_is_allowed(data):
     images, given, _ = data
     with pytest.raises(ValueError, match=r"shape \(N, H, W\) or \(N, H, W, 1 or 3\), but got \(4,\)"):
@@ -122,11 +147,42 @@ def test_wrong_input_is_refused_with_a_word_on_what_is_allowed(data):
         puridiver.audit(images, given, colour="red")
 
 
-def test_two_samples_and_one_class_are_enough_not_to_fail(data):
+def test_two_samples_are_enough_not_to_fail(data):
     images, _, _ = data
-    report = puridiver.audit(images[:2], [0, 0], **{**QUICK, "memory": 2})
-    assert report.p_correct.tolist() == [1, 1]
-    assert report.noise.rate == 0
+    report = puridiver.audit(images[:2], [0, 1], **{**QUICK, "memory": 2})
+    assert len(report.p_correct) == 2
+
+
+def test_one_class_leaves_nothing_to_ask(data):
+    images, _, _ = data
+    with pytest.raises(ValueError, match="at least 2 classes an image shows, but the data have one class only, '7'"):
+        puridiver.audit(images[:9], [7] * 9)
+
+
+def test_an_audit_has_one_thread_for_the_small_network_and_gives_the_others_back(data, monkeypatch):
+    seen = []
+
+    def noted(*anything):
+        seen.append(torch.get_num_threads())
+        return real(*anything)
+
+    real = puridiver.auditing.audit.run_pass
+    monkeypatch.setattr(puridiver.auditing.audit, "run_pass", noted)
+    images, given, _ = data
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        puridiver.audit(images[:40], given[:40], **{**QUICK, "passes": 1, "network": "auto"})
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1]
+
+
+def test_on_a_cpu_large_images_get_the_small_network_too():
+    settings = puridiver.AuditSettings(device="cpu")
+    assert with_network(settings, (64, 64, 3)).network == "small"
+    assert with_network(dataclasses.replace(settings, network="resnet34"), (64, 64, 3)).network == "resnet34"
 
 
 def test_a_class_without_samples_has_no_wrong_ones(data):

@@ -7,6 +7,7 @@ import pytest
 
 from puridiver.auditing import noise_model, rates
 from puridiver.auditing.evidence import Evidence
+from puridiver.auditing.noise_model import UNKNOWN
 from puridiver.auditing.rates import LEVEL, estimate_rates, wrong_shares
 
 
@@ -90,7 +91,7 @@ def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch)
         scores, given, true = drawn(400, symmetric(3, 0.25), seed=100 + seed)
         evidence = Evidence(scores[None], np.ones((1, 400)), scores.argmax(axis=1)[None], np.zeros((400, 3)))
         model = noise_model.fit_noise_model(scores, given)
-        noise, by_class = estimate_rates(evidence, given, model, np.ones(400, dtype=bool), seed)
+        noise, by_class = estimate_rates(evidence, given, model, np.full(400, UNKNOWN), seed)
         held += noise.low <= (given != true).mean() <= noise.high
         assert 0 <= noise.low <= noise.rate <= noise.high <= 1
         assert sum(rate.count for rate in by_class) == 400
@@ -99,6 +100,29 @@ def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch)
 
 
 def test_shares_are_means_over_the_labels_of_a_class():
-    posterior = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
-    shares = wrong_shares(posterior, np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]), 3)
+    wrong = np.array([0.1, 0.8, 0.6])
+    shares = wrong_shares(wrong, np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]), 3)
     assert shares == pytest.approx([(0.1 + 0.8 + 2 * 0.6) / 4, 0.45, 0.6, 0])
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0, 1.5])  # of as many labels as are wrong, the most doubtful ones
+def test_a_review_of_the_worst_labels_does_not_make_the_others_look_clean(share):
+    scores, given, true = drawn(3000, symmetric(5, 0.2), seed=6, clarity=6)
+    rows = np.arange(len(given))
+    wrong = given != true
+    doubtful = np.argsort(noise_model.fit_noise_model(scores, given).posterior(scores, given)[rows, given])
+    truth = np.full(len(given), UNKNOWN)
+    truth[doubtful[: round(share * wrong.sum())]] = true[doubtful[: round(share * wrong.sum())]]
+    left = truth == UNKNOWN
+    model = noise_model.fit_noise_model(scores, given, truth)
+    assert np.abs(model.confusion - symmetric(5, 0.2)).max() < 0.05
+    estimate = 1 - model.posterior(scores, given)[rows, given][left].mean()
+    assert estimate == pytest.approx(wrong[left].mean(), abs=0.01)
+    # What is wrong with fitting the unchecked labels alone:
+    naive = noise_model.fit_noise_model(scores[left], given[left])
+    assert np.trace(naive.confusion) / 5 > 0.85
+
+
+def test_what_is_known_is_certain_and_the_rest_is_left_alone():
+    p = np.array([[0.7, 0.3], [0.7, 0.3]])
+    assert noise_model.settled(p, np.array([1, UNKNOWN])).tolist() == [[0, 1], [0.7, 0.3]]

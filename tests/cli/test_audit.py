@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from puridiver.auditing.evidence import Evidence
+from puridiver.auditing.report import judge
+from puridiver.auditing.settings import AuditSettings
 from puridiver.cli import main
+from puridiver.cli.audit import add_parser, planted_found, planted_words, settings_for
+from puridiver.data import from_arrays
 from tests.auditing.samples import CLASSES, planted
 
 QUICK = [
@@ -88,7 +95,9 @@ def test_corrections_go_on_from_the_folder(data, audited, tmp_path, capsys):
     assert after["checked"] == len(rows)
     assert after["suspects"] < before["suspects"] / 2
     assert after["noise_rate"] < before["noise_rate"] / 2
-    assert "pass 1 of 2: went on with" in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "pass 1 of 2: went on with" in told.err
+    assert f"of the {150 - len(rows)} labels that nobody has checked ({len(rows)} are)" in " ".join(told.out.split())
     labels = {row["row"]: row for row in rows_of(audited / "labels.csv")}
     for row in rows:
         assert labels[row["row"]]["label"] == row["corrected_label"]
@@ -102,6 +111,7 @@ def test_corrections_go_on_from_the_folder(data, audited, tmp_path, capsys):
         (["--limit", "1"], "--limit should be at least 2 samples, but got 1"),
         (["--passes", "0"], "passes should be a whole number, at least 1, but got 0"),
         (["--plant", "pink-3"], 'noise should be "none"'),
+        (["--plant", "sym-0"], "but sym-0 puts 0 of 150 wrong; choose another rate or more samples"),
     ],
 )
 def test_wrong_words_are_told_before_the_work(words, message, data, capsys):
@@ -153,3 +163,45 @@ def test_a_folder_of_images_is_audited_whole_and_bad_files_are_named_or_skipped(
     assert "dark/bad.jpg" in capsys.readouterr().err
     assert main([*command, "--bad-files", "skip"]) == 0
     assert json.loads(capsys.readouterr().out)["samples"] == 24
+
+
+def test_a_folder_of_one_class_is_refused_before_the_work(tmp_path, capsys):
+    from PIL import Image
+
+    folder = tmp_path / "pictures" / "only"
+    folder.mkdir(parents=True)
+    for number in range(4):
+        Image.new("L", (8, 8), 40 * number).save(folder / f"{number}.png")
+    assert main(["audit", str(tmp_path / "pictures"), "--image-size", "8", "--data-root", str(tmp_path / "c")]) == 2
+    assert "at least 2 classes" in capsys.readouterr().err
+
+
+def test_an_npz_without_a_test_part_is_enough(data, tmp_path, capsys):
+    whole = np.load(data)
+    path = tmp_path / "train.npz"
+    np.savez(path, train_images=whole["train_images"], train_labels=whole["train_labels"])
+    assert main(["audit", str(path), *QUICK, "--passes", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["samples"] == 150
+    assert main(["audit", str(path), *QUICK, "--split", "test"]) == 2
+    assert "test_images, test_labels" in capsys.readouterr().err
+
+
+def test_on_a_cpu_the_small_network_is_the_default_for_every_image_size():
+    parser = argparse.ArgumentParser()
+    add_parser(parser.add_subparsers())
+    images, labels = np.zeros((4, 32, 32, 3), np.uint8), np.arange(4) % 2
+    source = dataclasses.replace(from_arrays(images, labels, images, labels), defaults={"network": "resnet18"})
+    plain = settings_for(parser.parse_args(["audit", "x", "--device", "cpu"]), source)
+    assert plain.network == "small"
+    assert settings_for(parser.parse_args(["audit", "x", "--network", "resnet32"]), source).network == "resnet32"
+
+
+def test_what_is_planted_is_counted_among_what_nobody_has_checked():
+    _, given, true = planted()
+    evidence = Evidence(np.zeros((1, 150, 3)), np.ones((1, 150)), np.zeros((1, 150), int), np.zeros((150, 3)))
+    checked = given != true
+    checked[np.flatnonzero(checked)[:5]] = False
+    report = judge(evidence, np.where(checked, true, given), CLASSES, AuditSettings(), given, checked)
+    assert planted_found(report, true)["true_noise_rate"] == 5 / (150 - checked.sum())
+    clean = judge(evidence, true, CLASSES, AuditSettings(), given, given != true)
+    assert planted_words(planted_found(clean, true)) == "planted: 0.0% wrong among what nobody has checked"

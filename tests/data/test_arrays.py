@@ -124,6 +124,18 @@ def test_missing_keys_are_told(tmp_path: Path) -> None:
         load_npz(path)
 
 
+def test_a_test_part_can_be_left_out_where_none_is_needed(tmp_path: Path) -> None:
+    content = arrays()
+    train = {key: content[key] for key in ("train_images", "train_labels")}
+    source = load_npz(saved(tmp_path / "mine.npz", **train), needs_test=False)
+    assert (len(source.train), len(source.test)) == (6, 0)
+    whole = load_npz(saved(tmp_path / "whole.npz", **content), needs_test=False)
+    assert len(whole.test) == 3
+    half = saved(tmp_path / "half.npz", **train, test_images=content["test_images"])
+    with pytest.raises(DataError, match=r"should hold the keys .* test_labels"):
+        load_npz(half, needs_test=False)
+
+
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     path = saved(tmp_path / "mine.npz", **arrays(train_labels=np.array([{}] * 6, dtype=object)))
     with pytest.raises(DataError, match="without unpickling"):

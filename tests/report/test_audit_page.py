@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import shutil
 from pathlib import Path
@@ -120,3 +121,45 @@ def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened
     opened.locator("[name=doubt]").select_option("")
     opened.locator("[name=text]").fill(f"<i>{worst.row}")
     assert opened.locator(".cards li").first.get_attribute("data-arrival") is not None
+
+
+def test_corrections_survive_a_reload_and_leaving_with_unsaved_ones_is_asked_about(page):
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Debian's chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab = browser.new_context(offline=True).new_page()
+        asked: list[str] = []
+        tab.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+        tab.goto(page.as_uri())
+        tab.reload()
+        assert asked == []  # nothing to lose
+        tab.locator(".cards li select").first.click()
+        tab.locator(".cards li select").first.select_option(label=EVIL[1])
+        tab.reload()
+        assert asked == ["beforeunload"]
+        assert tab.locator(".cards li select").first.input_value() == "1"
+        assert tab.locator(".corrections").inner_text() == "Download 1 correction"
+        _, lines = downloaded(tab, ".corrections")
+        assert len(lines) == 2
+        tab.reload()
+        assert asked == ["beforeunload"]  # it is in a file now
+        assert tab.locator(".corrections").is_enabled()
+        tab.locator(".cards li select").first.select_option("")
+        tab.reload()
+        assert tab.locator(".corrections").is_disabled()
+        browser.close()
+
+
+def test_the_browser_keeps_the_corrections_of_each_audit_apart(report, images):
+    key = audit_page.review_key(report, images)
+    assert key == audit_page.review_key(report, images)
+    assert key != audit_page.review_key(report, 255 - images)
+    other = dataclasses.replace(report, settings=dataclasses.replace(report.settings, seed=9))
+    assert key != audit_page.review_key(other, images)
+    checked = np.arange(len(report)) < 3
+    gone_on = dataclasses.replace(report, checked=checked)
+    assert key == audit_page.review_key(gone_on, images)
+    assert audit_page.gallery_content(gone_on, images, np.arange(5))["checked"] == [0, 1, 2]

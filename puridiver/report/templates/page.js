@@ -29,6 +29,23 @@ function csvCell(value) {
   return /[",\r\n]/.test(guarded) ? '"' + guarded.replaceAll('"', '""') + '"' : guarded;
 }
 
+// A review's corrections, kept in the browser under the audit's key: {rows: {row: class}, downloaded: whether a file has them}.
+function storedReview(key) {
+  try {
+    const found = JSON.parse(localStorage.getItem(key));
+    return found && typeof found.rows === "object" && found.rows ? found : { rows: {}, downloaded: true };
+  } catch { // no storage allowed, or not ours
+    return { rows: {}, downloaded: true };
+  }
+}
+
+function storeReview(key, review) {
+  try {
+    if (Object.keys(review.rows).length) localStorage.setItem(key, JSON.stringify(review));
+    else localStorage.removeItem(key);
+  } catch { /* no storage allowed: the question on leaving remains */ }
+}
+
 function setUpGallery(section) {
   const data = JSON.parse(section.querySelector(".data").textContent);
   const form = section.querySelector("form"), cards = section.querySelector(".cards");
@@ -38,14 +55,31 @@ function setUpGallery(section) {
   }));
   const byName = (key) => (a, b) => data.classes[a[key]].localeCompare(data.classes[b[key]]) || a.p - b.p || a.arrival - b.arrival;
   const orders = {
-    doubt: (a, b) => a.p - b.p || a.arrival - b.arrival,
+    doubt: (a, b) => a.p - b.p || (data.review ? a.index - b.index : a.arrival - b.arrival), // an audit's rows come in this order
     sure: (a, b) => b.p - a.p || a.arrival - b.arrival,
     arrival: (a, b) => a.arrival - b.arrival,
     recent: (a, b) => b.arrival - a.arrival,
     given: byName("given"),
     suggested: byName("suggested"),
   };
-  let shown = [], page = 0;
+  let shown = [], page = 0, downloaded = true;
+
+  function restoreReview() {
+    const stored = storedReview(data.key), done = new Set(data.checked);
+    for (const sample of samples) {
+      const label = stored.rows[sample.arrival];
+      const applied = done.has(sample.arrival) && label === sample.given; // the audit went on with it
+      if (Number.isInteger(label) && label in data.classes && !applied) sample.corrected = label;
+    }
+    downloaded = stored.downloaded || !reviewedSamples().length;
+  }
+
+  function keepReview() {
+    const rows = Object.fromEntries(reviewedSamples().map((sample) => [sample.arrival, sample.corrected]));
+    storeReview(data.key, { rows, downloaded });
+  }
+
+  const reviewedSamples = () => samples.filter((sample) => sample.corrected !== null);
 
   function matches(sample) {
     const wanted = Object.fromEntries(new FormData(form));
@@ -89,6 +123,8 @@ function setUpGallery(section) {
     choice.value = sample.corrected ?? "";
     choice.addEventListener("change", () => {
       sample.corrected = choice.value === "" ? null : Number(choice.value);
+      downloaded = !reviewedSamples().length;
+      keepReview();
       nameDownloads();
     });
     const place = element("div", "muted", `row ${sample.arrival}${sample.name ? ": " + sample.name : ""}`);
@@ -143,7 +179,7 @@ function setUpGallery(section) {
     button.disabled = !shown.length;
     const corrections = section.querySelector(".corrections");
     if (!corrections) return;
-    const count = samples.filter((sample) => sample.corrected !== null).length;
+    const count = reviewedSamples().length;
     corrections.textContent = `Download ${count} correction${count === 1 ? "" : "s"}`;
     corrections.disabled = !count;
   }
@@ -168,8 +204,15 @@ function setUpGallery(section) {
   section.querySelector(".previous").addEventListener("click", () => { page -= 1; draw(); });
   section.querySelector(".next").addEventListener("click", () => { page += 1; draw(); });
   section.querySelector(".download").addEventListener("click", () => download(shown, data.file));
-  section.querySelector(".corrections")?.addEventListener("click", () =>
-    download(samples.filter((sample) => sample.corrected !== null), "corrections.csv"));
+  section.querySelector(".corrections")?.addEventListener("click", () => {
+    download(reviewedSamples(), "corrections.csv");
+    downloaded = true;
+    keepReview();
+  });
+  if (data.review) {
+    restoreReview();
+    addEventListener("beforeunload", (event) => { if (!downloaded) event.preventDefault(); });
+  }
   update();
 }
 
