@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,32 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
     for name in ("last_accuracy", "memory_purity", "cell"):
         found, expected = ({row["cell"]: row[name] for row in folder.rows()} for folder in (killed, whole))
         assert found == expected
+
+
+def test_a_cell_waits_for_a_folder_that_is_given_back_and_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker of a grid that was killed may hold it for a moment when the next grid begins."""
+    (planned,) = planned_cells(small_grid((RSV,), seeds=(1,)))
+    wanted, told, looked = job(planned, tmp_path), list[base.Event](), list[float]()
+    with contextlib.ExitStack() as holder:
+
+        def look_again(seconds: float) -> None:
+            looked.append(seconds)
+            holder.close()
+
+        holder.enter_context(runs.held(wanted.folder))
+        monkeypatch.setattr(base, "time", types.SimpleNamespace(monotonic=time.monotonic, sleep=look_again))
+        base.run_job(wanted, Sources().of, told.append)
+    assert len(looked) == 1
+    assert told[-1].kind == "finished"
+    with runs.held(wanted.folder):
+        monkeypatch.setattr(base, "SECONDS_FOR_FOLDER", 0.0)
+        base.run_job(wanted, Sources().of, told.append)
+        assert "another process is still busy with the run in" in told[-1].detail["error"]
+        before = list(told)
+        base.run_job(wanted, Sources().of, told.append, stopping=lambda: True)
+        assert told == before  # it was stopped while it waited, and did not fail
 
 
 @pytest.mark.gpu

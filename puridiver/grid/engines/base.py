@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 PASSING = "passing"  # why a cell failed: something that may be over the next time
 MOST_RETRIES = 2
 SECONDS_BETWEEN_NEWS = 0.5
+SECONDS_FOR_FOLDER, SECONDS_BETWEEN_LOOKS = 20.0, 0.2  # how long a cell waits for its folder
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,7 @@ def run_job(
         if not _is_of(job):
             set_aside(job.folder, "it holds a run of other code or settings")
         try:
-            summary = _run(job, source, tell, stopping)
+            summary = _run_once_free(job, source, tell, stopping)
         except BusyError:
             raise
         except DataError as error:  # nothing to go on from: damaged checkpoints, a damaged config
@@ -162,6 +163,22 @@ def run_job(
         tell(Event("failed", job.key, described(error)))
     else:
         tell(Event("finished", job.key, summary))
+
+
+def _run_once_free(
+    job: Job, source: Callable[[RunConfig], DataSource], tell: Callable[[Event], None], stopping: Callable[[], bool]
+) -> dict[str, Any]:
+    """Wait a while for the folder: a worker whose grid was killed holds it until it has noticed."""
+    deadline = time.monotonic() + SECONDS_FOR_FOLDER
+    while True:
+        try:
+            return _run(job, source, tell, stopping)
+        except BusyError:
+            if stopping():
+                raise KeyboardInterrupt from None
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def _run(
