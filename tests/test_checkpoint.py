@@ -253,15 +253,17 @@ def test_an_error_that_is_no_full_disk_is_not_swallowed(tmp_path, monkeypatch):
 def test_a_run_that_fails_leaves_its_last_checkpoint_whole_and_no_thread(tmp_path, monkeypatch):
     """It breaks off at once after a phase, while the checkpoint of the phase's end is being written."""
     broken, written, original = experiment(tiny_config()), list[str](), storage.write
+    go_on = threading.Event()
 
     def slow(folder: Path, frozen: storage.Frozen) -> Path:
-        time.sleep(0.5)
+        assert folder.name == "000001" or go_on.wait(30)
         written.append(folder.name)
         return original(folder, frozen)
 
     def fail(event: dict[str, Any]) -> None:
         if event["event"] == "task":
             assert written == ["000001"]  # the second is under way
+            threading.Timer(0.2, go_on.set).start()
             raise RuntimeError("something broke")
 
     monkeypatch.setattr(storage, "write", slow)
