@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 from puridiver._version import __version__
 
 if TYPE_CHECKING:
+    from puridiver.audit_rows import AuditRow
     from puridiver.auditing.audit import audit
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
     from puridiver.errors import DataError, ManifestError, PuridiverError
-    from puridiver.learner import AuditRow, Learner
+    from puridiver.learner import Learner
     from puridiver.recipes import Options, recipe
     from puridiver.trainers import NoiseHint
 
@@ -32,7 +33,7 @@ __all__ = [
 
 _HOMES = {
     "AuditReport": "puridiver.auditing.report",
-    "AuditRow": "puridiver.learner",
+    "AuditRow": "puridiver.audit_rows",
     "AuditSettings": "puridiver.auditing.settings",
     "DataError": "puridiver.errors",
     "Learner": "puridiver.learner",

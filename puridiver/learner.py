@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from puridiver import storage
+from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, new_classes
 from puridiver.memory import SAMPLERS, Keeper, Moment
@@ -21,22 +22,11 @@ from puridiver.recipes import Options, recipe, replaced, suited_to_size
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime
 from puridiver.samples import Samples
-from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Trainer, TrainerContext, split_memory
+from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
-
-
-@dataclass(frozen=True)
-class AuditRow:
-    """What the learner thinks of one memory sample."""
-
-    arrival: int  # the sample was the arrival-th of the stream, from 0
-    given_label: Label
-    p_correct: float  # probability that the given label is right, Eq. 4
-    suggested_label: Label
-    set: str  # "clean", "relabel" or "unlabelled"
 
 
 @dataclass(frozen=True)
@@ -253,18 +243,13 @@ class Learner:
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first."""
-        if not len(self.memory):
-            return []
+        return audit_rows(self.memory.samples, self.split(), self.classes) if len(self.memory) else []
+
+    def split(self) -> Split:
+        """The memory divided by the network as it is now, whatever the trainer."""
         samples = self.memory.samples
         logits = self.trainer.outputs(samples.images).logits
-        split = split_memory(logits, samples.labels, samples.arrivals, self.options)
-        suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
-        columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes())
-        rows = [
-            AuditRow(arrival, self.classes[given], p, self.classes[better], SET_NAMES[code])
-            for arrival, given, p, better, code in zip(*(c.tolist() for c in columns), strict=True)
-        ]
-        return sorted(rows, key=lambda row: (row.p_correct, row.arrival))
+        return split_memory(logits, samples.labels, samples.arrivals, self.options)
 
     @property
     def capacity(self) -> int:

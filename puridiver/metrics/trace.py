@@ -12,14 +12,7 @@ from puridiver import equations
 from puridiver.learner import Learner
 from puridiver.mixture import Mixture
 from puridiver.snapshot import LARGEST_SIDE, UNKNOWN, MemorySnapshot
-from puridiver.trainers import SET_NAMES, Split, split_memory
-
-
-def current_split(learner: Learner) -> Split:
-    """The memory divided by the learner as it is now, as `Learner.audit` does: there is one with every trainer."""
-    samples = learner.memory.samples
-    logits = learner.trainer.outputs(samples.images).logits
-    return split_memory(logits, samples.labels, samples.arrivals, learner.options)
+from puridiver.trainers import SET_NAMES
 
 
 def split_trace(learner: Learner, true: Tensor) -> dict[str, Any]:
@@ -28,7 +21,7 @@ def split_trace(learner: Learner, true: Tensor) -> dict[str, Any]:
     `right` says (1 or 0) whether the given label is the true one, `guess_right` whether the prediction is; None where
     that is not known.
     """
-    split, given = current_split(learner), learner.memory.samples.labels.cpu()
+    split, given = learner.split(), learner.memory.samples.labels.cpu()
     guess = split.p_model.argmax(dim=1).cpu()
     return {
         "losses": _rounded(split.loss),

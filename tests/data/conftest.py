@@ -25,7 +25,7 @@ class FileServer:
         self.ranges: list[str | None] = []
         self.sent: list[int] = []
         self.closing = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("OwnHandler", (Handler,), {"files": self}))
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
         self._thread.start()
 
@@ -39,84 +39,84 @@ class FileServer:
         self._thread.join()
         self._http.server_close()
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                behaviour = server.script.pop(0) if server.script else "good"
-                server.ranges.append(self.headers.get("Range"))
-                self.number = len(server.sent)
-                server.sent.append(0)
-                self.start = self.asked_start()
-                getattr(self, behaviour)()
+class Handler(BaseHTTPRequestHandler):
+    """Answers as the script of its `FileServer` says: a method for each behaviour."""
 
-            def log_message(self, *args: object) -> None:
-                pass
+    files: FileServer  # set on a class of its own for each server
 
-            def asked_start(self) -> int:
-                asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
-                return int(asked[1]) if asked else 0
+    def do_GET(self) -> None:
+        behaviour = self.files.script.pop(0) if self.files.script else "good"
+        self.files.ranges.append(self.headers.get("Range"))
+        self.number = len(self.files.sent)
+        self.files.sent.append(0)
+        self.start = self.asked_start()
+        getattr(self, behaviour)()
 
-            def headers_for(self, start: int) -> None:
-                size = len(server.body)
-                self.send_response(206 if start else 200)
-                self.send_header("Content-Length", str(size - start))
-                if start:
-                    self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
-                self.end_headers()
+    def log_message(self, *args: object) -> None:
+        pass
 
-            def send(self, content: bytes) -> None:
-                # Counted before it is sent: the client may be done before this thread goes on.
-                server.sent[self.number] += len(content)
-                self.wfile.write(content)
-                self.wfile.flush()
+    def asked_start(self) -> int:
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
+        return int(asked[1]) if asked else 0
 
-            def good(self) -> None:
-                if self.start >= len(server.body):
-                    return self.send_error(416)
-                self.headers_for(self.start)
-                return self.send(server.body[self.start :])
+    def headers_for(self, start: int) -> None:
+        size = len(self.files.body)
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(size - start))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
+        self.end_headers()
 
-            def half(self) -> None:
-                """The headers of all, then half of it."""
-                self.headers_for(self.start)
-                rest = server.body[self.start :]
-                self.send(rest[: len(rest) // 2])
+    def send(self, content: bytes) -> None:
+        # Counted before it is sent: the client may be done before this thread goes on.
+        self.files.sent[self.number] += len(content)
+        self.wfile.write(content)
+        self.wfile.flush()
 
-            def stall(self) -> None:
-                self.half()
-                server.closing.wait(10)
+    def good(self) -> None:
+        if self.start >= len(self.files.body):
+            return self.send_error(416)
+        self.headers_for(self.start)
+        return self.send(self.files.body[self.start :])
 
-            def reset(self) -> None:
-                self.half()
-                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-                socket.close(self.connection.detach())  # without the polite shutdown of the server class
+    def half(self) -> None:
+        """The headers of all, then half of it."""
+        self.headers_for(self.start)
+        rest = self.files.body[self.start :]
+        self.send(rest[: len(rest) // 2])
 
-            def ignores_range(self) -> None:
-                self.headers_for(0)
-                self.send(server.body)
+    def stall(self) -> None:
+        self.half()
+        self.files.closing.wait(10)
 
-            def other_range(self) -> None:
-                """A later part than was asked for."""
-                self.headers_for(self.start + 1)
-                self.send(server.body[self.start + 1 :])
+    def reset(self) -> None:
+        self.half()
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        socket.close(self.connection.detach())  # without the polite shutdown of the server class
 
-            def restarts_and_breaks_off(self) -> None:
-                self.start = 0
-                self.half()
+    def ignores_range(self) -> None:
+        self.headers_for(0)
+        self.send(self.files.body)
 
-            def corrupt(self) -> None:
-                self.headers_for(0)
-                self.send(b"\0" * len(server.body))
+    def other_range(self) -> None:
+        """A later part than was asked for."""
+        self.headers_for(self.start + 1)
+        self.send(self.files.body[self.start + 1 :])
 
-            def status_500(self) -> None:
-                self.send_error(500)
+    def restarts_and_breaks_off(self) -> None:
+        self.start = 0
+        self.half()
 
-            def status_404(self) -> None:
-                self.send_error(404)
+    def corrupt(self) -> None:
+        self.headers_for(0)
+        self.send(b"\0" * len(self.files.body))
 
-        return Handler
+    def status_500(self) -> None:
+        self.send_error(500)
+
+    def status_404(self) -> None:
+        self.send_error(404)
 
 
 @pytest.fixture

@@ -70,22 +70,27 @@ def test_large_images_are_made_small():
 
 
 @pytest.fixture
-def opened(page: Path) -> Any:
+def tab() -> Any:
+    """An empty tab of a browser without a network."""
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("needs Debian's chromium")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_context(offline=True).new_page()
-        complaints: list[str] = []
-        tab.on("console", lambda message: complaints.append(message.text))
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("dialog", lambda dialog: complaints.append(dialog.message))
-        tab.goto(page.as_uri())
-        yield tab
-        assert complaints == []
+        yield browser.new_context(offline=True).new_page()
         browser.close()
+
+
+@pytest.fixture
+def opened(tab: Any, page: Path) -> Any:
+    complaints: list[str] = []
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("dialog", lambda dialog: complaints.append(dialog.message))
+    tab.goto(page.as_uri())
+    yield tab
+    assert complaints == []
 
 
 def downloaded(tab: Any, button: str) -> tuple[Path, list[list[str]]]:
@@ -123,34 +128,26 @@ def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened
     assert opened.locator(".cards li").first.get_attribute("data-arrival") is not None
 
 
-def test_corrections_survive_a_reload_and_leaving_with_unsaved_ones_is_asked_about(page):
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_context(offline=True).new_page()
-        asked: list[str] = []
-        tab.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
-        tab.goto(page.as_uri())
-        tab.reload()
-        assert asked == []  # nothing to lose
-        tab.locator(".cards li select").first.click()
-        tab.locator(".cards li select").first.select_option(label=EVIL[1])
-        tab.reload()
-        assert asked == ["beforeunload"]
-        assert tab.locator(".cards li select").first.input_value() == "1"
-        assert tab.locator(".corrections").inner_text() == "Download 1 correction"
-        _, lines = downloaded(tab, ".corrections")
-        assert len(lines) == 2
-        tab.reload()
-        assert asked == ["beforeunload"]  # it is in a file now
-        assert tab.locator(".corrections").is_enabled()
-        tab.locator(".cards li select").first.select_option("")
-        tab.reload()
-        assert tab.locator(".corrections").is_disabled()
-        browser.close()
+def test_corrections_survive_a_reload_and_leaving_with_unsaved_ones_is_asked_about(tab, page):
+    asked: list[str] = []
+    tab.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
+    tab.goto(page.as_uri())
+    tab.reload()
+    assert asked == []  # nothing to lose
+    tab.locator(".cards li select").first.click()
+    tab.locator(".cards li select").first.select_option(label=EVIL[1])
+    tab.reload()
+    assert asked == ["beforeunload"]
+    assert tab.locator(".cards li select").first.input_value() == "1"
+    assert tab.locator(".corrections").inner_text() == "Download 1 correction"
+    _, lines = downloaded(tab, ".corrections")
+    assert len(lines) == 2
+    tab.reload()
+    assert asked == ["beforeunload"]  # it is in a file now
+    assert tab.locator(".corrections").is_enabled()
+    tab.locator(".cards li select").first.select_option("")
+    tab.reload()
+    assert tab.locator(".corrections").is_disabled()
 
 
 def test_the_browser_keeps_the_corrections_of_each_audit_apart(report, images):

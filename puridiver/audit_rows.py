@@ -1,0 +1,34 @@
+"""What a learner thinks of the labels in its memory, a row a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from puridiver.inputs import Label
+from puridiver.samples import Samples
+from puridiver.trainers import SET_NAMES, Split
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """What the learner thinks of one memory sample."""
+
+    arrival: int  # the sample was the arrival-th of the stream, from 0
+    given_label: Label
+    p_correct: float  # probability that the given label is right, Eq. 4
+    suggested_label: Label
+    set: str  # "clean", "relabel" or "unlabelled"
+
+
+def audit_rows(samples: Samples, split: Split, classes: Sequence[Label]) -> list[AuditRow]:
+    """The rows of a memory that was divided so, the most doubtful first."""
+    suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
+    columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes())
+    rows = [
+        AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code])
+        for arrival, given, p, better, code in zip(*(c.tolist() for c in columns), strict=True)
+    ]
+    return sorted(rows, key=lambda row: (row.p_correct, row.arrival))
