@@ -108,6 +108,9 @@ class Options:
         high=0.99999,
         later=True,
     )
+    online_crop_flip: bool = _option(
+        False, "crop and mirror the samples of a stream batch at random, anew for each gradient step", later=True
+    )
 
     # Memory training
     epochs: int = _option(256, "[row 14] epochs of one consolidation", low=1)

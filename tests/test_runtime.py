@@ -244,6 +244,13 @@ def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
 
 
 @pytest.mark.gpu
+def test_captured_online_steps_move_images_as_eager_ones_do() -> None:
+    torch.backends.cudnn.deterministic = True
+    settings: dict[str, Any] = {"device": "cuda", "precision": "float32", "online_crop_flip": True, "online_steps": 2}
+    assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_samplers_choose_the_same_captured_or_not(sampler: str) -> None:
     torch.backends.cudnn.deterministic = True

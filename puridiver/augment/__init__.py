@@ -5,7 +5,14 @@ CPU and GPU, and a batch gives what its samples alone would give.
 """
 
 from puridiver.augment.autoaugment import CIFAR10_POLICY, AutoAugmentDraw, autoaugment, draw_autoaugment
-from puridiver.augment.crop_flip import CropFlipDraw, crop_flip, draw_crop_flip
+from puridiver.augment.crop_flip import (
+    CropFlipDraw,
+    crop_flip,
+    draw_crop_flip,
+    draw_crop_flip_plan,
+    leave_unmoved,
+    planned_crop_flip,
+)
 from puridiver.augment.cutmix import CutMixDraw, cutmix, draw_cutmix, draw_cutmix_plan, planned_cutmix
 from puridiver.augment.mixup import MixupDraw, beta_sample, beta_samples, draw_mixup, draw_mixup_plan, mix, planned_mix
 from puridiver.augment.rainbow import PERTURBATIONS, PerturbationDraw, draw_perturbations, perturbations
@@ -29,14 +36,17 @@ __all__ = [
     "cutmix",
     "draw_autoaugment",
     "draw_crop_flip",
+    "draw_crop_flip_plan",
     "draw_cutmix",
     "draw_cutmix_plan",
     "draw_mixup",
     "draw_mixup_plan",
     "draw_perturbations",
     "draw_simclr",
+    "leave_unmoved",
     "mix",
     "perturbations",
+    "planned_crop_flip",
     "planned_cutmix",
     "planned_mix",
     "simclr_view",

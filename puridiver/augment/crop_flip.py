@@ -40,6 +40,26 @@ def crop_flip(images: Tensor, draw: CropFlipDraw) -> Tensor:
     return torch.where(flip, cropped.flip(3), cropped)
 
 
+def draw_crop_flip_plan(steps: int, n: int, padding: int, flip: bool, generator: torch.Generator) -> Tensor:
+    """Draws for many batches of n at once: int64 (steps, 3 n), each row the tops, the lefts and the flips."""
+    draw = draw_crop_flip(steps * n, padding, flip, generator)
+    return torch.cat([part.long().view(steps, n) for part in (draw.top, draw.left, draw.flip)], dim=1)
+
+
+def leave_unmoved(plan: Tensor, first: int, padding: int) -> None:
+    """Change a plan so that in every batch the samples from row `first` on stay as they are."""
+    top, left, flip = plan.view(len(plan), 3, -1).unbind(dim=1)
+    top[:, first:] = padding
+    left[:, first:] = padding
+    flip[:, first:] = 0
+
+
+def planned_crop_flip(images: Tensor, row: Tensor, padding: int) -> Tensor:
+    """Crop and flip of images (n, C, H, W) by a row of a plan, with no value read on the host."""
+    top, left, flip = row.view(3, -1)
+    return crop_flip(images, CropFlipDraw(padding, top, left, flip.bool()))
+
+
 def _crop(images: Tensor, draw: CropFlipDraw) -> Tensor:
     n, _, height, width = images.shape
     padded = F.pad(images, [draw.padding] * 4)

@@ -34,7 +34,7 @@ SMALLEST_CHUNK = 16
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
 # for 5,000. The bound keeps the stock within 50 MB at 32 px.
 VIEWS_AT_ONCE = 5_000
-PLANS_AT_ONCE = 16  # stream batches for which CutMix is drawn at once
+PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
 
 @dataclass(frozen=True)
@@ -291,20 +291,34 @@ class Trainer(ABC):
         if key + "loss" not in self.buffers:
             self.buffers.put(key + "loss", torch.zeros((), device=self.runtime.device))
         version = self.version(key + "images", key + "labels", key + "loss")
-        self._run_online(self._next_online_plan(n), network, n, not freeze_norm and n > 1, version)
+        plan = self._next_online_plan(n, n_stream=len(images))
+        self._run_online(plan, network, n, not freeze_norm and n > 1, version)
         return self.buffers[key + "loss"].clone()
 
-    def _next_online_plan(self, n: int) -> Tensor:
-        """The CutMix of one stream batch, (1, n + 4), from a stock: small draws cost a host more than they should."""
-        if self._online_plans is None or not len(self._online_plans) or self._online_plans.shape[1] != n + 4:
-            self._online_plans = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
+    def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
+        """What is random about one online step, a row, from a stock: small draws cost a host more than they should."""
+        width = n + 4 + 3 * n * self.options.online_crop_flip
+        if self._online_plans is None or not len(self._online_plans) or self._online_plans.shape[1] != width:
+            self._online_plans = self._draw_online_plans(n)
         plan, self._online_plans = self._online_plans[:1], self._online_plans[1:]
+        if self.options.online_crop_flip:
+            augment.leave_unmoved(plan[:, n + 4 :], n_stream, self.views.crop_padding)  # replayed views have moved
         return plan
+
+    def _draw_online_plans(self, n: int) -> Tensor:
+        plans = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
+        if not self.options.online_crop_flip:
+            return plans
+        views = self.views
+        moves = augment.draw_crop_flip_plan(PLANS_AT_ONCE, n, views.crop_padding, views.flip, self.generator)
+        return torch.cat([plans, moves], dim=1)
 
     def _online_step(self, row: Tensor, network: int, n: int, train_norm: bool, version: object) -> None:
         key, trainee = f"online{n}.", self.trainees[network]
-        targets = self.one_hot(self.buffers[key + "labels"])
-        images, targets = augment.planned_cutmix(self.buffers[key + "images"], targets, row)
+        images, targets = self.buffers[key + "images"], self.one_hot(self.buffers[key + "labels"])
+        if self.options.online_crop_flip:
+            images = augment.planned_crop_flip(images, row[n + 4 :], self.views.crop_padding)
+        images, targets = augment.planned_cutmix(images, targets, row[: n + 4])
         loss = soft_cross_entropy(trainee.logits(self.to_float(images), train_norm), targets).mean()
         self.step(network, loss)
         trainee.follow()

@@ -8,7 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from puridiver.augment import CropFlipDraw, crop_flip, draw_crop_flip
+from puridiver.augment import (
+    CropFlipDraw,
+    crop_flip,
+    draw_crop_flip,
+    draw_crop_flip_plan,
+    leave_unmoved,
+    planned_crop_flip,
+)
 
 from .samples import SHAPES, assert_rows_independent, generator, random_images
 
@@ -100,3 +107,26 @@ def test_draw_can_be_made_by_hand() -> None:
     image = torch.arange(16, dtype=torch.uint8).view(1, 1, 4, 4)
     draw = CropFlipDraw(1, torch.tensor([0]), torch.tensor([1]), torch.tensor([True]))
     assert crop_flip(image, draw)[0, 0].tolist() == [[0, 0, 0, 0], [3, 2, 1, 0], [7, 6, 5, 4], [11, 10, 9, 8]]
+
+
+@pytest.mark.parametrize("flip", [True, False])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_a_planned_crop_and_flip_is_that_of_its_draw(padding: int, flip: bool) -> None:
+    images = random_images(5, (3, 9, 7))
+    plan = draw_crop_flip_plan(4, 5, padding, flip, generator())
+    together = draw_crop_flip(4 * 5, padding, flip, generator())
+    for i, row in enumerate(plan):
+        of_batch = together.rows(slice(5 * i, 5 * i + 5))
+        assert torch.equal(planned_crop_flip(images, row, padding), crop_flip(images, of_batch))
+
+
+def test_part_of_a_plan_can_be_left_unmoved() -> None:
+    images = random_images(6, (3, 9, 7))
+    plan = draw_crop_flip_plan(30, 6, 3, True, generator())
+    before = [planned_crop_flip(images, row, 3) for row in plan]
+    leave_unmoved(plan, 4, 3)
+    for row, earlier in zip(plan, before, strict=True):
+        moved = planned_crop_flip(images, row, 3)
+        assert torch.equal(moved[:4], earlier[:4])
+        assert torch.equal(moved[4:], images[4:])
+    assert any(not torch.equal(earlier[4:], images[4:]) for earlier in before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 
 import numpy as np
@@ -15,6 +16,7 @@ from puridiver import NoiseHint
 from puridiver.equations import negative_entropy
 from puridiver.nets import Outputs
 from puridiver.trainers import TRAINERS, Trainer
+from puridiver.trainers.base import PLANS_AT_ONCE
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
 from puridiver.trainers.selfie import steady_labels
@@ -163,6 +165,22 @@ def test_only_replayed_samples_are_augmented_online(monkeypatch):
     (images, _, replay, _), first_eight = joined[0], as_samples(IMAGES[:8], LABELS[:8]).images
     assert torch.equal(images, as_samples(IMAGES[8:16], LABELS[8:16]).images)
     assert torch.equal(replay.images, first_eight[replay.arrivals].flip(3))
+
+
+def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed_ones_are_not(monkeypatch):
+    trainer = tiny_trainer("plain", online_steps=2, online_crop_flip=True, crop_padding=2, alpha_loss="mixed")
+    shown: list[Tensor] = []
+    original = trainer.to_float
+    monkeypatch.setattr(trainer, "to_float", lambda images: shown.append(images) or original(images))
+    batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
+    for _ in range(2 * PLANS_AT_ONCE):  # more steps than are drawn at once
+        trainer.observe(batch.images, batch.labels, replay)
+    assert len(shown) == 4 * PLANS_AT_ONCE
+    for first, second in itertools.pairwise(shown):
+        assert not torch.equal(first[:8], second[:8])
+    for images in shown:
+        assert not torch.equal(images[:8], batch.images)
+        assert torch.equal(images[8:], replay.images)
 
 
 def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
