@@ -116,7 +116,7 @@ def cross_validated(images: np.ndarray, given: np.ndarray, cell: Cell) -> np.nda
 
 def trained_offline(images: np.ndarray, given: np.ndarray, cell: Cell, fold: int) -> Any:
     task, shape = TASKS[cell.data], tuple(images.shape[1:])
-    options = replaced(suited_to_size(recipe("puridiver"), shape), {**task.options, "schedule": "cosine"})
+    options = replaced(suited_to_size(recipe("official"), shape), {**task.options, "schedule": "cosine"})
     generator = torch.Generator().manual_seed(1_000 * cell.seed + fold)
     context = TrainerContext(options, "small", 10, shape, choose_runtime("cpu"), generator)
     n = len(given)

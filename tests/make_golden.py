@@ -3,7 +3,9 @@
     python -m tests.make_golden
 
 Make them anew only for a change that is meant to change figures, and say so in the commit. Everything is spelt out
-here, network and augmentation too, so that tuning what suits digits by default leaves these figures alone.
+here, network and augmentation too, so that tuning what suits digits by default leaves these figures alone. The default
+recipe has none: it is `official` with other numbers, and its four steps a batch amplify rounding too much for figures
+that are to hold on every machine.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from puridiver.data import load
 from puridiver.streams import Stream, TrueLabels, make_stream
 
 FOLDER = Path(__file__).parent / "golden"
-RECIPES = ("official", "paper", "puridiver")
+RECIPES = ("official", "paper")
 BATCH = 16
 DIGITS = {"batch_size": BATCH, "crop_padding": 1, "flip": False}
 

@@ -44,7 +44,7 @@ def observe(learner: Learner, n_batches: int = 4, seed: int = 0) -> None:
 
 
 def test_the_average_is_the_recursion_over_the_steps() -> None:
-    learner = averaging()
+    learner = averaging(online_steps=1)
     expected = weights(learner)
     images, labels = patterns(40)
     for start in range(0, 40, 8):

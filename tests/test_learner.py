@@ -260,7 +260,7 @@ def test_an_audit_finds_the_labels_put_wrong():
         "strong": "none",
         "cutmix": 0.0,
     }
-    learner = Learner(3, SHAPE, 60, device="cpu", sampler="rsv", **settings)
+    learner = Learner(3, SHAPE, 60, device="cpu", sampler="rsv", recipe="official", **settings)
     learner.observe(images, given)
     learner.consolidate()
     rows = learner.audit()

@@ -58,7 +58,7 @@ def test_nor_by_way_of_a_setting(changes, tmp_path, monkeypatch):
     changes = {
         **changes,
         "trainer": "plain",
-        "options": {**TINY, **PLAIN_VIEWS, "epochs": 12, "online_batchnorm": "train"},
+        "options": {**TINY, **PLAIN_VIEWS, "epochs": 12, "online_steps": 1},
     }
     summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
     other_summary, other_state = run(with_other_truth(SOURCE), tmp_path / "b", monkeypatch, **changes)

@@ -32,7 +32,7 @@ class AuditSettings:
     network
         "auto" (on a CPU the small one, on a GPU by image size), "small", "resnet18", "resnet32" or "resnet34".
     device, options
-        As for `puridiver.Learner`.
+        As for `puridiver.Learner`; options replace those of the recipe `official`.
     """
 
     passes: int = 2

@@ -52,7 +52,7 @@ def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], of
     published = official and preset.stream == "blurry-10" and source.startswith("cifar")
     found = []
     for noise in size.noises or preset.noises:
-        settings = dict(size.settings)
+        settings = {"recipe": preset.recipe, **size.settings}
         if noise.startswith("asym") and source in preset.noise_maps:
             settings["noise_map"] = preset.noise_maps[source]
         found.append(Column(source, "official" if published else preset.stream, noise, seeds or size.seeds, settings))

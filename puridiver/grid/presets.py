@@ -12,6 +12,7 @@ from typing import Any
 
 from puridiver.grid.cells import Method
 from puridiver.grid.fidelity import fidelity_methods
+from puridiver.recipes import PUBLISHED
 
 SYMMETRIC = ("sym-20", "sym-40", "sym-60")
 FIVE = (*SYMMETRIC, "asym-20", "asym-40")
@@ -29,7 +30,10 @@ class Size:
 
 @dataclass(frozen=True)
 class Preset:
-    """A table or figure of the paper. `data` is what the paper ran it on; `sizes` has these and digits."""
+    """A table or figure of the paper. `data` is what the paper ran it on; `sizes` has these and digits.
+
+    The recipe is that of the released program, since it made the paper's figures; `--recipe` replaces it.
+    """
 
     title: str
     methods: tuple[Method, ...]
@@ -40,6 +44,7 @@ class Preset:
     noise_maps: Mapping[str, str] = field(default_factory=dict)  # data -> class map of asymmetric noise
     paper: str = ""
     figure: str = ""
+    recipe: str = PUBLISHED
 
 
 TRAINERS = (("", "plain"), (" + SELFIE", "selfie"), (" + Co-teaching", "coteaching"), (" + DivideMix", "dividemix"))
@@ -136,20 +141,22 @@ PRESETS: dict[str, Preset] = {
         fidelity_methods("official", "paper"),
         ("sym-40", "asym-40"),
         {
-            "cifar10": Size(THREE, settings={"memory": 500, "recipe": "official"}),
-            "digits": Size(THREE, settings={**DIGITS, "recipe": "official"}),
+            "cifar10": CIFAR10,
+            "digits": Size(THREE, settings=DIGITS),
         },
         ("cifar10",),
+        recipe="official",
     ),
     "fidelity-paper": Preset(
         "What each row of docs/FIDELITY.md is worth: the paper with one row at a time as the released program has it",
         fidelity_methods("paper", "official"),
         ("sym-40", "asym-40"),
         {
-            "cifar10": Size(THREE, settings={"memory": 500, "recipe": "paper"}),
-            "digits": Size(THREE, settings={**DIGITS, "recipe": "paper"}),
+            "cifar10": CIFAR10,
+            "digits": Size(THREE, settings=DIGITS),
         },
         ("cifar10",),
+        recipe="paper",
     ),
     "figure-tasks": Preset(
         "Figure 2: accuracy and memory purity after each task",

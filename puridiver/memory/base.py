@@ -19,8 +19,8 @@ from puridiver.spr import Encoder
 class NetworkView(Protocol):
     """How a sampler may look through the network: no gradients, no BatchNorm updates."""
 
-    def outputs(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (N, d) and logits (N, C) of uint8 images."""
+    def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
+        """Features (N, d) and logits (N, C) of uint8 images; faster for thousands of them in `large_passes`."""
 
     @property
     def class_weights(self) -> Tensor:

@@ -58,5 +58,5 @@ class RainbowMemory(Sampler):
         drawn = draw_perturbations(n, height, width, moment.generator)
         draw = PerturbationDraw(moment.runtime.move(drawn.row), moment.runtime.move(drawn.column))
         copies = perturbations(pool.images, draw)  # (12, N, C, H, W)
-        votes = moment.network.outputs(copies.flatten(0, 1))[1].argmax(dim=1)
+        votes = moment.network.outputs(copies.flatten(0, 1), large_passes=True)[1].argmax(dim=1)
         return variance_ratio(votes.view(len(copies), n), moment.n_classes)

@@ -94,6 +94,8 @@ def _paint_precision(run: Run, axes: Axes) -> None:
     for code, title in enumerate(SET_TITLES):
         points = [(event["task"] + 1, set_precision(event, code)) for event in events]
         known = [(task, value) for task, value in points if value is not None]
+        if not known:  # of a set that was always empty: a line without points upsets the layout
+            continue
         axes.plot([t for t, _ in known], [v for _, v in known], color=colour(code), marker="os^"[code],
                   linestyle=("-", "--", ":")[code], label=title, clip_on=False)  # fmt: skip
     axes.set(xlabel="after task", ylim=(0, 101), xticks=[event["task"] + 1 for event in events])

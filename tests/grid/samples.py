@@ -15,6 +15,7 @@ from puridiver.grid.cells import Cell, Column, Grid, Method, cells
 from puridiver.grid.engines.base import Engine, Event, Job
 from puridiver.grid.engines.lanes import LaneEngine
 from puridiver.grid.plan import Planned, Sources, plan
+from puridiver.recipes import default_changes
 
 TINY = {
     "epochs": 1, "stream_limit": 16, "test_limit": 40, "diversity": False, "tasks": 2, "anytime_points": 1,
@@ -43,6 +44,7 @@ def row(seed: int = 1, accuracy: float = 0.5, **changes: Any) -> dict[str, Any]:
         "cell": f"cell-{seed}", "config_hash": "config", "code_hash": "code", "stream_hash": f"stream-{seed}",
         "lanes": 1, "data": "cifar10", "stream": "blurry-10", "noise": "sym", "noise_rate": 0.4, "noise_map": None,
         "sampler": "puridiver", "trainer": "puridiver", "recipe": "puridiver", "options_changed": {}, "memory": 500,
+        "default_changes": default_changes(),
         "network": "resnet18", "epochs": 255, "told_noise": False, "evaluated_on": "test", "shortened": False,
         "precision": "float32", "seed": seed, "last_accuracy": accuracy, "average_accuracy": 0.5,
         "memory_purity": 0.6, "seconds": 4.0, "task_accuracy": [0.5] * 5, "device": "a CPU",

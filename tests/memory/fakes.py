@@ -29,7 +29,7 @@ class FixedNetwork:
         self.class_weights = torch.from_numpy(rng.normal(size=(n_classes, FEATURES))).float().to(device)
         self.images_seen = 0
 
-    def outputs(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
         self.images_seen += len(images)
         features = (images.flatten(1).float() / 255 @ self.projection).relu()
         return features, features @ self.class_weights.T

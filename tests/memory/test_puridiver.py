@@ -196,7 +196,7 @@ def test_a_sample_that_cannot_be_judged_goes_first() -> None:
     """A network that answers nan for one sample must not spoil the scores of its class."""
 
     class Blind(FixedNetwork):
-        def outputs(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
             features, logits = super().outputs(images)
             features[3], logits[3] = torch.nan, torch.nan
             return features, logits

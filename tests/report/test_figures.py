@@ -200,6 +200,17 @@ def test_the_memory_without_true_labels_is_still_drawn(grid: Path) -> None:
     assert axes.get_legend_handles_labels()[1][0] != "label right"
 
 
+def test_a_set_that_was_always_empty_leaves_the_others_drawn(grid: Path, tmp_path: Path) -> None:
+    run = read_run(grid / "cells" / "puridiver-0")
+    events = [{**event, "sets": [2 * (code > 0) for code in event["sets"]]} for event in run.of_kind("split")]
+    picture = distributions.sets_picture(
+        [Run(run.folder, run.summary, run.config, [*run.tasks, *events], run.manifest)]
+    )
+    style.save(picture, tmp_path / "sets.png")  # a layout that fails would warn
+    labels = painted(picture.panels[1]).get_legend_handles_labels()[1]
+    assert labels == [distributions.SET_TITLES[0], distributions.SET_TITLES[2]]
+
+
 def test_few_runs_are_all_shown_and_of_many_every_method(grid: Path) -> None:
     runs, _ = find_runs([grid])
     assert detailed(runs) == runs
