@@ -206,13 +206,17 @@ class Learner:
     # Using what was learnt -------------------------------------------------------------------------------------
 
     def predict(self, images: Any) -> np.ndarray:
-        """The most likely class label of each image, (N,)."""
+        """The most likely class label of each image, (N,).
+
+        Where the recipe says so (`online_prediction`; the default's does), the network as the last consolidation left
+        it has its say too: it has forgotten nothing since, but knows no class that came later.
+        """
         return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
 
     def predict_proba(self, images: Any) -> np.ndarray:
         """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
         x = as_images(images, self.image_shape)
-        return self.runtime.read(self.trainer.probabilities(self._on_device(x)).float()).numpy()
+        return self.runtime.read(self.trainer.predict(self._on_device(x)).float()).numpy()
 
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
         """Log-probabilities (N, C) and features (N, d) of images, on the learner's device; a chunk at a time."""

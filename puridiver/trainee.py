@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from puridiver.average import Average
+from puridiver.average import Average, Copy
 from puridiver.nets import Network, Outputs
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
@@ -44,7 +45,8 @@ class Trainee:
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
 
     With an `average` (its decay; 0: none) whoever looks through the network sees the average of its weights over its
-    last online steps, until `leave_average`.
+    last online steps, until `leave_average`. `keep` makes a copy of the weights, to be looked through by
+    `through_kept`.
     """
 
     def __init__(
@@ -59,6 +61,10 @@ class Trainee:
         self._make_optimiser, self._decay = optimiser, average
         self.average: Average | None = None
         self.through_average = average > 0
+        self.kept: Copy | None = None
+        self._through_kept = False
+        self._outgrown = False  # the copy is of before the network grew
+        self._copies = 0  # made so far, each at addresses of its own
         self.generation = 0  # changes when tensors that captured steps refer to were replaced
         self._build()
 
@@ -108,12 +114,14 @@ class Trainee:
         return weights["head.linear.weight"] if weights else self.network.class_weights.detach()
 
     @property
-    def view(self) -> tuple[int, bool]:
+    def view(self) -> tuple[int, bool, int]:
         """Changes whenever `outputs` reads other tensors than before."""
-        return self.generation, self.through_average
+        return self.generation, self.through_average, self._copies if self._through_kept else 0
 
     def _seen_weights(self) -> dict[str, Tensor]:
         """What stands in the place of the network's own weights for whoever looks."""
+        if self._through_kept and self.kept is not None:
+            return self.kept.held
         return self.average.held if self.average is not None and self.through_average else {}
 
     @torch.no_grad()
@@ -149,7 +157,25 @@ class Trainee:
             for value in state.values():
                 value.zero_()
 
-    # Average ---------------------------------------------------------------------------------------------------
+    # Copies ----------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        """Keep a copy of the weights as they are now, in the place of an older one."""
+        if self.kept is None or self._outgrown:
+            self.kept, self._outgrown = Copy(self.network), False
+            self._copies += 1
+        else:
+            self.kept.restart()
+
+    @contextlib.contextmanager
+    def through_kept(self) -> Iterator[None]:
+        """Whoever looks meanwhile sees the copy; one of before the network grew knows only the classes of then."""
+        self._through_kept = True
+        try:
+            yield
+        finally:
+            self._through_kept = False
 
     @torch.no_grad()
     def follow(self) -> None:
@@ -178,6 +204,7 @@ class Trainee:
         rate = float(self.rate)
         self._build()
         self.set_rate(rate)
+        self._outgrown = True
 
     def state(self, number: int) -> dict[str, Tensor]:
         """Weights, statistics and the optimiser's buffers, under names that carry the network's number."""
@@ -185,6 +212,8 @@ class Trainee:
         for name, parameter in self.network.named_parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"{_short(key)}{number}.{name}"] = value
+        if self.kept is not None:
+            tensors |= {f"kept{number}.{name}": value for name, value in self.kept.held.items()}
         return tensors | {f"average{number}.{name}": value for name, value in self._seen_weights().items()}
 
     def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
@@ -203,7 +232,17 @@ class Trainee:
             for name, value in averages.items():
                 if value is not None:
                     self.average.held[name].copy_(value)
+        self._load_kept(f"kept{number}.", tensors)
         self.generation += 1
+
+    def _load_kept(self, prefix: str, tensors: dict[str, Tensor]) -> None:
+        self.kept = None
+        if any(name.startswith(prefix) for name in tensors):
+            self.keep()
+            assert self.kept is not None
+            for name, live in self.kept.held.items():
+                self.kept.held[name] = self.runtime.move(tensors[prefix + name]).clone()
+                self._outgrown |= live.shape != self.kept.held[name].shape
 
 
 BUFFERS = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam

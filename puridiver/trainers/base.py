@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -101,6 +102,7 @@ class Trainer(ABC):
         self._strong_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
+        self._learnt_online = False  # since the last memory training
         # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
         self.split: Split | None = None
         self.sets: Sets | None = None
@@ -127,6 +129,7 @@ class Trainer(ABC):
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
         alone = self._stream_loss(images, labels, mixed=replay is not None)
+        self._learnt_online = True
         losses = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
@@ -139,6 +142,7 @@ class Trainer(ABC):
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.
         """
         if start == 0:
+            self._learnt_online = False
             for trainee in self.trainees:
                 trainee.leave_average()
             self._reset_optimisers(self.options.lr)
@@ -162,6 +166,8 @@ class Trainer(ABC):
         """Back to learning online."""
         for trainee in self.trainees:
             trainee.restart_average()
+            if self.learns_online and self.options.online_prediction != "network":
+                trainee.keep()
         self._strong_stock = []
         self._reset_optimisers(self.options.online_lr)
 
@@ -205,8 +211,19 @@ class Trainer(ABC):
     def _outputs(self, network: int, images: Tensor) -> Outputs:
         return self.trainees[network].outputs(self.to_float(images))
 
+    def predict(self, images: Tensor) -> Tensor:
+        """What the learner predicts, (N, C): by the network as it is, as memory training left it, or by both."""
+        if not self._learnt_online or any(trainee.kept is None for trainee in self.trainees):
+            return self.probabilities(images)
+        with contextlib.ExitStack() as looking:
+            for trainee in self.trainees:
+                looking.enter_context(trainee.through_kept())
+            kept = self.probabilities(images)
+        kept = F.pad(kept, (0, self.n_classes - kept.shape[1]))  # classes that came later it gives no chance
+        return kept if self.options.online_prediction == "consolidated" else (kept + self.probabilities(images)) / 2
+
     def probabilities(self, images: Tensor) -> Tensor:
-        """What the trainer predicts, (N, C): the first network, unless a method says otherwise."""
+        """What the networks say, (N, C): the first of them, unless a method says otherwise."""
         return self.outputs(images).logits.softmax(dim=1)
 
     @property
@@ -350,6 +367,7 @@ class Trainer(ABC):
             tensors["online_plans"] = self._online_plans
         if self._strong_stock:
             tensors["strong_stock"] = torch.stack(self._strong_stock)
+        tensors["learnt_online"] = torch.tensor(self._learnt_online)
         if self.split is not None:
             tensors |= {f"split.{name}": value for name, value in self.split.tensors().items()}
         return tensors
@@ -358,6 +376,7 @@ class Trainer(ABC):
         for k, trainee in enumerate(self.trainees):
             trainee.load_state(k, tensors)
         self._online_plans = tensors.get("online_plans")
+        self._learnt_online = bool(tensors.get("learnt_online", False))  # older versions kept no copies
         stock = tensors.get("strong_stock")
         self._strong_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from puridiver.grid.cells import Column
 from puridiver.grid.page.sections import entry_of, ours
-from puridiver.grid.page.tables import BASE, DEFAULT, CellRuns, Line, Table, default_changes
+from puridiver.grid.page.tables import BASE, DEFAULT, UNFELT, CellRuns, Line, Table, default_changes, felt
 from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
 from puridiver.grid.variants import Row, published
@@ -39,14 +39,16 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         f"*Paper*: its {paper_figures()[table1.paper]['source']}. {ERROR_NOTE}",
     ]
     changes = default_changes()
-    if not changes:
+    if not felt(changes):
         same = f"The default recipe, `{DEFAULT}`, is the same as `{BASE}` at present: the table above is of both."
         parts += [f"### The default recipe, `{DEFAULT}`", same, _verdict(table1, base, rerun=False)]
         default = base
     else:
         spelt = ", ".join(f"`{name}={value}`" for name, value in changes.items())
         default = table1.line(f"PuriDivER, recipe {DEFAULT}")
-        what = f"It is `{BASE}` with {spelt}."
+        unfelt = [f"`{name}`" for name in changes if name in UNFELT]
+        note = f" No figure here depends on {', '.join(unfelt)}: runs with any value of it count." if unfelt else ""
+        what = f"It is `{BASE}` with {spelt}.{note}"
         parts += [f"### The default recipe, `{DEFAULT}`", what, _verdict(table1, default, rerun=False)]
         parts.append(_verdict_table(table1, default))
     best = _best_found(table1, default, rows)
@@ -55,7 +57,9 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
 
 def headline(table1: Table) -> str:
     """The few figures that a README shows: noises by what is ours and what is published."""
-    lines = [table1.line(f"PuriDivER, recipe {name}") for name in ((BASE, DEFAULT) if default_changes() else (BASE,))]
+    lines = [
+        table1.line(f"PuriDivER, recipe {name}") for name in ((BASE, DEFAULT) if felt(default_changes()) else (BASE,))
+    ]
     found = [(line.title, *(ours(entry) for entry, _ in _entries(table1, line))) for line in lines]
     base = _entries(table1, lines[0])
     purity = [(f"memory purity %, recipe {line.title.rpartition(' ')[2]}", *map(_purity, line.cells)) for line in lines]

@@ -33,6 +33,8 @@ MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)
 NTD = Method("NTD", "ntd", "plain")
 TOLD = ", told the noise"
 FIDELITY = ("fidelity-official", "fidelity-paper")
+# Options that decide nothing the tables show: here only what predicts between two memory trainings.
+UNFELT = ("online_prediction",)
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,17 @@ def spelt_out(row: Row) -> Row:
     Rows that do not tell what the default was are of when it was `official` itself.
     """
     changed = dict(row["options_changed"])
+    if row["recipe"] == DEFAULT:
+        changed = {**row.get("default_changes", {}), **changed}
+    changed = felt(changed)
     if "spr" not in (row["sampler"], row["trainer"]):
         changed = {name: value for name, value in changed.items() if not name.startswith(("spr_", "finetune_"))}
-    if row["recipe"] == DEFAULT:
-        return {**row, "recipe": BASE, "options_changed": {**row.get("default_changes", {}), **changed}}
-    return {**row, "options_changed": changed}
+    return {**row, "recipe": BASE if row["recipe"] == DEFAULT else row["recipe"], "options_changed": changed}
+
+
+def felt(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the tables' figures may depend on."""
+    return {name: value for name, value in options.items() if name not in UNFELT}
 
 
 # The tables --------------------------------------------------------------------------------------------------------
@@ -167,8 +175,8 @@ def find_lines(grid: Grid, rows: Sequence[Row], changes: Mapping[str, Any], suff
 def _other_recipes(grid: Grid, rows: Sequence[Row]) -> Iterator[list[Line]]:
     """The lines of the recipe `paper`, and of the default where it is not `official`."""
     yield find_lines(grid, rows, {"recipe": "paper"}, ", recipe paper")
-    if default_changes():
-        yield find_lines(grid, rows, {"recipe": BASE, "options": default_changes()}, f", recipe {DEFAULT}")
+    if changes := felt(default_changes()):
+        yield find_lines(grid, rows, {"recipe": BASE, "options": changes}, f", recipe {DEFAULT}")
 
 
 def _table1_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from puridiver.grid.page.tables import CellRuns, Contents, sort_rows
-from puridiver.recipes import OFFICIAL, RECIPES, replaced
+from puridiver.recipes import OFFICIAL, RECIPES, default_changes, replaced
 from tests.grid.page.samples import full_run, runs_of
 
 
@@ -136,3 +136,14 @@ def test_the_default_recipe_counts_as_what_it_was(monkeypatch: pytest.MonkeyPatc
     other = sort_rows(rows)
     assert seeds(cell(other, "table1", "PuriDivER, recipe official").rows) == [1, 2]
     assert seeds(cell(other, "table1", "PuriDivER, recipe puridiver").rows) == [1, 3]
+
+
+def test_what_only_predicts_between_memory_trainings_keeps_no_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 2.0, "online_prediction": "both"}))
+    rows = [
+        full_run(1, options_changed={"eta": 2.0}),
+        full_run(2, recipe="puridiver", default_changes=default_changes()),
+    ]
+    contents = sort_rows([*rows, full_run(3, options_changed={"online_prediction": "consolidated"})])
+    assert seeds(cell(contents, "table1", "PuriDivER, recipe puridiver").rows) == [1, 2]
+    assert seeds(cell(contents, "table1", "PuriDivER, recipe official").rows) == [3]

@@ -1,0 +1,140 @@
+"""What predicts while the stream goes on: the network as it is, as memory training left it, or both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver import Learner
+from puridiver.trainers import TRAINERS
+from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
+from tests.resume_samples import OPTIONS, finished, tiny_config
+from tests.test_resume import LEGS, finish, leg, traces
+
+MODES = ("network", "consolidated", "both")
+TEST = patterns(20, seed=9)[0]
+
+
+def observe(learner: Learner, seed: int, n_classes: int = 3) -> None:
+    images, labels = patterns(24, n_classes, seed)
+    for start in range(0, 24, 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+
+
+def own(learner: Learner) -> np.ndarray:
+    """What the network as it is says."""
+    pixels = torch.from_numpy(TEST).permute(0, 3, 1, 2).contiguous()
+    return learner.trainer.probabilities(pixels).numpy()
+
+
+def learned(mode: str, **settings) -> tuple[Learner, np.ndarray]:
+    """A learner that observed after a consolidation, and what it predicted before that."""
+    learner = tiny_learner(online_prediction=mode, **settings)
+    observe(learner, 0)
+    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))  # there is nothing else yet
+    learner.consolidate()
+    before = learner.predict_proba(TEST)
+    np.testing.assert_array_equal(before, own(learner))
+    observe(learner, 1)
+    return learner, before
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_consolidated_network_predicts_until_the_next_consolidation(trainer: str) -> None:
+    learner, before = learned("consolidated", trainer=trainer)
+    np.testing.assert_array_equal(learner.predict_proba(TEST), before)
+    if learner.trainer.learns_online:
+        assert not np.allclose(own(learner), before, atol=1e-4)
+    learner.consolidate()
+    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+    assert not np.allclose(own(learner), before, atol=1e-4)
+
+
+def test_both_are_the_mean_of_the_two() -> None:
+    learner, before = learned("both")
+    np.testing.assert_allclose(learner.predict_proba(TEST), (before + own(learner)) / 2, atol=1e-6)
+
+
+def test_by_default_the_network_as_it_is_predicts_and_no_copy_is_kept() -> None:
+    learner, _ = learned("network")
+    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+    assert not any(name.startswith("kept") for name in learner.trainer.state())
+
+
+def test_what_predicts_changes_nothing_that_is_learnt() -> None:
+    states = []
+    for mode in MODES:
+        learner, _ = learned(mode)
+        learner.consolidate()
+        states.append({name: value for name, value in tensors_of(learner).items() if "kept" not in name})
+    assert differing(states[0], states[1]) == []
+    assert differing(states[0], states[2]) == []
+
+
+def test_within_a_consolidation_the_network_itself_predicts() -> None:
+    learner, before = learned("consolidated")
+    for _ in learner.consolidation(epochs=2):
+        np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+    assert not np.allclose(own(learner), before, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+def test_it_survives_saving(mode: str, tmp_path: Path) -> None:
+    learner, _ = learned(mode)
+    loaded = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    np.testing.assert_array_equal(loaded.predict_proba(TEST), learner.predict_proba(TEST))
+    for each in (learner, loaded):
+        observe(each, 2)
+        each.consolidate()
+        observe(each, 3)
+    np.testing.assert_array_equal(loaded.predict_proba(TEST), learner.predict_proba(TEST))
+
+
+def test_a_class_that_came_since_has_no_chance_by_the_copy_and_some_by_both(tmp_path: Path) -> None:
+    for mode in ("consolidated", "both"):
+        learner, before = learned(mode, grow=True)
+        observe(learner, 4, n_classes=4)
+        for each in (learner, Learner.load(learner.save(tmp_path / mode), device="cpu")):
+            found = each.predict_proba(TEST)
+            assert found.shape == (20, 4)
+            np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
+            if mode == "consolidated":
+                np.testing.assert_array_equal(found, np.pad(before, ((0, 0), (0, 1))))
+            else:
+                assert (found[:, 3] > 0).all()
+            each.consolidate()
+            observe(each, 5, n_classes=4)
+            assert (each.predict_proba(TEST)[:, 3] > 0).all()
+
+
+def test_left_anywhere_and_continued_a_run_shows_the_same(tmp_path: Path) -> None:
+    config = tiny_config(options={**OPTIONS, "online_prediction": "both"})
+    expected, weights = finished(config, tmp_path / "whole")
+    for leaving in LEGS:
+        leg(config, tmp_path / "parts", leaving)
+    last = finish(config, tmp_path / "parts")
+    assert differing(weights, tensors_of(last.learner)) == []
+    assert traces(tmp_path / "parts") == expected
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+def test_captured_it_is_the_same(mode: str) -> None:
+    torch.backends.cudnn.deterministic = True
+    found = []
+    for graphs in (False, True):
+        learner = Learner(
+            3, SHAPE, 12, device="cuda", precision="float32", graphs=graphs, online_prediction=mode, batch_size=8,
+            epochs=2, warmup_epochs=0, smallest_set=0,
+        )  # fmt: skip
+        looks = []
+        for seed in range(3):
+            observe(learner, seed)
+            looks.append(learner.predict_proba(TEST))
+            learner.consolidate()
+            looks.append(learner.predict_proba(TEST))
+        found.append(np.stack(looks))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)
