@@ -84,7 +84,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     add("--seed", type=int, default=0, metavar="N", help="of the orders and the learners (default: 0)")
     add("--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
-        help="replace an option of the recipe; `puridiver methods --options` lists all")  # fmt: skip
+        help="replace an option of the recipe official; `puridiver methods --options` lists all")  # fmt: skip
 
 
 def handle(args: argparse.Namespace) -> int:

@@ -35,6 +35,10 @@ examples:
   puridiver grid table1 --data cifar10 --splits DIR --lanes 8
       the published streams, eight runs at a time on a GPU
   puridiver grid my.toml --out runs/my --seeds 1 2 3
+  puridiver grid table1 --data digits --methods RSV "RSV + DivideMix" PuriDivER
+      some rows of a table
+  puridiver grid table1 table3 table4 --data cifar10 --splits DIR --lanes 8 --out runs/paper
+      several tables as one: a run that stands in more than one is made once
   puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
       on a Ray cluster (pip install 'puridiver[ray]')
 """
@@ -48,10 +52,14 @@ CHANGES = (
 
 def add_parser(subparsers: Any) -> None:
     parser = add_command(subparsers, "grid", "run the cells of a table or figure of the paper, or of a file", EXAMPLES)
-    parser.add_argument("grid", nargs="?", metavar="PRESET|FILE", help="a name from --list, or a .toml file")
+    parser.add_argument(
+        "grids", nargs="*", metavar="PRESET|FILE",
+        help="a name from --list, or a .toml file; several are run as one, in this order",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="show the presets")
-    parser.add_argument("--out", metavar="FOLDER", help="where results go (default: runs/NAME)")
+    parser.add_argument("--out", metavar="FOLDER", help="where results go (default: runs/NAME, or runs/NAME+NAME)")
     parser.add_argument("--data", nargs="+", default=[], help="data sets (default: those of the paper, or of the file)")
+    parser.add_argument("--methods", nargs="+", default=[], metavar="TITLE", help="only these rows (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[], metavar="N", help="seeds (default: the preset's)")
     parser.add_argument("--dry-run", action="store_true", help="show the cells and the time they may take; run nothing")
     parser.add_argument("--limit", type=int, metavar="N", help="run at most N cells")
@@ -95,7 +103,7 @@ def handle(args: argparse.Namespace) -> int:
     if args.list:
         _print_presets()
         return 0
-    if args.grid is None:
+    if not args.grids:
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
     if args.limit is not None and args.limit < 1:
         raise ValueError(f"limit should be at least 1, but got {args.limit}")
@@ -106,15 +114,16 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from contextlib import closing
 
     from puridiver.grid.cells import cells
-    from puridiver.grid.define import find_grid
+    from puridiver.grid.define import find_grid, with_methods
     from puridiver.grid.engines.choose import Wishes, choose_engine
     from puridiver.grid.folder import LOGS, GridFolder
     from puridiver.grid.plan import Sources, plan
     from puridiver.grid.select import Asked
 
-    grid = find_grid(args.grid, args.data, args.seeds, official=args.splits is not None)
-    folder = GridFolder(Path(args.out or f"runs/{grid.name}"))
-    wanted, sources = cells(grid, changes_of(args)), Sources()
+    found = [find_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
+    grids = with_methods(found, args.methods) if args.methods else found
+    folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
+    wanted, sources = [cell for grid in grids for cell in cells(grid, changes_of(args))], Sources()
     device = wanted[0].config.device if wanted else "auto"
     wishes = Wishes(args.engine, args.lanes, args.processes, device, args.ray_address, args.gpus_per_worker)
     with closing(choose_engine(wishes, len(wanted), folder.path / LOGS, sources)) as engine:
@@ -123,7 +132,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
             _print_plan(planned, folder, engine.workers, args)
             return 0
         asked = Asked(changes_of(args), engine.runtime, sources)
-        return _run_locked(args, grid, folder, engine, planned, asked, console)
+        return _run_locked(args, grids, folder, engine, planned, asked, console)
 
 
 def changes_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -133,7 +142,7 @@ def changes_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_locked(
-    args: argparse.Namespace, grid: Grid, folder: GridFolder, engine: Engine, planned: Sequence[Planned],
+    args: argparse.Namespace, grids: Sequence[Grid], folder: GridFolder, engine: Engine, planned: Sequence[Planned],
     asked: Asked, console: Console,
 ) -> int:  # fmt: skip
     from puridiver.cli.grid_display import GridDisplay
@@ -153,7 +162,7 @@ def _run_locked(
                 prepare_diversity(waiting, asked.sources or Sources(), display.preparing)
             outcome = Runner(folder, engine, display).run(waiting, state.failed)
         _print_outcome(outcome, folder, console, args.command_line)
-        _print_table(grid, folder, args, planned, asked)
+        _print_tables(grids, folder, args, planned, asked)
     return 130 if outcome.interrupted else int(bool(outcome.failures))
 
 
@@ -184,10 +193,10 @@ def _print_outcome(outcome: Outcome, folder: GridFolder, console: Console, comma
         console.print(text, highlight=False, soft_wrap=True)
 
 
-def _print_table(
-    grid: Grid, folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned], asked: Asked
+def _print_tables(
+    grids: Sequence[Grid], folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned], asked: Asked
 ) -> None:
-    """The table of what the folder holds of these settings and this code; shortened runs are no results."""
+    """The tables of what the folder holds of these settings and this code; shortened runs are no results."""
     from puridiver.grid.table import as_text, make_table
 
     keys = {p.identity.code_hash for p in planned}
@@ -197,7 +206,8 @@ def _print_table(
         if rows:
             print("Shortened runs (--stream-limit or --test-limit) do not enter the table.")
         return
-    sys.stdout.write(as_text(make_table(grid, rows, args.any_code, code, asked)) + "\n")
+    tables = [as_text(make_table(grid, rows, args.any_code, code, asked)) + "\n" for grid in grids]
+    sys.stdout.write("\n".join(tables))
 
 
 def _print_plan(planned: Sequence[Planned], folder: GridFolder, workers: int, args: argparse.Namespace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,6 +58,21 @@ def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], of
             settings["noise_map"] = preset.noise_maps[source]
         found.append(Column(source, "official" if published else preset.stream, noise, seeds or size.seeds, settings))
     return found
+
+
+def with_methods(grids: Sequence[Grid], titles: Sequence[str]) -> list[Grid]:
+    """The grids with the methods of these titles alone, without grids that have none of them."""
+    known = dict.fromkeys(method.title for grid in grids for method in grid.methods)
+    unknown = [title for title in titles if title not in known]
+    if unknown:
+        raise ValueError(
+            f"there is no method {unknown[0]!r} in the grid; its methods are {', '.join(map(repr, known))}"
+        )
+    chosen = [
+        dataclasses.replace(grid, methods=tuple(method for method in grid.methods if method.title in titles))
+        for grid in grids
+    ]
+    return [grid for grid in chosen if grid.methods]
 
 
 # Files ------------------------------------------------------------------------------------------------------------

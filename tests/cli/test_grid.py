@@ -43,6 +43,33 @@ def grid(path: Path, out: Path, *more: str) -> int:
     return main(["grid", str(path), "--out", str(out), "--engine", "lanes", "--lanes", "1", *more])
 
 
+def test_several_grids_run_as_one_and_a_run_of_both_once(
+    grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, out = tmp_path / "other.toml", tmp_path / "out"
+    whole = "\n".join(line for line in SETTINGS.splitlines() if "limit" not in line)  # for shortened runs have no table
+    grid_file.write_text(FILE + whole)
+    other.write_text(FILE.replace("gbs+plain", "gbs+selfie") + whole)
+    more = ["--out", str(out), "--engine", "lanes", "--lanes", "1", "--seeds", "1"]
+    assert main(["grid", str(grid_file), str(other), *more]) == 0
+    found = capsys.readouterr()
+    assert "0 cells are done, 3 to run" in found.err
+    small, second = found.out.split("other\n")
+    assert small.startswith("small\n")
+    assert [line.partition("  ")[0] for line in small.splitlines() if " + " in line] == ["rsv + plain", "gbs + plain"]
+    assert [line.partition("  ")[0] for line in second.splitlines() if " + " in line] == ["rsv + plain", "gbs + selfie"]
+    assert len(read_ledger(out / "ledger.jsonl")) == 3
+
+
+def test_some_rows_of_a_grid(grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert grid(grid_file, tmp_path / "out", "--methods", "gbs + plain", "--dry-run") == 0
+    assert capsys.readouterr().out.count("to run  ") == 2
+    assert grid(grid_file, tmp_path / "out", "--methods", "gbs + plane") == 2
+    assert "there is no method 'gbs + plane' in the grid; its methods are 'rsv + plain', 'gbs + plain'" in (
+        capsys.readouterr().err
+    )
+
+
 def test_from_nothing_to_rows_and_the_second_time_nothing_is_left(
     grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
