@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from puridiver.average import Average, Copy
+from puridiver.copies import Average, Copy
 from puridiver.nets import Network, Outputs
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
@@ -240,9 +240,12 @@ class Trainee:
         if any(name.startswith(prefix) for name in tensors):
             self.keep()
             assert self.kept is not None
-            for name, live in self.kept.held.items():
-                self.kept.held[name] = self.runtime.move(tensors[prefix + name]).clone()
-                self._outgrown |= live.shape != self.kept.held[name].shape
+            for name, held in self.kept.held.items():
+                value = tensors[prefix + name]
+                if held.shape == value.shape:
+                    held.copy_(value)  # in the layout of the weight
+                else:  # of fewer classes
+                    self.kept.held[name], self._outgrown = self.runtime.move(value).clone(), True
 
 
 BUFFERS = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam

@@ -51,11 +51,16 @@ def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
     assert identity(**changes) == identity()
 
 
-def test_an_option_that_came_later_leaves_older_hashes_as_they_were() -> None:
-    before = identity()
-    assert "online_average" not in recipe("official").hashed()
-    assert identity(options={"online_average": 0.0}).config_hash == before.config_hash
-    assert identity(options={"online_average": 0.9}).settings_hash != before.settings_hash
+LATER = {"online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True)}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_an_option_that_came_later_leaves_older_hashes_as_they_were(name: str) -> None:
+    off, on = LATER[name]
+    before = identity(recipe="official")
+    assert name not in recipe("official").hashed()
+    assert identity(recipe="official", options={name: off}).config_hash == before.config_hash
+    assert identity(recipe="official", options={name: on}).settings_hash != before.settings_hash
 
 
 def test_the_hash_of_settings_leaves_out_the_seed_and_what_is_only_measured() -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command
+from puridiver.recipes import PUBLISHED, RECIPES
 
 if TYPE_CHECKING:
     from puridiver.bench import Figure, Size
@@ -37,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--data-root", metavar="DIR", help="whole runs on the real data of that size, found here")
     parser.add_argument("--splits", metavar="PATH", help="... and on the official sym-40 streams, found here")
     parser.add_argument(
-        "--recipe", choices=("official", "paper", "puridiver"), default="official",
+        "--recipe", choices=sorted(RECIPES), default=PUBLISHED,
         help="(default: official, which the released program's figures are of)",
     )  # fmt: skip
     parser.add_argument("--epochs", type=int, metavar="N", help="memory epochs of whole runs (default: the recipe's)")

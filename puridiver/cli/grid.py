@@ -73,7 +73,9 @@ def add_parser(subparsers: Any) -> None:
     specs = flag_specs()
     for name in CHANGES:
         flag = "--" + name.replace("_", "-")
-        spec = specs[flag] | {"default": None}  # left out: what the preset or the file says
+        usual = f" (default: {specs[flag]['default']})"  # of one run
+        text = specs[flag]["help"].replace(usual, " (default: the preset's or the file's)")
+        spec = specs[flag] | {"default": None, "help": text}
         parser.add_argument(flag, **spec)
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
@@ -237,4 +239,4 @@ def _print_presets() -> None:
         methods = sum(bool(method.sampler) for method in preset.methods)
         runs = methods * len(size.noises or preset.noises) * len(size.seeds)
         print(f"{name:<{widest}}  {preset.title}")
-        print(f"{'':<{widest}}  --data {', '.join(preset.sizes)} ({runs} runs on digits)")
+        print(f"{'':<{widest}}  recipe {preset.recipe}; --data {', '.join(preset.sizes)} ({runs} runs on digits)")

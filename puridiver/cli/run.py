@@ -129,9 +129,26 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
         return RunConfig(**said)
     try:
         base = RunConfig(**begun["config"])
+        then = {} if "recipe" in said else options_of_then(base, begun["resolved"]["options"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
-    return dataclasses.replace(base, **{**said, "options": {**base.options, **said["options"]}})
+    return dataclasses.replace(base, **{**said, "options": {**base.options, **then, **said["options"]}})
+
+
+def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, Any]:
+    """What the default recipe was when a run began, where it is another now, as options that replace its own.
+
+    `resolved` are the run's options of then; one that came later was at its default.
+    """
+    from puridiver.config import resolve_options
+    from puridiver.recipes import DEFAULT, Options
+    from puridiver.resolve import load_source
+
+    if config.recipe != DEFAULT:  # the others stay what they are
+        return {}
+    now = vars(resolve_options(config, load_source(config)))
+    then = {option.name: resolved.get(option.name, option.default) for option in dataclasses.fields(Options)}
+    return {name: value for name, value in then.items() if value != now[name]}
 
 
 def handle(args: argparse.Namespace) -> int:

@@ -12,13 +12,14 @@ from puridiver.grid.variants import Row
 from puridiver.report.table import seconds_of, spread
 
 HEADINGS = (
-    "data", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %", "purity %",
-    "diversity", "seconds", "device",
+    "data", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
+    "anytime %", "purity %", "diversity", "seconds", "device",
 )  # fmt: skip
 LEGEND = (
     "last accuracy: true last epoch, mean ± standard deviation over seeds",
     "best epoch: chosen by looking at the test set, as the released program reports it; not a fair figure",
     "rerun: an independent published rerun of the released program",
+    "anytime: mean over the whole stream, also between trainings on the memory",
     "seconds of a run; where several shared the device, their number follows",
     "- not run, or not measured",
 )
@@ -46,6 +47,7 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
         _spread(rows, "best_epoch_accuracy"),
         known_figure(paper, method.title, column) or NOT_RUN,
         rerun_figure(method.title, column) or NOT_RUN,
+        _spread(rows, "anytime_area"),
         _spread(rows, "memory_purity"),
         _spread(rows, "memory_diversity", lambda values: f"{statistics.mean(values):.2f}"),
         _time(rows),

@@ -29,8 +29,8 @@ from puridiver.trainers.split import Sets, Split
 logger = logging.getLogger(__name__)
 
 # Images of one forward pass without gradients. Bounds memory; larger chunks are not faster on a CPU, and on an H200
-# (ResNet-18: 3.8, 3.7, 3.5 and 3.4 µs an image at 500, 620, 1,032 and 2,064) not by much. 1,280 at once for every look
-# raised what a run holds of the GPU's memory from 2.65 to 3.9 GB.
+# (ResNet-18: 3.8, 3.7, 3.5 and 3.4 µs an image at 500, 620, 1,032 and 2,064) not by much. With 1,280 at once for every
+# look a run held 3.9 GB of the GPU's memory; with 640, some commits before, 2.65.
 INFERENCE_CHUNK = {"cpu": 256, "cuda": 640}
 SMALLEST_CHUNK = 16
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms

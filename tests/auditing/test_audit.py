@@ -15,6 +15,7 @@ from puridiver.auditing.passes import with_network
 from puridiver.auditing.report import AuditReport, judge, suggestions
 from puridiver.auditing.words import why
 from puridiver.metrics.audit import list_quality, ranking_quality
+from puridiver.recipes import recipe, replaced, suited_to_size
 from tests.auditing.samples import CLASSES, QUICK, planted, words
 
 
@@ -177,6 +178,23 @@ def test_an_audit_has_one_thread_for_the_small_network_and_gives_the_others_back
     finally:
         torch.set_num_threads(before)
     assert seen == [1]
+
+
+def test_an_audit_learns_by_the_released_recipe_and_takes_options(data, monkeypatch):
+    seen = []
+
+    def noted(*arguments):
+        learner, testimony = real(*arguments)
+        seen.append(learner.options)
+        return learner, testimony
+
+    real = puridiver.auditing.audit.run_pass
+    monkeypatch.setattr(puridiver.auditing.audit, "run_pass", noted)
+    images, given, _ = data
+    for options in ({}, {"eta": 0.5}):
+        puridiver.audit(images[:40], given[:40], **{**QUICK, "passes": 1, "options": options})
+    by_size = suited_to_size(recipe("official"), images.shape[1:])
+    assert seen == [by_size, replaced(by_size, {"eta": 0.5})]
 
 
 def test_on_a_cpu_large_images_get_the_small_network_too():

@@ -22,6 +22,7 @@ def test_bench_prints_figures_and_writes_a_record(tmp_path: Path, capsys: pytest
     record = json.loads(capsys.readouterr().out)
     assert record["figures"][0]["what"] == "one run, start to end"
     assert record["figures"][0]["median"] > 0
+    assert record["recipe"] == "official"  # whatever the default: the goals are of it
     (written,) = tmp_path.glob("*/digits-*.json")
     assert json.loads(written.read_text()) == record
 

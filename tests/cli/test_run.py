@@ -15,6 +15,7 @@ from puridiver.cli import main
 from puridiver.cli.run import ProgressBar, flag_specs, notes, parse_assignments
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
+from puridiver.recipes import OFFICIAL, RECIPES, replaced
 from tests.resume_samples import traces
 
 TINY = (
@@ -197,6 +198,21 @@ def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_continue(tmp_path, capsys):
     assert f"to continue: puridiver run --out '{tmp_path}/my run' --resume" in told
     assert any((tmp_path / "my run" / "checkpoint").iterdir())
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_of_an_older_default_recipe_is_resumed_with_what_that_was(tmp_path, capsys, monkeypatch):
+    folder, ledger = tmp_path / "run", tmp_path / "ledger.jsonl"
+    with monkeypatch.context() as older:
+        older.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 0.5}))
+        assert main(["run", *TINY, "--out", str(folder), "--quiet"]) == 0
+    path = folder / "config.json"
+    begun = json.loads(path.read_text())
+    del begun["resolved"]["options"]["online_prediction"]  # had not come yet
+    path.write_text(json.dumps(begun))
+    capsys.readouterr()
+    assert main(["run", "--out", str(folder), "--resume", "--quiet", "--ledger", str(ledger)]) == 0
+    assert main(["run", "--out", str(folder), "--resume", "--recipe", "puridiver"]) == 2  # said: the one of now
+    assert "eta is 0.5 there and 1.0 here" in capsys.readouterr().err
 
 
 def test_a_run_is_resumed_with_its_own_config_however_much_of_it_is_said_again(tmp_path, capsys):

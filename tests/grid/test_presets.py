@@ -72,6 +72,15 @@ def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
     assert size("disjoint", "cifar10") == {(1000, 5)}
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_recipe_is_the_released_programs_whatever_the_default(name: str) -> None:
+    for data in PRESETS[name].sizes:
+        found = {cell.config.recipe for cell in cells(find_grid(name, [data]))}
+        assert found == {"paper" if name == "fidelity-paper" else "official"}
+    asked = cells(find_grid(name, ["digits"]), {"recipe": "puridiver"})
+    assert {cell.config.recipe for cell in asked} == {"puridiver"}
+
+
 def test_asymmetric_noise_of_the_disjoint_table_is_that_of_its_own_protocol() -> None:
     maps = {cell.column.noise: cell.config.noise_map for cell in cells(find_grid("disjoint", ["cifar10"]))}
     assert maps == {"sym-20": None, "sym-40": None, "sym-60": None, "asym-20": "spr-cifar10", "asym-40": "spr-cifar10"}

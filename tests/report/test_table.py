@@ -62,8 +62,14 @@ def test_lines_that_would_read_the_same_name_code_or_settings() -> None:
 
 def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:
     (line,) = summarise([row(0, 0.1), row(0, 0.5)])
-    assert line[5] == "50.0"
-    assert line[8] == "1"
+    cells = dict(zip(HEADINGS, line, strict=True))
+    assert (cells["last accuracy %"], cells["seeds"]) == ("50.0", "1")
+
+
+def test_anytime_accuracy_has_a_column_and_is_left_open_where_it_is_not_known() -> None:
+    for area, expected in ((0.4, "40.0"), (None, "-")):
+        (line,) = summarise([row(0, 0.5, anytime_area=area)])
+        assert dict(zip(HEADINGS, line, strict=True))["anytime %"] == expected
 
 
 def test_published_streams_of_several_seeds_are_of_one_kind() -> None:

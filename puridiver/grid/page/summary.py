@@ -47,7 +47,11 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         spelt = ", ".join(f"`{name}={value}`" for name, value in changes.items())
         default = table1.line(f"PuriDivER, recipe {DEFAULT}")
         unfelt = [f"`{name}`" for name in changes if name in UNFELT]
-        note = f" No figure here depends on {', '.join(unfelt)}: runs with any value of it count." if unfelt else ""
+        note = (
+            f" No figure of these tables depends on {', '.join(unfelt)}: runs with any value of it count."
+            if unfelt
+            else ""
+        )
         what = f"It is `{BASE}` with {spelt}.{note}"
         parts += [f"### The default recipe, `{DEFAULT}`", what, _verdict(table1, default, rerun=False)]
         parts.append(_verdict_table(table1, default))

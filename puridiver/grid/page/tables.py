@@ -24,7 +24,7 @@ from puridiver.grid.plan import Sources
 from puridiver.grid.presets import PRESETS, PURIDIVER, SPR
 from puridiver.grid.select import Asked, select
 from puridiver.grid.variants import Row
-from puridiver.recipes import DEFAULT, default_changes
+from puridiver.recipes import DEFAULT, RECIPES, default_changes
 from puridiver.recipes import PUBLISHED as BASE
 from puridiver.runtime import Runtime
 
@@ -33,7 +33,8 @@ MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)
 NTD = Method("NTD", "ntd", "plain")
 TOLD = ", told the noise"
 FIDELITY = ("fidelity-official", "fidelity-paper")
-# Options that decide nothing the tables show: here only what predicts between two memory trainings.
+# Options that decide nothing the tables show: only what predicts between two memory trainings. (Anytime accuracy, which
+# feels it, must not join `sections.FIGURES`.)
 UNFELT = ("online_prediction",)
 
 
@@ -113,7 +114,7 @@ def spelt_out(row: Row) -> Row:
     changed = dict(row["options_changed"])
     if row["recipe"] == DEFAULT:
         changed = {**row.get("default_changes", {}), **changed}
-    changed = felt(changed)
+    changed = felt(_of_base(row["recipe"], changed))
     if "spr" not in (row["sampler"], row["trainer"]):
         changed = {name: value for name, value in changed.items() if not name.startswith(("spr_", "finetune_"))}
     return {**row, "recipe": BASE if row["recipe"] == DEFAULT else row["recipe"], "options_changed": changed}
@@ -122,6 +123,12 @@ def spelt_out(row: Row) -> Row:
 def felt(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the tables' figures may depend on."""
     return {name: value for name, value in options.items() if name not in UNFELT}
+
+
+def _of_base(recipe: str, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Changes of the default recipe as changes of `official`: without what is as that has it."""
+    base = vars(RECIPES[BASE])
+    return {name: value for name, value in changed.items() if recipe != DEFAULT or value != base.get(name)}
 
 
 # The tables --------------------------------------------------------------------------------------------------------

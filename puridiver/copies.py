@@ -21,10 +21,6 @@ class Copy:
         """Forget what was: be the network as it is."""
         torch._foreach_copy_(list(self.held.values()), list(self._live.values()))
 
-    def take_over(self) -> None:
-        """Make the network what its copy is."""
-        torch._foreach_copy_(list(self._live.values()), list(self.held.values()))
-
 
 class Average(Copy):
     """The exponential average of a network's weights and statistics over its last steps.
@@ -39,6 +35,10 @@ class Average(Copy):
     def follow(self) -> None:
         """Move a little towards the network; after every step of it."""
         torch._foreach_lerp_(list(self.held.values()), list(self._live.values()), 1 - self.decay)
+
+    def take_over(self) -> None:
+        """Make the network what its average is."""
+        torch._foreach_copy_(list(self._live.values()), list(self.held.values()))
 
     def inherit(self, older: Average) -> None:
         """Go on from the average of the same network before it grew: rows of new classes are the network's."""
