@@ -62,6 +62,16 @@ def test_the_readme_names_only_folders_that_are_there() -> None:
         assert ((ROOT / "puridiver" / name) if indent else (ROOT / name)).exists(), name
 
 
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    dead = [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    assert dead == []
+
+
 def test_the_readme_table_is_what_the_ledger_gives() -> None:
     page = (ROOT / "README.md").read_text()
     shown = page.split("<!-- digits:begin -->\n")[1].split("\n<!-- digits:end -->")[0]
