@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,17 @@ def add_command(subparsers: Any, name: str, summary: str, examples: str) -> argp
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
+
+
+def add_actions(parser: argparse.ArgumentParser) -> Any:
+    """Sub-parsers for the actions of a command; the command alone shows its help, as a wrong use."""
+
+    def show_help(args: argparse.Namespace) -> int:
+        parser.print_help(sys.stderr)
+        return 2
+
+    parser.set_defaults(handler=show_help)
+    return parser.add_subparsers(dest="action", metavar="ACTION")
 
 
 @contextmanager

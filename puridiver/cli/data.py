@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_actions, add_command
 
 EXAMPLES = """\
 examples:
@@ -41,7 +41,7 @@ PLAIN_STEP_BYTES = 16_000_000
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     data = add_command(subparsers, "data", "list, fetch and verify data sets", EXAMPLES)
-    actions = data.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(data)
     listing = add_command(actions, "list", "show the data sets and whether they are here", LIST_EXAMPLES)
     _add_root(listing)
     _add_json(listing)

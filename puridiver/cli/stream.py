@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, decoding_progress
+from puridiver.cli.common import add_actions, add_command, decoding_progress
 
 if TYPE_CHECKING:
     from puridiver.data import DataSource, FileOptions, Findings
@@ -49,7 +49,7 @@ PLAIN_OPTIONS = {
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     stream = add_command(subparsers, "stream", "make, show and verify streams", EXAMPLES)
-    actions = stream.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions = add_actions(stream)
     _add_make(actions)
 
     show = add_command(actions, "show", "show a manifest: classes by task, noise asked and realised", SHOW_EXAMPLES)

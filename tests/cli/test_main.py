@@ -43,6 +43,15 @@ def helps() -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.parametrize("command", ["data", "stream"])
+def test_a_command_with_actions_alone_shows_its_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"usage: puridiver {command}" in captured.err
+    assert "examples:" in captured.err
+
+
 def test_help_does_not_wait_for_torch(helps):
     assert helps["torch"] is False
 
@@ -90,7 +99,7 @@ def test_the_version(capsys):
     assert capsys.readouterr().out == f"puridiver {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--fast"], ["run", "--epochs", "many"], ["stream"]])
+@pytest.mark.parametrize("arguments", [[], ["fly"], ["run", "--fast"], ["run", "--epochs", "many"], ["stream", "fly"]])
 def test_wrong_usage_exits_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
