@@ -28,10 +28,12 @@ from puridiver.trainers.split import Sets, Split
 
 logger = logging.getLogger(__name__)
 
-# Images of one forward pass without gradients. Bounds memory; larger chunks are not faster on a CPU, and on an H200
-# (ResNet-18: 3.8, 3.7, 3.5 and 3.4 µs an image at 500, 620, 1,032 and 2,064) not by much. With 1,280 at once for every
-# look a run held 3.9 GB of the GPU's memory; with 640, some commits before, 2.65.
-INFERENCE_CHUNK = {"cpu": 256, "cuda": 640}
+# Images of one forward pass without gradients. Bounds memory; larger passes are not faster on a CPU, and on an H200
+# (ResNet-18: 3.8, 3.7, 3.5 and 3.4 µs an image at 500, 620, 1,032 and 2,064) not by much. 520 takes memory and batch of
+# the CIFAR-10 protocol at once, and 10,000 test images in parts of 500, a shape that the memory has captured already.
+# With 1,280 for every look a run held 3.9 GB of the GPU's memory; with 640, some commits before, 2.65.
+INFERENCE_CHUNK = {"cpu": 256, "cuda": 520}
+LARGE_CHUNK = {"cpu": 256, "cuda": 1280}
 SMALLEST_CHUNK = 16
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
 # for 5,000. The bound keeps the stock within 50 MB at 32 px.
@@ -98,7 +100,7 @@ class Trainer(ABC):
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
         self._run_online = PlanRunner(self.runtime, self._online_step)
         self._look = [Captured(self.runtime, partial(self._outputs, k), copies=True) for k in range(self.n_networks)]
-        self._chunk = INFERENCE_CHUNK[self.runtime.device.type]
+        self._smaller = 1  # by how much passes without gradients are smaller than usual, for want of memory
         self._strong_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
@@ -192,17 +194,18 @@ class Trainer(ABC):
     def outputs(self, images: Tensor, network: int = 0, large_passes: bool = False) -> Outputs:
         """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics.
 
-        `large_passes` takes twice as many at once on a GPU: for those who ask for thousands at every batch.
+        `large_passes` takes more at once on a GPU: for those who ask for thousands at every batch.
         """
         version = self.trainees[network].view
-        most = self._chunk * (2 if large_passes and self.runtime.device.type == "cuda" else 1)
+        usual = (LARGE_CHUNK if large_passes else INFERENCE_CHUNK)[self.runtime.device.type]
+        most = max(SMALLEST_CHUNK, usual // self._smaller)
         try:
             parts = [self._look[network](chunk, version=version) for chunk in _even_parts(images, most)]
         except torch.OutOfMemoryError:
-            if self._chunk <= SMALLEST_CHUNK:
+            if most == SMALLEST_CHUNK:
                 raise
-            self._chunk //= 2
-            logger.warning("out of GPU memory: looking at %d images at a time from now on", self._chunk)
+            self._smaller *= 2
+            logger.warning("out of GPU memory: looking at %d images at a time from now on", most // 2)
             return self.outputs(images, network, large_passes)
         if len(parts) == 1:
             return parts[0]

@@ -118,6 +118,30 @@ def test_online_steps_repeat_the_step(monkeypatch):
     assert sorted(network for network, _ in steps) == [0, 0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("large_passes", [False, True])
+def test_for_want_of_memory_a_look_takes_fewer_images_at_a_time(large_passes, monkeypatch, caplog):
+    trainer = tiny_trainer("plain")
+    images = as_samples(*patterns(100)).images
+    expected, look, fits = trainer.outputs(images), trainer._look[0], [40]
+
+    def limited(chunk: Tensor, version: object) -> Outputs:
+        if len(chunk) > fits[0]:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return look(chunk, version=version)
+
+    monkeypatch.setattr(trainer, "_look", [limited])
+    for _ in range(2):  # the second time nothing has to be tried
+        found = trainer.outputs(images, large_passes=large_passes)
+        torch.testing.assert_close(found.logits, expected.logits)
+        torch.testing.assert_close(found.features, expected.features)
+    told = [message for message in caplog.messages if "out of GPU memory" in message]
+    assert told[-1] == "out of GPU memory: looking at 32 images at a time from now on"
+    assert len(told) == 3
+    fits[0] = 2
+    with pytest.raises(torch.OutOfMemoryError):
+        trainer.outputs(images)
+
+
 # The online phase: rows 3, 12 and 13 of the reference -------------------------------------------------------------
 
 
