@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
 from puridiver.report.bands import bands_text, shade_tasks
-from puridiver.report.reading import FEW, Group, Run, faceted, grouped
+from puridiver.report.reading import FEW, Facet, Group, Run, faceted, grouped, uncrowded
 from puridiver.report.style import INK, Panel, Picture, line_style
 
 if TYPE_CHECKING:
@@ -99,15 +99,20 @@ def _with_truth(runs: Sequence[Run]) -> list[Run]:
 
 
 def _stream_panels(title: str, figure: str, runs: Sequence[Run]) -> list[Panel]:
-    return [Panel(title + stream, partial(_paint_stream, groups, figure)) for stream, groups in faceted(runs)]
+    return [Panel(title + facet.title, partial(_paint_stream, facet, figure)) for facet in uncrowded(runs)]
 
 
-def _paint_stream(groups: Sequence[Group], figure: str, axes: Axes) -> None:
-    percent = figure != "memory_diversity"
+def _paint_stream(facet: Facet, figure: str, axes: Axes) -> None:
+    groups, percent = facet.groups, figure != "memory_diversity"
+
+    def curves(group: Group) -> list[Curve]:
+        return [curve(run, figure, 100 if percent else 1) for run in group.runs]
+
+    paint_behind(axes, [_mean_curve(curves(group)) for group in facet.others])
     for group in groups:
-        label = group.label if len(groups) > 1 else "right labels in the memory"
-        curves = [curve(run, figure, 100 if percent else 1) for run in group.runs]
-        paint_group(axes, group.number, label, curves, each=len(groups) <= FEW)
+        alone = len(groups) == 1 and not facet.others
+        label = "right labels in the memory" if alone else group.label
+        paint_group(axes, group.number, label, curves(group), each=len(groups) <= FEW and not facet.others)
     shade_tasks(axes, [run for group in groups for run in group.runs])
     if figure == "memory_purity":
         _paint_noise(axes, groups)
@@ -121,12 +126,23 @@ def paint_group(axes: Axes, number: int, label: str, curves: Sequence[Curve], ea
     if each and len(curves) > 1:
         for x, y in curves:
             axes.plot(x, y, color=style["color"], alpha=0.25, linewidth=0.8)
-    # Streams of other seeds end their tasks at slightly other counts: the mean is taken point by point.
-    points = list(zip(*(zip(x, y, strict=True) for x, y in curves), strict=False))
-    x = [statistics.mean(x for x, _ in point) for point in points]
-    y = [statistics.mean(y for _, y in point) for point in points]
+    x, y = _mean_curve(curves)
     seeds = f" ({len(curves)} seeds)" if len(curves) > 1 else ""
     axes.plot(x, y, **style, label=label + seeds)
+
+
+def _mean_curve(curves: Sequence[Curve]) -> Curve:
+    """Point by point: streams of other seeds end their tasks at slightly other counts."""
+    points = list(zip(*(zip(x, y, strict=True) for x, y in curves), strict=False))
+    return [statistics.mean(x for x, _ in point) for point in points], [
+        statistics.mean(y for _, y in point) for point in points
+    ]
+
+
+def paint_behind(axes: Axes, curves: Sequence[Curve]) -> None:
+    """Curves to compare with, which are shown by themselves elsewhere."""
+    for number, (x, y) in enumerate(curves):
+        axes.plot(x, y, color=INK, alpha=0.3, linewidth=0.8, zorder=1, label=None if number else "the other methods")
 
 
 def _paint_noise(axes: Axes, groups: Sequence[Group]) -> None:
@@ -174,10 +190,10 @@ def tasks_picture(runs: Sequence[Run]) -> Picture:
         f"{' and '.join(words).capitalize()} after each task",
         f"{meaning}.",
         [
-            Panel(title + stream, partial(_paint_tasks, known, name))
-            for stream, members in faceted(runs)
+            Panel(title + facet.title, partial(_paint_tasks, facet, name))
+            for facet in uncrowded(runs)
             for name, title in figures.items()
-            if (known := [group for group in members if _is_known(group, name)])
+            if any(_is_known(group, name) for group in facet.groups)
         ],
         ("method", "task", *(f"{word} %" for word in words)),
         [
@@ -190,6 +206,15 @@ def tasks_picture(runs: Sequence[Run]) -> Picture:
 
 def _n_tasks(group: Group) -> int:
     return min(len(run.tasks) for run in group.runs)
+
+
+def _tasks(group: Group) -> list[float]:
+    return [task + 1 for task in range(_n_tasks(group))]
+
+
+def _spreads(group: Group, name: str) -> list[tuple[float, float]]:
+    """Mean and deviation over seeds after each task."""
+    return [group.spread(partial(_at_task, name, task)) for task in range(_n_tasks(group))]
 
 
 def _at_task(name: str, task: int, run: Run) -> float:
@@ -210,11 +235,11 @@ def spread_text(mean: float, deviation: float, n: int, digits: int = 1) -> str:
     return f"{mean:.{digits}f}" if n == 1 else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
-def _paint_tasks(groups: Sequence[Group], name: str, axes: Axes) -> None:
+def _paint_tasks(facet: Facet, name: str, axes: Axes) -> None:
+    groups, others = ([group for group in part if _is_known(group, name)] for part in (facet.groups, facet.others))
+    paint_behind(axes, [(_tasks(group), [mean for mean, _ in _spreads(group, name)]) for group in others])
     for group in groups:
-        tasks = list(range(_n_tasks(group)))
-        points = [group.spread(partial(_at_task, name, task)) for task in tasks]
-        paint_band(axes, [task + 1 for task in tasks], points, line_style(group.number), group.label)
+        paint_band(axes, _tasks(group), _spreads(group, name), line_style(group.number), group.label)
     if name == "memory_purity":
         _paint_noise(axes, groups)
     axes.set(xlabel="task", ylim=(0, 101))

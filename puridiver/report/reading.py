@@ -7,7 +7,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -303,6 +303,31 @@ def faceted(runs: Sequence[Run], ignore: Sequence[str] = ()) -> list[tuple[str, 
         (stream, [dataclasses.replace(group, number=labels.index(group.label)) for group in members])
         for stream, members in facets
     ]
+
+
+@dataclass(frozen=True)
+class Facet:
+    """What one pair of axes shows: some groups, and others faintly behind them for comparison."""
+
+    title: str
+    groups: list[Group]
+    others: list[Group] = field(default_factory=list)
+
+
+def uncrowded(runs: Sequence[Run]) -> list[Facet]:
+    """The facets of `faceted`; one with more lines than can be told apart is divided by sampler, each before all."""
+    found = []
+    for title, groups in faceted(runs):
+        samplers = dict.fromkeys(group.runs[0].summary["sampler"] for group in groups)
+        if len(groups) <= FEW or len(samplers) == 1:
+            found.append(Facet(title, groups))
+            continue
+        for sampler in samplers:
+            shown = [group for group in groups if group.runs[0].summary["sampler"] == sampler]
+            numbered = [dataclasses.replace(group, number=number) for number, group in enumerate(shown)]
+            others = [group for group in groups if group not in shown]
+            found.append(Facet(f"{title}, sampler {sampler}", numbered, others))
+    return found
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from puridiver.errors import DataError
+from puridiver.report import curves
 from puridiver.report.page import page_title
-from puridiver.report.reading import OPTION, Run, faceted, find_runs, grouped, read_run
+from puridiver.report.reading import OPTION, Run, faceted, find_runs, grouped, read_run, uncrowded
 from puridiver.report.titles import Title, write_titles
 from puridiver.runs import append_to_ledger
+from tests.report.test_figures import painted
 
 
 @pytest.fixture
@@ -131,6 +133,32 @@ def test_more_groups_than_one_picture_can_show_are_parted_by_stream(grid: Path) 
     assert {(group.label, group.number) for _, groups in facets for group in groups} == {
         ("rsv + puridiver", 0), ("rm + puridiver", 1), ("gbs + puridiver", 2),
     }  # fmt: skip
+
+
+def test_more_methods_than_one_picture_can_show_are_parted_by_sampler_before_all_others(grid: Path) -> None:
+    one = read_run(grid / "cells" / "puridiver-0")
+
+    def run(sampler: str, trainer: str) -> Run:
+        summary = {**one.summary, "sampler": sampler, "trainer": trainer}
+        return Run(one.folder, summary, one.config, one.events, one.manifest)
+
+    six = [run(sampler, trainer) for sampler in ("rsv", "gbs") for trainer in ("plain", "selfie", "dividemix")]
+    (whole,) = uncrowded(six)
+    assert (whole.title, len(whole.groups), whole.others) == ("", 6, [])
+    first, second, third = uncrowded([*six, run("puridiver", "puridiver")])
+    assert [facet.title for facet in (first, second, third)] == [
+        ", sampler rsv", ", sampler gbs", ", sampler puridiver",
+    ]  # fmt: skip
+    assert [(group.label, group.number) for group in second.groups] == [
+        ("gbs + plain", 0), ("gbs + selfie", 1), ("gbs + dividemix", 2),
+    ]  # fmt: skip
+    assert len(second.others) == 4
+    assert len(third.others) == 6
+    for make in (curves.accuracy_picture, curves.tasks_picture):
+        labels = painted(make([*six, run("puridiver", "puridiver")]).panels[0]).get_legend_handles_labels()[1]
+        assert labels[0] == "the other methods"
+        assert len(labels) == 4
+    assert len(uncrowded([run("rsv", f"trainer {n}") for n in range(9)])) == 1  # nothing to part them by
 
 
 def test_a_label_names_only_what_differs(grid: Path) -> None:
