@@ -209,7 +209,7 @@ class Learner:
         """The most likely class label of each image, (N,).
 
         Where the recipe says so (`online_prediction`; the default's does), the network as the last consolidation left
-        it has its say too: it has forgotten nothing since, but knows no class that came later.
+        it has its say too, on the classes of then: it has forgotten nothing since.
         """
         return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
 

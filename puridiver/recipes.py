@@ -112,7 +112,7 @@ class Options:
     online_prediction: str = _option(
         "network",
         "what predicts while the stream goes on: the network as it is, as the last memory training left it, or the "
-        "mean of both",
+        "mean of both; of classes that came since, always the network as it is",
         ("network", "consolidated", "both"),
         off="network",
         later=True,

@@ -105,6 +105,7 @@ class Trainer(ABC):
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
         self._learnt_online = False  # since the last memory training
+        self._taught: Tensor | None = None  # (classes of then,): 1 for those that the last memory had
         # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
         self.split: Split | None = None
         self.sets: Sets | None = None
@@ -143,6 +144,7 @@ class Trainer(ABC):
 
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.
         """
+        self._taught = F.one_hot(memory.labels, self.n_classes).amax(dim=0).float()
         if start == 0:
             self._learnt_online = False
             for trainee in self.trainees:
@@ -215,15 +217,28 @@ class Trainer(ABC):
         return self.trainees[network].outputs(self.to_float(images))
 
     def predict(self, images: Tensor) -> Tensor:
-        """What the learner predicts, (N, C): by the network as it is, as memory training left it, or by both."""
-        if not self._learnt_online or any(trainee.kept is None for trainee in self.trainees):
-            return self.probabilities(images)
+        """What the learner predicts, (N, C): by the network as it is, as memory training left it, or by both.
+
+        The latter speaks only of classes that it was taught: how likely one is that came since, the network as it is
+        says alone, and what is left is shared among the others.
+        """
+        now = self.probabilities(images)
+        if not self._learnt_online or self._taught is None or any(trainee.kept is None for trainee in self.trainees):
+            return now
+        taught = F.pad(self._taught, (0, self.n_classes - len(self._taught)))  # (C,): 1, or 0 for those that came since
+        then = self._probabilities_then(images) * taught
+        left = (now * taught).sum(dim=1, keepdim=True)
+        then = left * then / then.sum(dim=1, keepdim=True).clamp(min=1e-12)
+        old = then if self.options.online_prediction == "consolidated" else (then + now * taught) / 2
+        return old + now * (1 - taught)
+
+    def _probabilities_then(self, images: Tensor) -> Tensor:
+        """What the networks said as memory training left them; nothing for classes that were added since."""
         with contextlib.ExitStack() as looking:
             for trainee in self.trainees:
                 looking.enter_context(trainee.through_kept())
-            kept = self.probabilities(images)
-        kept = F.pad(kept, (0, self.n_classes - kept.shape[1]))  # classes that came later it gives no chance
-        return kept if self.options.online_prediction == "consolidated" else (kept + self.probabilities(images)) / 2
+            found = self.probabilities(images)
+        return F.pad(found, (0, self.n_classes - found.shape[1]))
 
     def probabilities(self, images: Tensor) -> Tensor:
         """What the networks say, (N, C): the first of them, unless a method says otherwise."""
@@ -371,6 +386,8 @@ class Trainer(ABC):
         if self._strong_stock:
             tensors["strong_stock"] = torch.stack(self._strong_stock)
         tensors["learnt_online"] = torch.tensor(self._learnt_online)
+        if self._taught is not None:
+            tensors["taught"] = self._taught
         if self.split is not None:
             tensors |= {f"split.{name}": value for name, value in self.split.tensors().items()}
         return tensors
@@ -380,6 +397,8 @@ class Trainer(ABC):
             trainee.load_state(k, tensors)
         self._online_plans = tensors.get("online_plans")
         self._learnt_online = bool(tensors.get("learnt_online", False))  # older versions kept no copies
+        taught = tensors.get("taught")
+        self._taught = None if taught is None else self.runtime.move(taught)
         stock = tensors.get("strong_stock")
         self._strong_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
