@@ -15,7 +15,7 @@ from typing import Any
 
 from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
-from puridiver.recipes import without_later
+from puridiver.recipes import PAPER, without_later
 from puridiver.storage import write_atomically
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
@@ -129,7 +129,9 @@ class RunFolder:
         names = [name for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)]
         if len(names) > 1 and "stream_hash" in names:
             names.remove("stream_hash")  # another noise or seed makes another stream: they say it better
-        differing = [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
+        unsaid = vars(PAPER)  # an option that came later is not told while it is at its default
+        values = [(name, *(run.get(name, unsaid.get(name)) for run in (there, here))) for name in names]
+        differing = [f"{name} is {then!r} there and {now!r} here" for name, then, now in values]
         if differing:
             raise DataError(
                 f"{self.path} holds a run with another config: {'; '.join(differing)}; "

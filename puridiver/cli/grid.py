@@ -208,7 +208,11 @@ def _print_tables(
         if rows:
             print("Shortened runs (--stream-limit or --test-limit) do not enter the table.")
         return
-    tables = [as_text(make_table(grid, rows, args.any_code, code, asked)) + "\n" for grid in grids]
+    tables = []
+    for grid in grids:
+        seeds = {seed for column in grid.columns for seed in column.seeds}
+        asked_for = [row for row in rows if row["seed"] in seeds]  # others are of another grid in the folder
+        tables.append(as_text(make_table(grid, asked_for, args.any_code, code, asked)) + "\n")
     sys.stdout.write("\n".join(tables))
 
 

@@ -84,6 +84,8 @@ def _print_methods() -> None:
 def _print_options() -> None:
     import textwrap
 
+    from puridiver.recipes import SUITS_TINY_IMAGES, TINY_IMAGE
+
     found = listing()
     for name, option in found["options"].items():
         print(name)
@@ -92,3 +94,5 @@ def _print_options() -> None:
             print(f"    choices: {', '.join(option['choices'])}")
         for recipe, content in found["recipes"].items():
             print(f"      {recipe:<10} {content['options'][name]}")
+        if name in SUITS_TINY_IMAGES:
+            print(f"      images under {TINY_IMAGE} px, whatever the recipe: {SUITS_TINY_IMAGES[name]}")

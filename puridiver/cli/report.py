@@ -32,7 +32,9 @@ FIGURE_NAMES = (
 def add_parser(subparsers: Any) -> None:
     report = add_command(subparsers, "report", "write one HTML page that shows what finished runs did", REPORT_EXAMPLES)
     report.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
-    report.add_argument("--out", default="report.html", metavar="PAGE", help="page to write (default: report.html)")
+    report.add_argument(
+        "--out", metavar="PAGE", help="page to write (default: report.html in the folder; of several: here)"
+    )
     report.add_argument("--figures", metavar="FOLDER", help="also write every figure there, as PNG (300 dpi) and SVG")
     report.add_argument("--open", action="store_true", help="show the page in the browser")
     report.set_defaults(handler=handle_report)
@@ -57,8 +59,9 @@ def handle_report(args: argparse.Namespace) -> int:
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)
+    out = Path(args.out) if args.out else Path(args.runs[0] if len(args.runs) == 1 else ".") / "report.html"
     with Console(stderr=True).status(f"drawing the page of {len(runs)} run{'s' if len(runs) > 1 else ''}"):
-        page = write_page(runs, notes, Path(args.out))
+        page = write_page(runs, notes, out)
     print(page)
     if args.figures:
         with Console(stderr=True).status("drawing the figures, each as PNG and SVG"):

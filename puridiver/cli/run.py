@@ -114,7 +114,10 @@ def to_settings(args: argparse.Namespace) -> dict[str, Any]:
     from puridiver.config import RunConfig
 
     given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
-    return {**given, "options": parse_assignments(args.assignments)}
+    options = parse_assignments(args.assignments)
+    if "epochs" in options and given.get("epochs") not in (None, options["epochs"]):
+        raise ValueError(f"--epochs {given['epochs']} and --set epochs={options['epochs']} differ: say one of them")
+    return {**given, "options": options}
 
 
 def config_to_run(args: argparse.Namespace) -> RunConfig:
@@ -295,7 +298,8 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     from puridiver.report.reading import noise_title
 
     noisy, purity = summary["stream_noise"], summary["memory_purity"]
-    title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}"
+    changed = "".join(f", {name}={value}" for name, value in summary["options_changed"].items())
+    title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"
     table = Table(title=title, title_justify="left", show_header=False, title_style="bold")
     for _ in range(2):
         table.add_column()

@@ -75,6 +75,8 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver.grid.table import FORMATS
 
     name, *places = args.ledger
+    if more := [place for place in places if _names_grid(place)]:
+        raise ValueError(f"name one grid, then where its runs are; {more[0]} is another: print its table by itself")
     results = read_results(name, [Path(place) for place in places or [f"runs/{Path(name).stem}"]], args.data)
     if not args.long:
         return FORMATS[args.format](results.table(args.any_code))

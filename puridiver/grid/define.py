@@ -61,18 +61,23 @@ def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], of
 
 
 def with_methods(grids: Sequence[Grid], titles: Sequence[str]) -> list[Grid]:
-    """The grids with the methods of these titles alone, without grids that have none of them."""
+    """The grids with the methods of these titles alone, without grids that have none; case and spaces do not matter."""
     known = dict.fromkeys(method.title for grid in grids for method in grid.methods)
-    unknown = [title for title in titles if title not in known]
+    wanted, there = {_plain(title) for title in titles}, {_plain(title) for title in known}
+    unknown = [title for title in titles if _plain(title) not in there]
     if unknown:
         raise ValueError(
             f"there is no method {unknown[0]!r} in the grid; its methods are {', '.join(map(repr, known))}"
         )
     chosen = [
-        dataclasses.replace(grid, methods=tuple(method for method in grid.methods if method.title in titles))
+        dataclasses.replace(grid, methods=tuple(method for method in grid.methods if _plain(method.title) in wanted))
         for grid in grids
     ]
     return [grid for grid in chosen if grid.methods]
+
+
+def _plain(title: str) -> str:
+    return "".join(title.lower().split())
 
 
 # Files ------------------------------------------------------------------------------------------------------------

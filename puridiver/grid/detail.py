@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
-from puridiver.grid.table import NAMES, NOT_RUN, known_figure, rerun_figure
-from puridiver.grid.variants import Row
+from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, rerun_figure
+from puridiver.grid.variants import Row, published
 from puridiver.report.table import seconds_of, spread
 
 HEADINGS = (
-    "data", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
+    "data", "stream", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
     "anytime %", "purity %", "diversity", "seconds", "device",
 )  # fmt: skip
 LEGEND = (
@@ -33,13 +33,15 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
         for c, column in enumerate(grid.columns)
         for m, method in enumerate(grid.methods)
     ]
-    return lines, [*LEGEND, *selection.notes]
+    shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
+    return lines, [*shown, *LEGEND, *selection.notes]
 
 
 def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
     """What stands under `HEADINGS` for the runs of one cell; `paper` names the paper's table."""
     return (
         NAMES.get(column.data, column.data),
+        "official" if rows and all(map(published, rows)) else column.stream,
         method.title,
         column.noise,
         _spread(rows, "last_accuracy"),

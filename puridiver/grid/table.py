@@ -91,10 +91,10 @@ def _block(grid: Grid, data: str, selection: Selection) -> Block:
         (method.title, tuple(_entry(grid, m, c, selection.rows.get((m, c), [])) for c in numbers))
         for m, method in enumerate(grid.methods)
     )
-    return Block(_heading(data, selection.kinds.get(data)), tuple(grid.columns[c] for c in numbers), lines)
+    return Block(heading(data, selection.kinds.get(data)), tuple(grid.columns[c] for c in numbers), lines)
 
 
-def _heading(data: str, kind: dict[str, Any] | None) -> str:
+def heading(data: str, kind: dict[str, Any] | None) -> str:
     """The data and what all its runs have in common, for whoever wants to run them again."""
     name = NAMES.get(data, data)
     if kind is None:

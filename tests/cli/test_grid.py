@@ -61,9 +61,24 @@ def test_several_grids_run_as_one_and_a_run_of_both_once(
     assert len(read_ledger(out / "ledger.jsonl")) == 3
 
 
+def test_each_table_has_the_seeds_of_its_own_grid(
+    grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.toml"
+    whole = "\n".join(line for line in SETTINGS.splitlines() if "limit" not in line)
+    grid_file.write_text(FILE.replace(', "gbs+plain"', "") + whole)
+    other.write_text(FILE.replace(', "gbs+plain"', "").replace("[1, 2]", "[1]") + whole)
+    more = ["--out", str(tmp_path / "out"), "--engine", "lanes", "--lanes", "1"]
+    assert main(["grid", str(grid_file), str(other), *more]) == 0
+    two, one = (line for line in capsys.readouterr().out.splitlines() if line.startswith("rsv + plain"))
+    assert "(2)" in two
+    assert "(1)" in one
+
+
 def test_some_rows_of_a_grid(grid_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert grid(grid_file, tmp_path / "out", "--methods", "gbs + plain", "--dry-run") == 0
-    assert capsys.readouterr().out.count("to run  ") == 2
+    for title in ("gbs + plain", "GBS+plain"):
+        assert grid(grid_file, tmp_path / "out", "--methods", title, "--dry-run") == 0
+        assert capsys.readouterr().out.count("to run  ") == 2
     assert grid(grid_file, tmp_path / "out", "--methods", "gbs + plane") == 2
     assert "there is no method 'gbs + plane' in the grid; its methods are 'rsv + plain', 'gbs + plain'" in (
         capsys.readouterr().err

@@ -64,6 +64,14 @@ def test_a_report_with_figures(two_runs: Path, tmp_path: Path, monkeypatch, caps
     assert "not drawn: alpha: no run has an alpha" in captured.err
 
 
+def test_a_page_lies_by_default_in_the_one_folder_it_is_of(two_runs: Path, tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(two_runs / "rsv")]) == 0
+    assert main(["report", str(two_runs / "rsv"), str(two_runs / "gbs")]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(two_runs / "rsv" / "report.html"), "report.html"]
+    assert (tmp_path / "report.html").is_file()
+
+
 def test_an_unfinished_run_among_others_is_left_out_with_a_note(two_runs: Path, tmp_path: Path, capsys) -> None:
     shutil.copytree(two_runs / "gbs", tmp_path / "half")
     (tmp_path / "half" / "summary.json").unlink()

@@ -235,6 +235,23 @@ def test_resuming_with_another_config_exits_with_2_and_names_what_differs(tmp_pa
     assert "another config: eta is 1.0 there and 0.5 here; `puridiver" in capsys.readouterr().err
 
 
+def test_an_option_at_its_default_is_named_as_it_is(tmp_path, capsys):
+    interrupted(tmp_path / "run", "--seed", "3")
+    capsys.readouterr()
+    assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--set", "online_prediction=network"]) == 2
+    assert "online_prediction is 'both' there and 'network' here" in capsys.readouterr().err
+
+
+def test_epochs_said_in_two_ways_must_agree(capsys):
+    assert main(["run", "--epochs", "5", "--set", "epochs=3"]) == 2
+    assert "--epochs 5 and --set epochs=3 differ: say one of them" in capsys.readouterr().err
+
+
+def test_the_summary_names_the_options_that_were_changed(capsys):
+    assert main(["run", *TINY, "--quiet", "--set", "eta=0.5"]) == 0
+    assert "recipe puridiver, eta=0.5" in " ".join(capsys.readouterr().out.split())
+
+
 def test_resuming_where_there_is_no_run_starts_it(tmp_path, capsys):
     assert main(["run", *TINY, "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "summary.json").read_text())

@@ -15,7 +15,7 @@ from puridiver.cli import main
 from puridiver.data import FileOptions, load
 from puridiver.errors import DataError
 from puridiver.report.figures import draw
-from puridiver.report.table import summarise
+from puridiver.report.table import HEADINGS, summarise
 from puridiver.runs import read_ledger
 from puridiver.streams import StreamManifest
 from tests.web_samples import write_food101n, write_splits, write_webvision
@@ -56,7 +56,7 @@ def test_a_folder_of_wild_files_without_true_labels(pictures, tmp_path, capsys):
     assert "true labels not known" in printed
     assert "not known" in printed.split("memory purity")[1].splitlines()[0]
     rows = read_ledger(tmp_path / "ledger.jsonl")
-    assert summarise(rows)[0][7] == "-"  # purity
+    assert dict(zip(HEADINGS, summarise(rows)[0], strict=True))["purity %"] == "-"
     events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     for event in events:
         assert event.get("memory_purity") is None

@@ -41,3 +41,9 @@ def test_the_table_goes_into_a_page(two_runs: Path, tmp_path: Path) -> None:
 def test_what_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["table", str(tmp_path / "none.jsonl")]) == 2
     assert "none.jsonl" in capsys.readouterr().err
+
+
+def test_a_second_grid_is_told_apart_from_a_damaged_ledger(tmp_path, capsys):
+    (tmp_path / "a.toml").write_text('[grid]\nmethods = ["rsv+plain"]\n')
+    assert main(["table", str(tmp_path / "a.toml"), "table1", str(tmp_path)]) == 2
+    assert "name one grid, then where its runs are; table1 is another" in capsys.readouterr().err

@@ -119,6 +119,7 @@ def _rest(contents: Contents, links: str) -> list[str]:
         f"Every run is a line of {links}: its `command` (DATA and SPLITS stand for your folders of data sets and of "
         "the published split files), `commit`, `versions`, `device`, `stream_hash` and `seed`. Check the commit out, "
         "install the versions and run the command; `puridiver results LEDGER --commands` prints the command of every "
-        "row.",
+        "row. What was done to rows by hand (commits of runs made without the repository's history, a recipe that "
+        "means something else now) is told in [LOG.md](LOG.md).",
         remaining.origins(contents.rows),
     ]
