@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from puridiver.grid.results import read_results
+from puridiver.grid.table import FORMATS as GRID_FORMATS
 from puridiver.recipes import OFFICIAL, PAPER
 from puridiver.report import FORMATS, summarise
 from puridiver.runs import read_ledger
@@ -82,6 +84,13 @@ def test_the_table_of_spr_is_what_its_ledger_gives() -> None:
     page = (ROOT / "docs" / "SPR.md").read_text()
     shown = page.split("<!-- spr-digits:begin -->\n")[1].split("\n<!-- spr-digits:end -->")[0]
     assert shown == FORMATS["markdown"](summarise(read_ledger(ROOT / "results" / "spr-digits.jsonl")))
+
+
+@pytest.mark.parametrize("preset", ["fidelity-official", "fidelity-paper"])
+def test_the_fidelity_tables_of_digits_are_what_their_ledger_gives(preset: str) -> None:
+    table = read_results(preset, [ROOT / "results" / "fidelity-digits.jsonl"]).table()
+    between = FIDELITY.split(f"<!-- {preset}-digits:begin -->\n")[1].split(f"\n<!-- {preset}-digits:end -->")[0]
+    assert between == GRID_FORMATS["markdown"](table)
 
 
 def test_spr_beats_itself_without_its_filter_over_five_seeds() -> None:

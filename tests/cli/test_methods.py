@@ -52,7 +52,7 @@ def test_the_options_table_names_every_option_and_row(capsys, monkeypatch):
     for name in Options().to_dict():
         assert f"{name}\n" in text
     assert "[row 13]" in text
-    assert "images under 24 px, whatever the recipe: 31\n" in text.split("\nepochs\n")[1].split("\nlr\n")[0]
+    assert "images under 24 px, whatever the recipe: 31" in text.split("\nepochs\n")[1].split("\nlr\n")[0]
 
 
 def test_no_name_or_value_is_cut_at_the_usual_width(capsys, monkeypatch):
