@@ -158,6 +158,7 @@ def test_classes_of_every_kind(classes, expected):
         ([1.0, 2.0], "all integers or all strings, but got float"),
         ([True, False], "all integers or all strings, but got bool"),
         ([None], "all integers or all strings"),
+        (["cat", " "], "should have a name, but got a label of nothing or spaces"),
         ("cat", "list of labels"),
     ],
 )

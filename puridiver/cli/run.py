@@ -167,13 +167,15 @@ def handle(args: argparse.Namespace) -> int:
         runs.check_free(folder, args.force, args.resume)
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
+    finished = args.resume and folder is not None and (folder / runs.SUMMARY).exists()
     summary = run_once(args, config_to_run(args), folder, errors)
     if args.json:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
     else:
         print_summary(summary, Console())
         if not args.quiet:
-            errors.print(_kept(args, folder), highlight=False, markup=False, soft_wrap=True)
+            text = "the run was finished already: nothing was run. " if finished else ""
+            errors.print(text + _kept(args, folder), highlight=False, markup=False, soft_wrap=True)
     if args.ledger:
         runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
     return 0
