@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,15 @@ def runs_of(preset: str, folder: Path, data: list[str], any_code: bool) -> list[
     from puridiver.errors import DataError
     from puridiver.grid.results import read_results
 
-    found = read_results(preset, [folder], data).run_folders(any_code)
+    results = read_results(preset, [folder], data)
+    found = results.run_folders(any_code)
     if not found:
         raise DataError(f"{folder} holds no finished runs of {preset}: run `puridiver grid {preset} --out {folder}`")
+    if others := len({row.get("cell") for row in results.rows}) - len(found):
+        are = "run is" if others == 1 else "runs are"
+        print(
+            f"note: {others} finished {are} not drawn: of methods, noises, settings or code that are not "
+            f"{preset}'s; `puridiver plot {folder}` draws all",
+            file=sys.stderr,
+        )
     return found

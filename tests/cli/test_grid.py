@@ -285,7 +285,11 @@ def test_a_figure_is_drawn_of_the_presets_runs(
     out = tmp_path / "picture.svg"
     assert main(["figure", "figure-tasks", str(results), "--out", str(out)]) == 0
     assert drawn == [("tasks", ["run-1", "run-2"])]
-    assert capsys.readouterr().out == f"{out}\n"
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (f"{out}\n", "")
+    GridFolder(results).record(row(1, 0.9, cell="rsv", data="digits", noise_rate=0.2, sampler="rsv", trainer="plain"))
+    assert main(["figure", "figure-tasks", str(results), "--out", str(out)]) == 0
+    assert "note: 1 finished run is not drawn: of methods, noises, settings or code that" in capsys.readouterr().err
     assert main(["figure", "figure-time", str(results), "--out", str(out)]) == 2
     assert "holds no finished runs of figure-time" in capsys.readouterr().err
 
