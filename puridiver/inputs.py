@@ -92,8 +92,6 @@ def _check_labels(labels: Sequence[Hashable]) -> None:
     if kinds not in ({int}, {str}):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(f"classes should be all integers or all strings, but got {names}")
-    if any(isinstance(label, str) and not label.strip() for label in labels):
-        raise ValueError("a class should have a name, but got a label of nothing or spaces alone")
 
 
 def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[Label]:
@@ -102,6 +100,8 @@ def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[L
     if not grow:
         check_known(labels, classes, "make the learner with grow=True to accept new classes")
     _check_labels(classes + unknown)
+    if any(isinstance(label, str) and not label.strip() for label in unknown):
+        raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
     return unknown
 
 

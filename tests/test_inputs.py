@@ -158,7 +158,6 @@ def test_classes_of_every_kind(classes, expected):
         ([1.0, 2.0], "all integers or all strings, but got float"),
         ([True, False], "all integers or all strings, but got bool"),
         ([None], "all integers or all strings"),
-        (["cat", " "], "should have a name, but got a label of nothing or spaces"),
         ("cat", "list of labels"),
     ],
 )
@@ -170,6 +169,12 @@ def test_classes_that_cannot_be_used_are_refused(classes, message):
 def test_new_classes_come_in_order_of_appearance():
     assert new_classes([7, 3, 7, 1, 3], [1], grow=True) == [7, 3]
     assert new_classes([1, 1], [1], grow=False) == []
+
+
+@pytest.mark.parametrize("label", ["", "  "])
+def test_a_new_class_has_a_name(label):
+    with pytest.raises(ValueError, match="should have a name, but got a label of nothing or spaces"):
+        new_classes(["cat", label], ["cat"], grow=True)
 
 
 def test_an_unknown_label_is_refused_without_growth():

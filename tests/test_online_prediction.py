@@ -117,6 +117,16 @@ def test_of_a_class_that_came_since_the_network_as_it_is_speaks_alone(mode: str,
         np.testing.assert_allclose(each.predict_proba(TEST), shared(own(each), kept, mode), atol=1e-5)
 
 
+def test_a_save_of_before_the_taught_classes_were_kept_apart_predicts_as_it_did(tmp_path: Path) -> None:
+    learner, _ = learned("both")
+    settings, tensors = learner.state()
+    older = {name: value for name, value in tensors.items() if name != "trainer.taught"}
+    assert len(older) == len(tensors) - 1
+    again = tiny_learner(online_prediction="both")
+    again.load_state(settings, older)
+    np.testing.assert_allclose(again.predict_proba(TEST), learner.predict_proba(TEST), atol=1e-6)
+
+
 @pytest.mark.parametrize("mode", ["consolidated", "both"])
 def test_a_class_that_was_named_but_never_kept_counts_as_one_that_came_since(mode: str) -> None:
     learner = tiny_learner(online_prediction=mode)

@@ -60,11 +60,10 @@ def runs_of(preset: str, folder: Path, data: list[str], any_code: bool) -> list[
     found = results.run_folders(any_code)
     if not found:
         raise DataError(f"{folder} holds no finished runs of {preset}: run `puridiver grid {preset} --out {folder}`")
-    if others := len({row.get("cell") for row in results.rows}) - len(found):
+    if others := results.left_out(any_code):
         are = "run is" if others == 1 else "runs are"
         print(
-            f"note: {others} finished {are} not drawn: of methods, noises, settings or code that are not "
-            f"{preset}'s; `puridiver plot {folder}` draws all",
+            f"note: {others} finished {are} not drawn: of methods, noises, settings or code that are not {preset}'s",
             file=sys.stderr,
         )
     return found

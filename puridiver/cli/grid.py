@@ -198,7 +198,10 @@ def _print_outcome(outcome: Outcome, folder: GridFolder, console: Console, comma
 def _print_tables(
     grids: Sequence[Grid], folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned], asked: Asked
 ) -> None:
-    """The tables of what the folder holds of these settings and this code; shortened runs are no results."""
+    """The tables of what the folder holds of these settings and this code; shortened runs are no results.
+
+    Of several grids each has its own seeds alone.
+    """
     from puridiver.grid.table import as_text, make_table
 
     keys = {p.identity.code_hash for p in planned}
@@ -211,7 +214,7 @@ def _print_tables(
     tables = []
     for grid in grids:
         seeds = {seed for column in grid.columns for seed in column.seeds}
-        asked_for = [row for row in rows if row["seed"] in seeds]  # others are of another grid in the folder
+        asked_for = [row for row in rows if row["seed"] in seeds or len(grids) == 1]
         tables.append(as_text(make_table(grid, asked_for, args.any_code, code, asked)) + "\n")
     sys.stdout.write("\n".join(tables))
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.cli.common import add_command
+from puridiver.recipes import SUITS_TINY_IMAGES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -109,6 +110,10 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
     return options
 
 
+# Options that images or the data set may decide in the place of a recipe.
+DECIDED_BY_DATA = ("epochs", "flip", *SUITS_TINY_IMAGES)
+
+
 def to_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of RunConfig that the command line says, and the options."""
     from puridiver.config import RunConfig
@@ -132,10 +137,13 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
         return RunConfig(**said)
     try:
         base = RunConfig(**begun["config"])
+        if "epochs" in said["options"]:
+            base = dataclasses.replace(base, epochs=None)  # which would hide them
+        base = dataclasses.replace(base, **{name: value for name, value in said.items() if name != "options"})
         then = {} if "recipe" in said else options_of_then(base, begun["resolved"]["options"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
-    return dataclasses.replace(base, **{**said, "options": {**base.options, **then, **said["options"]}})
+    return dataclasses.replace(base, options={**base.options, **then, **said["options"]})
 
 
 def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, Any]:
@@ -144,14 +152,17 @@ def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, An
     `resolved` are the run's options of then; one that came later was at its default.
     """
     from puridiver.config import resolve_options
-    from puridiver.recipes import DEFAULT, Options
+    from puridiver.recipes import DEFAULT, Options, recipe
     from puridiver.resolve import load_source
 
     if config.recipe != DEFAULT:  # the others stay what they are
         return {}
-    now = vars(resolve_options(config, load_source(config)))
     then = {option.name: resolved.get(option.name, option.default) for option in dataclasses.fields(Options)}
-    return {name: value for name, value in then.items() if value != now[name]}
+    plain = vars(recipe(config.recipe, **config.options))
+    if all(then[name] == plain[name] for name in then if name not in DECIDED_BY_DATA):
+        return {}
+    now = vars(resolve_options(config, load_source(config)))
+    return {name: value for name, value in then.items() if value != now[name] and name != "epochs"}
 
 
 def handle(args: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, rerun_figure
 from puridiver.grid.variants import Row, published
 from puridiver.report.table import seconds_of, spread
+from puridiver.runs import without_folder
 
 HEADINGS = (
     "data", "stream", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
@@ -41,7 +42,7 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
     """What stands under `HEADINGS` for the runs of one cell; `paper` names the paper's table."""
     return (
         NAMES.get(column.data, column.data),
-        "official" if rows and all(map(published, rows)) else column.stream,
+        "official" if rows and all(map(published, rows)) else str(without_folder(column.stream)),
         method.title,
         column.noise,
         _spread(rows, "last_accuracy"),

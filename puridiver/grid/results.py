@@ -36,6 +36,13 @@ class Results:
         folders = [path.parent for place in self.places for path in sorted(place.glob(f"{CELLS}/*/{runs.SUMMARY}"))]
         return [folder for folder in folders if _cell_of(folder) in wanted]
 
+    def left_out(self, any_code: bool = False) -> int:
+        """How many finished runs on the grid's data are in none of its cells."""
+        data = {column.data for column in self.grid.columns}
+        chosen = select(self.grid, self.rows, any_code).rows.values()
+        shown = {row.get("cell") for rows in chosen for row in rows}
+        return len({row.get("cell") for row in self.rows if row["data"] in data} - shown)
+
 
 def read_results(name: str, places: Sequence[Path], data: Sequence[str] = ()) -> Results:
     """The results of a preset or grid file in folders or ledgers; without `data`, on whatever they were run."""

@@ -198,17 +198,26 @@ class Trainer(ABC):
 
         `large_passes` takes more at once on a GPU: for those who ask for thousands at every batch.
         """
+        found = self._look_at(images, network, large_passes)
+        while found is None:  # for want of memory; not within `except`, which keeps what the try had allocated
+            found = self._look_at(images, network, large_passes)
+        return found
+
+    def _look_at(self, images: Tensor, network: int, large_passes: bool) -> Outputs | None:
+        """`outputs`; None where the GPU's memory did not suffice and fewer images are to be tried."""
         version = self.trainees[network].view
         usual = (LARGE_CHUNK if large_passes else INFERENCE_CHUNK)[self.runtime.device.type]
-        most = max(SMALLEST_CHUNK, usual // self._smaller)
+        most = max(1, min(len(images), max(SMALLEST_CHUNK, usual // self._smaller)))
         try:
             parts = [self._look[network](chunk, version=version) for chunk in _even_parts(images, most)]
         except torch.OutOfMemoryError:
-            if most == SMALLEST_CHUNK:
+            if most <= SMALLEST_CHUNK:
                 raise
-            self._smaller *= 2
-            logger.warning("out of GPU memory: looking at %d images at a time from now on", most // 2)
-            return self.outputs(images, network, large_passes)
+            while usual // self._smaller >= most:
+                self._smaller *= 2
+            fewer = max(SMALLEST_CHUNK, usual // self._smaller)
+            logger.warning("out of GPU memory: looking at %d images at a time from now on", fewer)
+            return None
         if len(parts) == 1:
             return parts[0]
         return Outputs(torch.cat([p.features for p in parts]), torch.cat([p.logits for p in parts]))
@@ -397,7 +406,9 @@ class Trainer(ABC):
             trainee.load_state(k, tensors)
         self._online_plans = tensors.get("online_plans")
         self._learnt_online = bool(tensors.get("learnt_online", False))  # older versions kept no copies
-        taught = tensors.get("taught")
+        taught, kept = tensors.get("taught"), self.trainees[0].kept
+        if taught is None and kept is not None:  # saved before it was kept apart: all classes of then
+            taught = torch.ones(len(kept.held["head.linear.weight"]))
         self._taught = None if taught is None else self.runtime.move(taught)
         stock = tensors.get("strong_stock")
         self._strong_stock = [] if stock is None else list(self.runtime.move(stock).unbind())

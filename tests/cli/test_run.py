@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 from puridiver import runs
 from puridiver.cli import main
@@ -22,6 +23,15 @@ TINY = (
     "--tasks", "2", "--memory", "20", "--network", "small", "--device", "cpu", "--epochs", "1",
     "--stream-limit", "32", "--test-limit", "50", "--no-diversity",
 )  # fmt: skip
+
+
+def make_pictures(folder):
+    """Two classes of ten small images each."""
+    for label in ("dark", "light"):
+        (folder / label).mkdir(parents=True)
+        for number in range(10):
+            shade = 10 * number + (100 if label == "light" else 0)
+            Image.new("L", (8, 8), shade).save(folder / label / f"{number}.png")
 
 
 def test_json_is_all_there_is_on_stdout():
@@ -233,6 +243,25 @@ def test_resuming_with_another_config_exits_with_2_and_names_what_differs(tmp_pa
     assert "another config: noise is 'sym-40' there and 'asym-20' here; `puridiver" in capsys.readouterr().err
     assert main([*again, "--set", "eta=0.5", "--seed", "3"]) == 2
     assert "another config: eta is 1.0 there and 0.5 here; `puridiver" in capsys.readouterr().err
+
+
+def test_other_epochs_are_refused_however_they_are_said(tmp_path, capsys):
+    interrupted(tmp_path / "run", "--seed", "3")
+    capsys.readouterr()
+    for said in (["--epochs", "9"], ["--set", "epochs=9"]):
+        assert main(["run", "--out", str(tmp_path / "run"), "--resume", *said]) == 2
+        assert "epochs is 1 there and 9 here" in capsys.readouterr().err
+
+
+def test_a_run_goes_on_after_its_data_moved(tmp_path, capsys):
+    make_pictures(tmp_path / "old" / "pictures")
+    flags = ["--data", str(tmp_path / "old" / "pictures"), "--test-share", "0.2", "--noise", "none"]
+    begun = ["run", *TINY[:-1], "--out", str(tmp_path / "run"), "--quiet", "--no-diversity", *flags]
+    assert main(begun) == 0
+    (tmp_path / "run" / "summary.json").unlink()
+    (tmp_path / "old").rename(tmp_path / "new")
+    again = ["run", "--out", str(tmp_path / "run"), "--resume", "--quiet"]
+    assert main([*again, "--data", str(tmp_path / "new" / "pictures")]) == 0, capsys.readouterr().err
 
 
 def test_an_option_at_its_default_is_named_as_it_is(tmp_path, capsys):
