@@ -102,7 +102,9 @@ def _but_noise(row: Row) -> str:
 
 
 def _setting(row: Row) -> str:
-    _, sampler, trainer, recipe, _ = labels_of(row)
+    """What the table's lines differ in: epochs once, and no precision, which all of a table share."""
+    changed = {name: value for name, value in row["options_changed"].items() if name != "epochs"}
+    _, sampler, trainer, recipe, _ = labels_of({**row, "options_changed": changed, "precision": "float32"})
     return f"{sampler} + {trainer}, {recipe}, {row['epochs']} epochs"
 
 

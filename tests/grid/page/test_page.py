@@ -166,7 +166,7 @@ def test_settings_on_validation_data_are_compared_by_noise() -> None:
     rows = [
         full_run(1, 0.9, **held_out), full_run(1, 0.5, **held_out), full_run(2, 0.5, **held_out),
         full_run(1, 0.3, "asym-40", **held_out, settings_hash="of another noise"),
-        full_run(1, 0.6, **held_out, options_changed={"eta": 2.0}),
+        full_run(1, 0.6, **held_out, options_changed={"eta": 2.0, "epochs": 255}),
         full_run(1, 0.2, **{**held_out, "command": "puridiver run --stream-limit 99"}, shortened=True),
     ]  # fmt: skip
     text = part(page_of(rows), "Choosing the default recipe")
@@ -174,8 +174,8 @@ def test_settings_on_validation_data_are_compared_by_noise() -> None:
     assert "judged on validation, holdout 5000" in whole
     assert "1 run set aside" in whole
     name = "puridiver + puridiver, official"
-    assert line(whole, f"{name}, bfloat16, 255 epochs")[1:] == ["50.0 ± 0.0 (2)", "30.0 ± - (1)", "40.0"]
-    assert line(whole, f"{name}, eta=2.0, bfloat16, 255 epochs")[1:] == ["60.0 ± - (1)", "not run", "-"]
+    assert line(whole, f"{name}, 255 epochs")[1:] == ["50.0 ± 0.0 (2)", "30.0 ± - (1)", "40.0"]
+    assert line(whole, f"{name}, eta=2.0, 255 epochs")[1:] == ["60.0 ± - (1)", "not run", "-"]
     assert "stream-limit 99" in short
     assert "20.0 ± - (1)" in short
 
