@@ -15,8 +15,8 @@ from puridiver.nets import NetworkSettings, build_network
 from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee, sgd
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
-from tests.resume_samples import OPTIONS, finished, tiny_config
-from tests.test_resume import LEGS, finish, leg, traces
+from tests.resume_samples import OPTIONS, tiny_config
+from tests.test_resume import assert_ends_alike_in_legs
 
 DECAY = 0.8
 
@@ -109,12 +109,7 @@ def test_without_it_nothing_is_averaged() -> None:
 @pytest.mark.parametrize("trainer", ["puridiver", "dividemix", "coteaching"])
 def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(trainer: str, tmp_path: Path) -> None:
     config = tiny_config(trainer=trainer, tell_noise=True, options={**OPTIONS, "online_average": DECAY})
-    expected, expected_weights = finished(config, tmp_path / "whole")
-    for leaving in LEGS:
-        leg(config, tmp_path / "parts", leaving)
-    last = finish(config, tmp_path / "parts")
-    assert differing(expected_weights, tensors_of(last.learner)) == []
-    assert traces(tmp_path / "parts") == expected
+    assert_ends_alike_in_legs(config, tmp_path)
 
 
 @pytest.mark.parametrize("amid_memory_training", [False, True])

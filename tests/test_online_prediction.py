@@ -11,8 +11,8 @@ import torch
 from puridiver import Learner
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
-from tests.resume_samples import OPTIONS, finished, tiny_config
-from tests.test_resume import LEGS, finish, leg, traces
+from tests.resume_samples import OPTIONS, tiny_config
+from tests.test_resume import assert_ends_alike_in_legs
 
 MODES = ("network", "consolidated", "both")
 TEST = patterns(20, seed=9)[0]
@@ -156,12 +156,7 @@ def test_a_new_class_is_predicted_before_the_next_consolidation() -> None:
 
 def test_left_anywhere_and_continued_a_run_shows_the_same(tmp_path: Path) -> None:
     config = tiny_config(options={**OPTIONS, "online_prediction": "both"})
-    expected, weights = finished(config, tmp_path / "whole")
-    for leaving in LEGS:
-        leg(config, tmp_path / "parts", leaving)
-    last = finish(config, tmp_path / "parts")
-    assert differing(weights, tensors_of(last.learner)) == []
-    assert traces(tmp_path / "parts") == expected
+    assert_ends_alike_in_legs(config, tmp_path)
 
 
 @pytest.mark.gpu

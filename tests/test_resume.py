@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +83,20 @@ LEGS = (
 )
 
 
+def assert_ends_alike_in_legs(config: RunConfig, folder: Path, legs: Sequence[Leaving] = LEGS) -> None:
+    """A run that is left and continued after each leg ends in the bits of one that is not."""
+    expected, weights = finished(config, folder / "whole")
+    for leaving in legs:
+        leg(config, folder / "parts", leaving)
+    last = finish(config, folder / "parts")
+    assert differing(weights, tensors_of(last.learner)) == []
+    assert traces(folder / "parts") == expected
+
+
 @pytest.mark.parametrize(("sampler", "trainer"), PAIRS)
 def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, trainer, tmp_path):
     config = tiny_config(sampler=sampler, trainer=trainer, evaluate_epochs=trainer == "plain", tell_noise=True)
-    expected, weights = finished(config, tmp_path / "whole")
-    for leaving in LEGS:
-        leg(config, tmp_path / "parts", leaving)
-    last = finish(config, tmp_path / "parts")
-    assert differing(weights, tensors_of(last.learner)) == []
-    assert traces(tmp_path / "parts") == expected
+    assert_ends_alike_in_legs(config, tmp_path)
 
 
 @pytest.mark.gpu
@@ -98,12 +104,7 @@ def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, traine
 @pytest.mark.parametrize(("sampler", "trainer"), [("puridiver", "puridiver"), ("rm", "dividemix"), ("ntd", "selfie")])
 def test_on_a_gpu_too_a_continued_run_ends_in_the_same_bits(sampler, trainer, precision, tmp_path):
     config = tiny_config(sampler=sampler, trainer=trainer, tell_noise=True, device="cuda", precision=precision)
-    expected, weights = finished(config, tmp_path / "whole")
-    for leaving in (Leaving(2), Leaving(3), Leaving(at_task_end=True), Leaving(4)):
-        leg(config, tmp_path / "parts", leaving)
-    last = finish(config, tmp_path / "parts")
-    assert differing(weights, tensors_of(last.learner)) == []
-    assert traces(tmp_path / "parts") == expected
+    assert_ends_alike_in_legs(config, tmp_path, (Leaving(2), Leaving(3), Leaving(at_task_end=True), Leaving(4)))
 
 
 @pytest.mark.parametrize("recipe", ["paper", "official"])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import torch
@@ -17,24 +15,16 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
-from puridiver.plans import Buffers, Captured, PlanRunner
+from puridiver.plans import Buffers, PlanRunner
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd
+from puridiver.trainers.looking import Look, by_both
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
 
-logger = logging.getLogger(__name__)
-
-# Images of one forward pass without gradients. Bounds memory; larger passes are not faster on a CPU, and on an H200
-# (ResNet-18: 3.8, 3.7, 3.5 and 3.4 µs an image at 500, 620, 1,032 and 2,064) not by much. 520 takes memory and batch of
-# the CIFAR-10 protocol at once, and 10,000 test images in parts of 500, a shape that the memory has captured already.
-# With 1,280 for every look a run held 3.9 GB of the GPU's memory; with 640, some commits before, 2.65.
-INFERENCE_CHUNK = {"cpu": 256, "cuda": 520}
-LARGE_CHUNK = {"cpu": 256, "cuda": 1280}
-SMALLEST_CHUNK = 16
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
 # for 5,000. The bound keeps the stock within 50 MB at 32 px.
 VIEWS_AT_ONCE = 5_000
@@ -99,8 +89,7 @@ class Trainer(ABC):
         self.buffers = Buffers()
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
         self._run_online = PlanRunner(self.runtime, self._online_step)
-        self._look = [Captured(self.runtime, partial(self._outputs, k), copies=True) for k in range(self.n_networks)]
-        self._smaller = 1  # by how much passes without gradients are smaller than usual, for want of memory
+        self._looks = [Look(trainee, self.runtime, self.to_float) for trainee in self.trainees]
         self._strong_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
@@ -198,56 +187,18 @@ class Trainer(ABC):
 
         `large_passes` takes more at once on a GPU: for those who ask for thousands at every batch.
         """
-        found = self._look_at(images, network, large_passes)
-        while found is None:  # for want of memory; not within `except`, which keeps what the try had allocated
-            found = self._look_at(images, network, large_passes)
-        return found
-
-    def _look_at(self, images: Tensor, network: int, large_passes: bool) -> Outputs | None:
-        """`outputs`; None where the GPU's memory did not suffice and fewer images are to be tried."""
-        version = self.trainees[network].view
-        usual = (LARGE_CHUNK if large_passes else INFERENCE_CHUNK)[self.runtime.device.type]
-        most = max(1, min(len(images), max(SMALLEST_CHUNK, usual // self._smaller)))
-        try:
-            parts = [self._look[network](chunk, version=version) for chunk in _even_parts(images, most)]
-        except torch.OutOfMemoryError:
-            if most <= SMALLEST_CHUNK:
-                raise
-            while usual // self._smaller >= most:
-                self._smaller *= 2
-            fewer = max(SMALLEST_CHUNK, usual // self._smaller)
-            logger.warning("out of GPU memory: looking at %d images at a time from now on", fewer)
-            return None
-        if len(parts) == 1:
-            return parts[0]
-        return Outputs(torch.cat([p.features for p in parts]), torch.cat([p.logits for p in parts]))
-
-    def _outputs(self, network: int, images: Tensor) -> Outputs:
-        return self.trainees[network].outputs(self.to_float(images))
+        return self._looks[network](images, large_passes)
 
     def predict(self, images: Tensor) -> Tensor:
-        """What the learner predicts, (N, C): by the network as it is, as memory training left it, or by both.
-
-        The latter speaks only of classes that it was taught: how likely one is that came since, the network as it is
-        says alone, and what is left is shared among the others.
-        """
+        """What the learner predicts, (N, C): by the network as it is, as memory training left it, or by both."""
         now = self.probabilities(images)
         if not self._learnt_online or self._taught is None or any(trainee.kept is None for trainee in self.trainees):
             return now
-        taught = F.pad(self._taught, (0, self.n_classes - len(self._taught)))  # (C,): 1, or 0 for those that came since
-        then = self._probabilities_then(images) * taught
-        left = (now * taught).sum(dim=1, keepdim=True)
-        then = left * then / then.sum(dim=1, keepdim=True).clamp(min=1e-12)
-        old = then if self.options.online_prediction == "consolidated" else (then + now * taught) / 2
-        return old + now * (1 - taught)
-
-    def _probabilities_then(self, images: Tensor) -> Tensor:
-        """What the networks said as memory training left them; nothing for classes that were added since."""
         with contextlib.ExitStack() as looking:
             for trainee in self.trainees:
                 looking.enter_context(trainee.through_kept())
-            found = self.probabilities(images)
-        return F.pad(found, (0, self.n_classes - found.shape[1]))
+            then = self.probabilities(images)
+        return by_both(now, then, self._taught, self.options.online_prediction == "consolidated")
 
     def probabilities(self, images: Tensor) -> Tensor:
         """What the networks say, (N, C): the first of them, unless a method says otherwise."""
@@ -415,9 +366,3 @@ class Trainer(ABC):
         split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
         self.split = Split.from_tensors(split) if split else None
         self.sets = self.split.sets() if self.split is not None else None
-
-
-def _even_parts(images: Tensor, most: int) -> list[Tensor]:
-    """Parts of at most so many images, of few different sizes: each size is a step to capture."""
-    n_parts = max(1, -(-len(images) // most))
-    return list(images.split(max(1, -(-len(images) // n_parts))))

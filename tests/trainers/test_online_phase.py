@@ -1,0 +1,136 @@
+"""The online phase: what a stream batch teaches, when replay joins, when BatchNorm freezes (rows 3, 12 and 13)."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.trainers import Trainer
+from puridiver.trainers.base import PLANS_AT_ONCE
+from tests.learner_samples import as_samples, differing, tiny_learner, tiny_trainer
+from tests.trainers.test_training import IMAGES, LABELS, ONLINE, train_logits
+
+
+@pytest.mark.parametrize("alpha_loss", ["stream", "mixed"])
+def test_without_replay_the_loss_for_alpha_is_the_training_loss(alpha_loss):
+    trainer, batch = tiny_trainer("plain", alpha_loss=alpha_loss), as_samples(IMAGES[:8], LABELS[:8])
+    expected = F.cross_entropy(train_logits(trainer, batch.images), batch.labels)
+    torch.testing.assert_close(trainer.observe(batch.images, batch.labels), expected)
+
+
+def test_the_mixed_loss_for_alpha_is_of_stream_and_replay_together():
+    trainer = tiny_trainer("plain", alpha_loss="mixed")
+    batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:16], LABELS[8:16])
+    everything = torch.cat([batch.images, replay.images])
+    expected = F.cross_entropy(train_logits(trainer, everything), torch.cat([batch.labels, replay.labels]))
+    torch.testing.assert_close(trainer.observe(batch.images, batch.labels, replay), expected)
+
+
+def test_the_stream_loss_for_alpha_does_not_hear_of_the_replay():
+    batch = as_samples(IMAGES[:8], LABELS[:8])
+    found = []
+    for replayed in (LABELS[8:16], (LABELS[8:16] + 1) % 3):
+        trainer = tiny_trainer("plain", alpha_loss="stream")
+        by_hand = F.cross_entropy(trainer.outputs(batch.images).logits, batch.labels)
+        loss = trainer.observe(batch.images, batch.labels, as_samples(IMAGES[8:16], replayed))
+        torch.testing.assert_close(loss, by_hand)
+        found.append(float(loss))
+    assert found[0] == found[1]
+
+
+def test_only_replayed_samples_are_augmented_online(monkeypatch):
+    learner = tiny_learner(memory=8, batch_size=8, trainer="plain", replay="always")
+    augmented: list[Tensor] = []
+
+    def view(images: Tensor) -> Tensor:
+        augmented.append(images)
+        return images.flip(3)
+
+    monkeypatch.setattr(learner.trainer, "strong_view", view)
+    learner.observe(IMAGES[:8], LABELS[:8])
+    assert augmented == []
+    joined, original = [], learner.trainer.observe
+    monkeypatch.setattr(learner.trainer, "observe", lambda *batch: joined.append(batch) or original(*batch))
+    learner.observe(IMAGES[8:16], LABELS[8:16])
+    (images, _, replay, _), first_eight = joined[0], as_samples(IMAGES[:8], LABELS[:8]).images
+    assert torch.equal(images, as_samples(IMAGES[8:16], LABELS[8:16]).images)
+    assert torch.equal(replay.images, first_eight[replay.arrivals].flip(3))
+
+
+def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed_ones_are_not(monkeypatch):
+    trainer = tiny_trainer("plain", online_steps=2, online_crop_flip=True, crop_padding=2, alpha_loss="mixed")
+    shown: list[Tensor] = []
+    original = trainer.to_float
+    monkeypatch.setattr(trainer, "to_float", lambda images: shown.append(images) or original(images))
+    batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
+    for _ in range(2 * PLANS_AT_ONCE):  # more steps than are drawn at once
+        trainer.observe(batch.images, batch.labels, replay)
+    assert len(shown) == 4 * PLANS_AT_ONCE
+    for first, second in itertools.pairwise(shown):
+        assert not torch.equal(first[:8], second[:8])
+    for images in shown:
+        assert not torch.equal(images[:8], batch.images)
+        assert torch.equal(images[8:], replay.images)
+
+
+def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
+    return {k: v.clone() for k, v in trainer.state().items() if "running" in k or "tracked" in k}
+
+
+@pytest.mark.parametrize("head", ["linear", "linear_batchnorm"])
+@pytest.mark.parametrize("name", ONLINE)
+def test_frozen_batchnorm_learns_but_leaves_its_statistics(name, head):
+    trainer, batch = tiny_trainer(name, head=head), as_samples(IMAGES[:8], LABELS[:8])
+    statistics, weights = running_statistics(trainer), trainer.class_weights.clone()
+    trainer.observe(batch.images, batch.labels, freeze_norm=True)
+    assert differing(statistics, running_statistics(trainer)) == []
+    assert not torch.equal(weights, trainer.class_weights)
+    trainer.observe(batch.images, batch.labels)
+    assert differing(statistics, running_statistics(trainer)) == sorted(statistics)
+
+
+@pytest.mark.parametrize(
+    ("sampler", "batchnorm", "frozen"),
+    [
+        ("puridiver", "frozen_when_full", [False, False, True, True]),
+        ("rm", "frozen_when_full", [False, False, True, True]),
+        ("rsv", "frozen_when_full", [False] * 4),
+        ("gbs", "frozen_when_full", [False] * 4),
+        ("puridiver", "train", [False] * 4),
+    ],
+)
+def test_batchnorm_freezes_once_the_memory_is_full(sampler, batchnorm, frozen):
+    learner = tiny_learner(memory=12, sampler=sampler, trainer="plain", online_batchnorm=batchnorm)
+    found = []
+    for start in range(0, 24, 6):
+        before = running_statistics(learner.trainer)
+        learner.observe(IMAGES[start : start + 6], LABELS[start : start + 6])
+        found.append(differing(before, running_statistics(learner.trainer)) == [])
+    assert found == frozen
+
+
+@pytest.mark.parametrize(
+    ("replay", "expected"),
+    [("never", [0, 0, 0, 0, 0]), ("always", [0, 4, 4, 4, 4]), ("after_first_consolidation", [0, 0, 0, 4, 4])],
+)
+def test_replay_joins_when_it_should(replay, expected, monkeypatch):
+    learner = tiny_learner(memory=6, batch_size=4, trainer="plain", replay=replay)
+    joined, original = [], learner.trainer.observe
+
+    def watched(images, labels, replay, freeze):
+        joined.append(0 if replay is None else len(replay))
+        if replay is not None:
+            assert set(replay.arrivals.tolist()) <= set(range(learner.seen))
+            assert len(set(replay.arrivals.tolist())) == len(replay)
+        return original(images, labels, replay, freeze)
+
+    monkeypatch.setattr(learner.trainer, "observe", watched)
+    for number, start in enumerate(range(0, 20, 4)):
+        if number == 3:
+            learner.consolidate()
+        learner.observe(IMAGES[start : start + 4], LABELS[start : start + 4])
+    assert joined == expected
