@@ -91,6 +91,17 @@ def launching() -> Iterator[None]:
         _launching.leave()
 
 
+def _expect_other_streams() -> None:
+    """Spare the user torch's warning that gradients gather on another stream than their step's.
+
+    Its engine lets go of a step's graph in a thread of its own, at times after the capture of the next step has begun;
+    then that one's gradients still gather on the lane's stream instead of the capturing one. Torch waits for both.
+    """
+    warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)  # of newer versions
+    if warn is not None:
+        warn(False)
+
+
 class Captures:
     """What the captured steps of one run share: memory for their intermediates."""
 
@@ -109,6 +120,7 @@ class Captures:
 
         (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
         """
+        _expect_other_streams()
         graph = torch.cuda.CUDAGraph()
         pool = self.pool() if shared else torch.cuda.graph_pool_handle()
         here = torch.cuda.current_stream(device)  # of the run's GPU, which need not be the process's current one

@@ -97,7 +97,12 @@ def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool =
         if precision == "bfloat16":
             logger.warning("bfloat16 is many times slower than float32 on a CPU: using float32")
         return Runtime(chosen)
-    return Runtime(chosen, _choose_precision(chosen, precision), graphs)
+    found = _choose_precision(chosen, precision)
+    if found == "float32":
+        # cuDNN's usual float32 convolutions add gradients up in any order: a seed, or a run that is left and continued,
+        # would not come to the same bits. Those of bfloat16 do as they are (tested).
+        torch.backends.cudnn.deterministic = True
+    return Runtime(chosen, found, graphs)
 
 
 def _choose_device(device: str) -> torch.device:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from hypothesis import settings
@@ -10,6 +12,15 @@ torch.set_num_threads(1)  # several workers with several threads each would star
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=40)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def switches_of_torch_stay_in_their_test() -> Iterator[None]:
+    """`choose_runtime` sets one for a whole process: a test must not pass because another ran before it."""
+    before = torch.backends.cudnn.deterministic
+    torch.backends.cudnn.deterministic = False
+    yield
+    torch.backends.cudnn.deterministic = before
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

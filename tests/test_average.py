@@ -139,7 +139,6 @@ def test_growth_keeps_the_average_of_what_was_there() -> None:
 
 @pytest.mark.gpu
 def test_captured_it_is_the_same() -> None:
-    torch.backends.cudnn.deterministic = True
     found = []
     for graphs in (False, True):
         learner = Learner(

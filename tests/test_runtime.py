@@ -194,6 +194,21 @@ def test_a_cpu_computes_in_float32_whatever_was_asked(caplog: pytest.LogCaptureF
     assert len(caplog.messages) == 1
 
 
+@pytest.mark.parametrize(
+    ("capability", "asked", "precision", "steady"),
+    [((9, 0), "auto", "bfloat16", False), ((9, 0), "float32", "float32", True), ((7, 5), "auto", "float32", True)],
+)
+def test_float32_on_a_gpu_comes_to_the_same_bits(
+    capability: tuple[int, int], asked: str, precision: str, steady: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a GPU faked: that convolutions are steady then is shown by the tests of resuming, on a real one."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert choose_runtime("cuda", asked).precision == precision
+    assert torch.backends.cudnn.deterministic == steady
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_missing_gpu_is_named() -> None:
     assert choose_runtime("auto").device == CPU
@@ -237,7 +252,6 @@ def assert_alike(first: dict[str, Tensor], second: dict[str, Tensor], tolerance:
 @pytest.mark.gpu
 @pytest.mark.parametrize("trainer", TRAINERS)
 def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
-    torch.backends.cudnn.deterministic = True
     eager = learned(trainer=trainer, device="cuda", precision="float32", graphs=False)
     captured = learned(trainer=trainer, device="cuda", precision="float32", graphs=True)
     assert_alike(eager, captured, 1e-3)
@@ -245,7 +259,6 @@ def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
 
 @pytest.mark.gpu
 def test_captured_online_steps_move_images_as_eager_ones_do() -> None:
-    torch.backends.cudnn.deterministic = True
     settings: dict[str, Any] = {"device": "cuda", "precision": "float32", "online_crop_flip": True, "online_steps": 2}
     assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 
@@ -253,14 +266,12 @@ def test_captured_online_steps_move_images_as_eager_ones_do() -> None:
 @pytest.mark.gpu
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_samplers_choose_the_same_captured_or_not(sampler: str) -> None:
-    torch.backends.cudnn.deterministic = True
     settings = {"sampler": sampler, "trainer": "plain", "device": "cuda", "precision": "float32"}
     assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 
 
 @pytest.mark.gpu
 def test_lanes_learn_what_a_run_alone_learns() -> None:
-    torch.backends.cudnn.deterministic = True
     settings: dict[str, Any] = {"device": "cuda", "precision": "float32"}
     alone = [learned(**settings, seed=seed) for seed in range(4)]
     together = run_in_lanes(

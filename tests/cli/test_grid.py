@@ -165,6 +165,7 @@ def test_failures_are_listed_and_the_exit_code_is_1(
 def stop_after_the_first_cell(words: Sequence[str], how: signal.Signals) -> tuple[int, str]:
     """Run a command and send it a signal; how it ended, and what it said after its first cell."""
     command = [sys.executable, "-m", "puridiver", *words]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a child of one that ignores it ignores it, too
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:

@@ -191,6 +191,7 @@ def test_without_a_folder_an_interrupted_run_has_nothing_to_continue(capsys, mon
 def interrupted(folder, *flags: str) -> None:
     """A run that gets Ctrl-C when its first task ends."""
     event = ProgressBar.event
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started to ignore it
     with pytest.MonkeyPatch.context() as patch:
 
         def press(self, found):
