@@ -122,3 +122,10 @@ def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
         )
     height, width, channels = (int(n) for n in shape)
     return height, width, channels
+
+
+def member(registry: dict[str, Any], family: str, name: str) -> Any:
+    """What a registry has under a name, or a ValueError that says what there is."""
+    if name not in registry:
+        raise ValueError(f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}")
+    return registry[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor
 from puridiver import storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
-from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, new_classes
+from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, member, new_classes
 from puridiver.memory import SAMPLERS, Keeper, Moment
 from puridiver.nets import suggest_network
 from puridiver.recipes import Options, recipe, replaced, suited_to_size
@@ -105,8 +106,8 @@ class Learner:
         if seed < 0:
             raise ValueError(f"seed should be at least 0, but got {seed}")
         self.options = _resolve_options(recipe, self.image_shape, options)
-        self.sampler = _member(SAMPLERS, "sampler", sampler)(self.options)
-        self._trainer_class = _member(TRAINERS, "trainer", trainer)
+        self.sampler = member(SAMPLERS, "sampler", sampler)(self.options)
+        self._trainer_class = member(TRAINERS, "trainer", trainer)
         self.network = suggest_network(self.image_shape) if network == "auto" else network
         self.runtime = choose_runtime(device, precision, graphs)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
@@ -115,7 +116,7 @@ class Learner:
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
-        self.seen = 0
+        self.seen, self._seen_of = 0, Counter[int]()  # samples, and those of each class
         self.consolidations = 0
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
         self._consolidation: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
@@ -148,12 +149,14 @@ class Learner:
             self._end_consolidation()
         self._add_classes(found)
         ids = {label: i for i, label in enumerate(self.classes)}
-        batch = self._batch(x, [ids[label] for label in given])
+        numbers = [ids[label] for label in given]
+        batch = self._batch(x, numbers)
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
         replayed = self._replay.next(self.trainer, self.consolidations > 0)
         loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
         self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)
+        self._seen_of.update(numbers)
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each."""
@@ -297,7 +300,9 @@ class Learner:
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
         self.seen, self.consolidations = settings["seen"], settings["consolidations"]
-        begun = settings.get("consolidation")  # absent in what older versions saved
+        # These are absent in what older versions saved.
+        self._seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
+        begun = settings.get("consolidation")
         self._consolidation = Consolidation(**begun) if begun else None
         self._load_tensors(tensors)
 
@@ -329,6 +334,7 @@ class Learner:
             "hint": {"kind": self.hint.kind, "rate": self.hint.rate} if self.hint else None,
             "options": self.options.to_dict(),
             "seen": self.seen,
+            "seen_of": [self._seen_of[number] for number in range(len(self.classes))],
             "consolidations": self.consolidations,
             "consolidation": dataclasses.asdict(self._consolidation) if self._consolidation else None,
         }
@@ -382,7 +388,7 @@ class Learner:
         trainer = self.trainer
         return Moment(
             trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime,
-            trainer.new_encoder,
+            trainer.new_encoder, self._seen_of,
         )  # fmt: skip
 
 
@@ -390,9 +396,3 @@ def _resolve_options(base: str | Options, image_shape: tuple[int, int, int], ove
     """Options given whole are taken as they are; a named recipe is suited to the size of the images first."""
     options = base if isinstance(base, Options) else suited_to_size(recipe(base), image_shape)
     return replaced(options, overrides)
-
-
-def _member(registry: dict[str, Any], family: str, name: str) -> Any:
-    if name not in registry:
-        raise ValueError(f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}")
-    return registry[name]

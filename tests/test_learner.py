@@ -92,7 +92,7 @@ def test_looking_changes_no_bit():
         ({"image_shape": (8, 8)}, "image_shape should be"),
         ({"image_shape": (8, 8, 2)}, r"1 or 3 channels, but got \(8, 8, 2\)"),
         ({"image_shape": (2, 8, 1)}, "at least 4 px"),
-        ({"sampler": "best"}, "sampler should be one of gbs, ntd, puridiver, rm, rsv, spr, but got 'best'"),
+        ({"sampler": "best"}, "sampler should be one of crsv, gbs, ntd, puridiver, rm, rsv, spr, but got 'best'"),
         ({"trainer": "best"}, "trainer should be one of .*selfie, spr, but got 'best'"),
         ({"recipe": "best"}, "recipe should be one of official, paper, puridiver, but got 'best'"),
         ({"network": "vit"}, "network should be one of .*resnet18.*, but got 'vit'"),

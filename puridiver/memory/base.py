@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import torch
@@ -39,6 +39,7 @@ class Moment:
     strong_view: Callable[[Tensor], Tensor]  # random augmentation of uint8 images
     runtime: Runtime
     new_encoder: Callable[[], Encoder]  # a network of the run's kind that learns from images alone
+    seen_of: Mapping[int, int] = field(default_factory=dict)  # samples of each class (by given label) before this batch
 
 
 class Sampler(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,7 @@ def moment(
     seen_before: int = 0,
     generator: torch.Generator | None = None,
     batch_loss: float = 2.0,
+    seen_of: Mapping[int, int] | None = None,
 ) -> Moment:
     return Moment(
         network,
@@ -65,6 +67,7 @@ def moment(
         strong_view=lambda images: images,
         runtime=Runtime(network.class_weights.device),
         new_encoder=lambda: encoder(network.class_weights.device),
+        seen_of=seen_of or {},
     )
 
 
