@@ -62,6 +62,12 @@ class Options:
         "arbitrary component of the loss mixture",
         ("uncertainty", "unsorted_loss"),
     )
+    relabel_view: str = _option(
+        "before_epoch",
+        "[row 22] Eq. 8's prediction: of the images as they are before each epoch, or of weak views in the step itself",
+        ("before_epoch", "in_step"),
+        later=True,
+    )
     consistency_distance: str = _option("softmax_l2", "[row 6] Eq. 10's distance", ("softmax_l2", "logit_mse"))
     loss_weights: str = _option(
         "equation", "[row 7] Eq. 11 as printed, or each loss by its share of the batch", ("equation", "batch_share")
@@ -75,6 +81,12 @@ class Options:
         "[row 9] a batch of `batch_size` drawn from C, R and U in proportion, or `batch_size` from C plus R and U "
         "scaled so that an epoch passes each once",
         ("proportional", "clean_full"),
+    )
+    cutmix_sets: str = _option(
+        "labelled",
+        "[row 21] CutMix where there are C, R and U: on C and R, or on C alone",
+        ("labelled", "clean"),
+        later=True,
     )
     mixture_scale: bool = _option(False, "[row 10] min-max scale losses before the mixture is fitted")
     mixture_iterations: int = _option(100, "[row 10] EM iterations at most", low=1)

@@ -264,6 +264,13 @@ def test_captured_online_steps_move_images_as_eager_ones_do() -> None:
 
 
 @pytest.mark.gpu
+def test_captured_steps_predict_and_mix_as_eager_ones_do() -> None:
+    rows_21_and_22 = {"cutmix_sets": "clean", "relabel_view": "in_step", "warmup_epochs": 0}
+    settings: dict[str, Any] = {"device": "cuda", "precision": "float32", **rows_21_and_22}
+    assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_samplers_choose_the_same_captured_or_not(sampler: str) -> None:
     settings = {"sampler": sampler, "trainer": "plain", "device": "cuda", "precision": "float32"}

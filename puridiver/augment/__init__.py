@@ -13,7 +13,15 @@ from puridiver.augment.crop_flip import (
     leave_unmoved,
     planned_crop_flip,
 )
-from puridiver.augment.cutmix import CutMixDraw, cutmix, draw_cutmix, draw_cutmix_plan, planned_cutmix
+from puridiver.augment.cutmix import (
+    CutMixDraw,
+    cutmix,
+    draw_cutmix,
+    draw_cutmix_plan,
+    planned_cut,
+    planned_cutmix,
+    planned_shares,
+)  # fmt: skip
 from puridiver.augment.mixup import MixupDraw, beta_sample, beta_samples, draw_mixup, draw_mixup_plan, mix, planned_mix
 from puridiver.augment.rainbow import PERTURBATIONS, PerturbationDraw, draw_perturbations, perturbations
 from puridiver.augment.simclr import SimCLRDraw, draw_simclr, simclr_view
@@ -47,8 +55,10 @@ __all__ = [
     "mix",
     "perturbations",
     "planned_crop_flip",
+    "planned_cut",
     "planned_cutmix",
     "planned_mix",
+    "planned_shares",
     "simclr_view",
     "strong_view",
     "to_float",

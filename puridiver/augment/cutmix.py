@@ -83,10 +83,22 @@ def _draw_intervals(length: int, shares: Tensor, generator: torch.Generator) -> 
 
 def planned_cutmix(images: Tensor, targets: Tensor, row: Tensor) -> tuple[Tensor, Tensor]:
     """CutMix of images (n, C, H, W) and soft targets (n, K) by a row of a plan, with no value read on the host."""
+    return planned_cut(images, row), planned_shares(targets, row, images.shape[2] * images.shape[3])
+
+
+def planned_cut(images: Tensor, row: Tensor) -> Tensor:
+    """The images of `planned_cutmix`."""
     n, _, height, width = images.shape
     partner, (y0, y1, x0, x1) = row[:n], row[n : n + 4]
     y = torch.arange(height, device=images.device)
     x = torch.arange(width, device=images.device)
     inside = ((y >= y0) & (y < y1))[:, None] & ((x >= x0) & (x < x1))[None, :]
-    lam = 1 - ((y1 - y0) * (x1 - x0)).to(targets.dtype) / (height * width)
-    return torch.where(inside, images[partner], images), lam * targets + (1 - lam) * targets[partner]
+    return torch.where(inside, images[partner], images)
+
+
+def planned_shares(targets: Tensor, row: Tensor, pixels: int) -> Tensor:
+    """The targets of `planned_cutmix`, by the pixels of an image."""
+    n = len(targets)
+    partner, (y0, y1, x0, x1) = row[:n], row[n : n + 4]
+    lam = 1 - ((y1 - y0) * (x1 - x0)).to(targets.dtype) / pixels
+    return lam * targets + (1 - lam) * targets[partner]

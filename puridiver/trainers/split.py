@@ -105,10 +105,9 @@ def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, options: Opti
     )  # fmt: skip
 
 
-def refurbished_targets(split: Split, labels: Tensor, options: Options, generator: torch.Generator) -> Tensor:
-    """Soft labels of the whole memory, (N, C): Eq. 8 on R, the given label elsewhere."""
-    weight = _PREDICTION_WEIGHTS[options.relabel_weight](split, generator)
-    return equations.refurbish(weight * split.relabel, split.p_model, labels)
+def prediction_weights(split: Split, options: Options, generator: torch.Generator) -> Tensor:
+    """Eq. 8's weight of the prediction, (N,): 0 outside R, where the given label holds."""
+    return _PREDICTION_WEIGHTS[options.relabel_weight](split, generator) * split.relabel
 
 
 def _uncertainty_weight(split: Split, generator: torch.Generator) -> Tensor:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from puridiver import equations
 from puridiver.recipes import OFFICIAL, PAPER, Options, recipe
-from puridiver.trainers.split import SET_NAMES, Split, refurbished_targets, split_memory
+from puridiver.trainers.split import SET_NAMES, Split, prediction_weights, split_memory
 from tests import reference
 
 N_CLASSES = 4
@@ -128,6 +129,10 @@ def test_the_split_tells_wrong_labels_from_right_ones() -> None:
 
 
 # Equation 8 on the sets ----------------------------------------------------------------------------------------
+
+
+def refurbished_targets(split: Split, labels: Tensor, options: Options, generator: torch.Generator) -> Tensor:
+    return equations.refurbish(prediction_weights(split, options, generator), split.p_model, labels)
 
 
 @seeds

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from puridiver.mixture import Mixture
 from puridiver.trainers import Split, Trainer
-from puridiver.trainers.puridiver import clean_full_plan, proportional_plan
+from puridiver.trainers.puridiver import PassShape, clean_full_plan, proportional_plan
 from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
 
 IMAGES, LABELS = patterns(24)
@@ -77,6 +77,11 @@ def loss_by_loops(strong: np.ndarray, weak: np.ndarray, codes: list[int], target
     return sum(shares[code] * float(np.mean(found)) for code, found in losses.items() if found)
 
 
+def held(split: Split, targets: Tensor, strong: Tensor, weak: Tensor, **more: Tensor) -> dict[str, Tensor]:
+    """What a step reads of the memory."""
+    return {"unlabelled": split.unlabelled, "targets": targets, "views": strong, "weak": weak, **more}
+
+
 @pytest.mark.parametrize("distance", ["softmax_l2", "logit_mse"])
 @pytest.mark.parametrize(("weights", "eta"), [("equation", 1.0), ("equation", 0.3), ("batch_share", 1.0)])
 @pytest.mark.parametrize("n_tail", [3, 5])
@@ -92,10 +97,87 @@ def test_the_loss_of_a_batch_is_equation_11(distance, weights, eta, n_tail):
     tail = rows[8 - n_tail :]
     logits = net(trainer.to_float(torch.cat([strong[rows], weak[tail]]))).detach().double().numpy()
     expected = loss_by_loops(logits[:8], logits[-3:], [codes[r] for r in rows], targets[rows].numpy(), trainer.options)
-    found = trainer._loss(split.unlabelled, targets, strong, weak, rows, no_mix(8 - n_tail), n_tail)
+    found = trainer._loss(
+        held(split, targets, strong, weak), rows, no_mix(8 - n_tail), PassShape(8, n_tail, 8 - n_tail, 0)
+    )
     assert float(found.detach()) == pytest.approx(expected, rel=1e-4)
     found.backward()
     assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in trainer.networks[0].parameters())
+
+
+@pytest.mark.parametrize("n_mixed", [5, 3])  # C and R, or C alone (row 21)
+@pytest.mark.parametrize("n_predicted", [2, 3])  # R, and where the numbers of C differ also a clean sample
+def test_what_the_step_predicts_of_weak_views_is_mixed_into_the_labels(n_mixed, n_predicted):
+    trainer = tiny_trainer("puridiver", loss_weights="batch_share", consistency_distance="logit_mse")
+    codes, given = [0, 0, 0, 1, 1, 2, 2, 2], torch.tensor([2, 0, 1, 0, 2, 1, 1, 0])
+    split, rows = hand_made_split(codes), torch.tensor([1, 0, 2, 4, 3, 6, 5, 7])
+    weights = torch.tensor([0.0, 0.0, 0.0, 0.8, 0.3, 0.0, 0.0, 0.0])  # of the prediction; 0 outside R
+    strong, weak = MEMORY.images[:8], MEMORY.images[:8].flip(3)
+    partners, (y0, y1, x0, x1) = torch.arange(n_mixed).flip(0), (1, 5, 2, 8)
+
+    mixed = strong[rows].clone()
+    for i in range(n_mixed):
+        mixed[i, :, y0:y1, x0:x1] = strong[rows[partners[i]], :, y0:y1, x0:x1]
+    net = copy.deepcopy(trainer.networks[0]).train()
+    again = rows[5 - n_predicted : 5]
+    logits = net(trainer.to_float(torch.cat([mixed, weak[rows[5:]], weak[again]]))).detach().double()
+    soft = torch.nn.functional.one_hot(given, 3).double()
+    for row, seen in zip(again.tolist(), logits[11:].softmax(dim=1), strict=True):
+        soft[row] = weights[row] * seen + (1 - weights[row]) * soft[row]
+    kept = 1 - (y1 - y0) * (x1 - x0) / 64
+    targets = soft[rows].clone()
+    for i in range(n_mixed):
+        targets[i] = kept * soft[rows[i]] + (1 - kept) * soft[rows[partners[i]]]
+    in_order = [codes[row] for row in rows.tolist()]
+    wanted = loss_by_loops(logits[:8].numpy(), logits[8:11].numpy(), in_order, targets.numpy(), trainer.options)
+
+    unlike = torch.full((8, 3), torch.nan)  # what was predicted before the epoch, of the rows that are predicted now
+    unlike[rows[: 5 - n_predicted]] = soft[rows[: 5 - n_predicted]].float()
+    unlike[rows[5:]] = soft[rows[5:]].float()
+    memory = held(split, unlike, strong, weak, labels=given, weights=weights)
+    plan = torch.cat([partners, torch.tensor([y0, y1, x0, x1])])
+    found = trainer._loss(memory, rows, plan, PassShape(8, 3, n_mixed, n_predicted))
+    assert float(found.detach()) == pytest.approx(wanted, rel=1e-4)
+    found.backward()
+    assert all(p.grad is not None and torch.isfinite(p.grad).all() for p in trainer.networks[0].parameters())
+
+
+def test_no_gradient_flows_through_what_the_step_predicts():
+    trainer = tiny_trainer("puridiver")
+    split, rows = hand_made_split([0, 0, 1, 2, 2]), torch.arange(5)
+    strong, given = MEMORY.images[:5], torch.tensor([0, 1, 2, 0, 1])
+    seen = trainer._targets(
+        held(split, torch.zeros(5, 3), strong, strong, labels=given, weights=torch.ones(5)),
+        rows, torch.rand(1, 3, requires_grad=True), PassShape(5, 2, 2, 1),
+    )  # fmt: skip
+    assert not seen.requires_grad
+
+
+@pytest.mark.parametrize("cutmix_sets", ["labelled", "clean"])
+@pytest.mark.parametrize("relabel_view", ["before_epoch", "in_step"])
+@pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
+def test_the_pass_has_the_rows_that_the_options_ask_for(cutmix_sets, relabel_view, set_batches, monkeypatch):
+    trainer = tiny_trainer(
+        "puridiver", cutmix_sets=cutmix_sets, relabel_view=relabel_view, set_batches=set_batches, cutmix=0.5
+    )
+    split = split_of_sizes(14, 6, 4)
+    monkeypatch.setattr(trainer, "_divide", lambda *_: split)
+    shapes: list[PassShape] = []
+    monkeypatch.setattr(trainer, "_run_sets", lambda plan, shape, version: shapes.append(shape))
+    consolidate(trainer, 1)
+    plan = {"proportional": proportional_plan, "clean_full": clean_full_plan}[set_batches](
+        split.codes(), 8, torch.Generator().manual_seed(0)
+    )
+    n = plan.rows.shape[1]
+    n_head = n - plan.n_tail
+    assert 0 < plan.n_clean < n_head
+    assert (split.codes()[plan.rows[:, : plan.n_clean]] == CLEAN).all()
+    assert shapes == [
+        PassShape(
+            n, plan.n_tail, n_head if cutmix_sets == "labelled" else plan.n_clean,
+            n_head - plan.n_clean if relabel_view == "in_step" else 0,
+        )
+    ]  # fmt: skip
 
 
 def test_given_labels_of_unlabelled_samples_teach_nothing():
@@ -106,7 +188,8 @@ def test_given_labels_of_unlabelled_samples_teach_nothing():
     other[3:] = other[3:].flip(1)
     strong, weak = MEMORY.images[:5], MEMORY.images[:5].flip(3)
     losses = [
-        trainer._loss(split.unlabelled, each, strong, weak, rows, no_mix(3), 2).detach() for each in (targets, other)
+        trainer._loss(held(split, each, strong, weak), rows, no_mix(3), PassShape(5, 2, 3, 0)).detach()
+        for each in (targets, other)
     ]
     assert torch.equal(*losses)
 
@@ -208,8 +291,8 @@ def watched(monkeypatch):
         monkeypatch.setattr(trainer, "plain_epoch", lambda memory: events.append("plain"))
         monkeypatch.setattr(trainer, "step", lambda network, loss: None)
 
-        def loss(unlabelled, targets, strong, weak, rows, cutmix, n_tail) -> Tensor:
-            events.append((targets.clone(), rows))
+        def loss(held, rows, cutmix, shape) -> Tensor:
+            events.append((held["targets"].clone(), rows))
             return torch.zeros(())
 
         monkeypatch.setattr(trainer, "_loss", loss)
