@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
-from tests.grid.page.samples import full_run, write_ledger
+from tests.grid.page.samples import full_run, runs_of, write_ledger
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,10 +32,21 @@ def test_the_headline_goes_between_its_markers(ledger: Path, tmp_path: Path) -> 
     assert (head, last) == ("one", "two")
     cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[1:-1]}
     assert cells["PuriDivER, recipe official"] == ["not run", "57.0 ± 1.4 (2)", "not run", "not run", "not run"]
-    assert cells["the paper"][1] == "59.2 ± 0.3"
+    assert cells["the paper's PuriDivER"][1] == "59.2 ± 0.3"
     assert cells["an independent rerun of the released program, last epoch"][1] == "57.1"
     purity = 100 * full_run()["memory_purity"]
     assert cells["memory purity %, recipe official"] == ["-", f"{purity:.1f}", "-", "-", "-"]
+
+
+def test_the_headline_has_the_plain_baselines_that_were_run_under_every_noise(tmp_path: Path) -> None:
+    rows = [row for row in runs_of("table1") if row["sampler"] in ("rsv", "rm")]
+    rows = [row for row in rows if row["sampler"] == "rsv" or row["noise_rate"] != 0.6]  # RM lacks sym-60
+    page = tmp_path / "README.md"
+    page.write_text("<!-- headline:begin -->\n<!-- headline:end -->\n")
+    assert main(["results", str(write_ledger(tmp_path / "ledger.jsonl", rows)), "--headline", str(page)]) == 0
+    titles = [line.split("|")[1].strip() for line in page.read_text().splitlines() if line.startswith("|")]
+    assert "RSV" in titles
+    assert not [title for title in titles if "RM" in title or "SELFIE" in title]
 
 
 def test_without_a_page_it_is_printed(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,15 +60,19 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
 
 
 def headline(table1: Table) -> str:
-    """The few figures that a README shows: noises by what is ours and what is published."""
+    """The few figures that a README shows: noises by what is ours and what is published.
+
+    Of the baselines those with plain training that were run under every noise.
+    """
     lines = [
         table1.line(f"PuriDivER, recipe {name}") for name in ((BASE, DEFAULT) if felt(default_changes()) else (BASE,))
     ]
-    found = [(line.title, *(ours(entry) for entry, _ in _entries(table1, line))) for line in lines]
+    baselines = [line for line in table1.lines if line.method.trainer == "plain" and all(c.rows for c in line.cells)]
+    found = [(line.title, *(ours(entry) for entry, _ in _entries(table1, line))) for line in (*lines, *baselines)]
     base = _entries(table1, lines[0])
     purity = [(f"memory purity %, recipe {line.title.rpartition(' ')[2]}", *map(_purity, line.cells)) for line in lines]
     rerun = ("an independent rerun of the released program, last epoch", *(figure or UNKNOWN for _, figure in base))
-    paper = ("the paper", *(entry.paper or UNKNOWN for entry, _ in base))
+    paper = ("the paper's PuriDivER", *(entry.paper or UNKNOWN for entry, _ in base))
     return as_markdown([*found, rerun, paper, *purity], ("last accuracy %", *table1.noises))
 
 
