@@ -234,7 +234,7 @@ class Experiment:
                     "evaluate_on=validation needs a stream with a holdout: say --holdout N for a generated one"
                 )
             rows = torch.from_numpy(self.manifest.holdout.copy())
-            images, labels = self.source.train.images[rows], self.source.train.labels[rows]
+            images, labels = self.source.train.images[rows], self.source.train.best_labels[rows]
         if not len(images):
             raise ValueError("accuracy needs images to test on, but the data have none: say --test-share 0.2")
         return images[: self.config.test_limit], labels[: self.config.test_limit]

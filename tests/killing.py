@@ -75,7 +75,7 @@ MOMENTS: dict[str, Callable[[int], None]] = {
     "stream": lambda n: at_call(Learner, "observe", n),
     "memory update": in_memory_update,
     "step": lambda n: at_call(Trainer, "step", n),
-    "memory epoch": lambda n: at_call(Trainer, "next_strong_view", n),
+    "memory epoch": lambda n: at_call(Trainer, "next_memory_view", n),
     "evaluation": lambda n: at_call(Recorder, "evaluate", n),
     "half an event": lambda n: at_call(runs.RunFolder, "append", n, half_line),
     "half a file": lambda n: at_call(storage, "write_atomically", n, half_write),

@@ -11,6 +11,7 @@ import torch
 
 from puridiver.config import RunConfig
 from puridiver.data import DataSource, ImageSet, from_arrays
+from puridiver.data.base import UNKNOWN
 from puridiver.experiment import Experiment
 from puridiver.memory import SAMPLERS
 from puridiver.streams import Stream, StreamManifest, TrueLabels, make_stream
@@ -57,7 +58,7 @@ def test_other_true_labels_change_the_metrics_and_no_bit_of_the_learner(sampler,
 def test_nor_by_way_of_a_setting(changes, tmp_path, monkeypatch):
     changes = {
         **changes,
-        "trainer": "plain",
+        "trainer": "coteaching",  # which listens to what it is told
         "options": {**TINY, **PLAIN_VIEWS, "epochs": 12, "online_steps": 1},
     }
     summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
@@ -65,6 +66,20 @@ def test_nor_by_way_of_a_setting(changes, tmp_path, monkeypatch):
     assert differing(state, other_state) == []
     assert summary["memory_purity"] != other_summary["memory_purity"]
     assert summary["last_accuracy"] != other_summary["last_accuracy"]
+
+
+def test_validation_accuracy_is_by_the_true_labels_where_they_are_known(tmp_path, monkeypatch):
+    """Of a source whose own labels are partly wrong."""
+    wrong = dataclasses.replace(SOURCE.train, labels=(SOURCE.train.labels + 1) % 3, true=SOURCE.train.labels)
+    half = wrong.true.clone()
+    half[::2] = UNKNOWN
+    for true, expected in ((wrong.true, SOURCE.train.labels), (half, torch.where(half == UNKNOWN, wrong.labels, half))):
+        source = dataclasses.replace(SOURCE, train=dataclasses.replace(wrong, true=true))
+        monkeypatch.setattr("puridiver.data.load", lambda name, root=None, *rest, source=source: source)
+        config = RunConfig(data="patterns", tasks=3, memory=12, network="small", holdout=9, evaluate_on="validation")
+        experiment = Experiment(config)
+        _, labels = experiment._evaluation_set()
+        assert labels.tolist() == expected[torch.from_numpy(experiment.manifest.holdout.copy())].tolist()
 
 
 def test_what_is_measured_changes_no_bit_of_the_learner(tmp_path, monkeypatch):

@@ -68,6 +68,11 @@ class ImageSet:
         return self.labels if self.true is None else self.true
 
     @property
+    def best_labels(self) -> Tensor:
+        """The true class ids where they are known, the given ones elsewhere: what accuracy is judged by."""
+        return torch.where(self.true_labels == UNKNOWN, self.labels, self.true_labels)
+
+    @property
     def truth_known(self) -> bool:
         """Whether any true label is known."""
         return self.true is None or bool((self.true != UNKNOWN).any())

@@ -110,9 +110,7 @@ def source_of(listing: Listing, found: ImageCache, options: FileOptions, default
 
 
 def _with_best_labels(test: ImageSet) -> ImageSet:
-    """A test set by its true labels where they are known, by the given ones elsewhere: what accuracy is judged by."""
-    labels = torch.where(test.true_labels == UNKNOWN, test.labels, test.true_labels)
-    return ImageSet(test.images, labels, None, test.times, test.names, test.pixels_digest)
+    return ImageSet(test.images, test.best_labels, None, test.times, test.names, test.pixels_digest)
 
 
 def bad_files_message(listing: Listing, found: ImageCache) -> str:

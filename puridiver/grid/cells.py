@@ -73,6 +73,8 @@ def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, A
     """The run of a method on a column; its own options go before the changes, and these before the column's."""
     changed = dict(changes)
     options = {**column.settings.get("options", {}), **changed.pop("options", {}), **method.options}
+    if "epochs" in options:  # a field of the config goes before the option of that name
+        changed["epochs"] = options["epochs"]
     fields = {
         "data": column.data,
         **_stream_fields(column, seed),

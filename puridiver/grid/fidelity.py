@@ -15,15 +15,12 @@ POINTS = {
     6: "consistency distance", 7: "weights of the losses", 8: "small sets", 9: "batches", 10: "mixture fit",
     11: "warm-up", 12: "online step", 13: "BatchNorm online", 14: "schedule", 15: "network",
 }  # fmt: skip
-NOT_SWITCHED = ("epochs",)  # 255 or 256, and other numbers on small data
 
 
 def row_options(row: int) -> list[str]:
     """The options of a row: their help begins with its number."""
     return [
-        option.name
-        for option in dataclasses.fields(Options)
-        if option.name not in NOT_SWITCHED and re.match(rf"\[row {row}\]", option.metadata["help"])
+        option.name for option in dataclasses.fields(Options) if re.match(rf"\[row {row}\]", option.metadata["help"])
     ]
 
 

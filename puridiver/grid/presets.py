@@ -130,7 +130,6 @@ PRESETS: dict[str, Preset] = {
         FIVE,
         {
             "cifar10": Size(THREE, settings={"memory": 1000}),
-            "webvision": Size(THREE, REAL, {"memory": 2000, "tasks": 7, "network": "resnet34", "epochs": 127}),
             "digits": Size(THREE, settings={"memory": 200}),
         },
         ("cifar10",),

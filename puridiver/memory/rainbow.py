@@ -10,6 +10,8 @@ from puridiver.augment import PerturbationDraw, draw_perturbations, perturbation
 from puridiver.memory.base import Moment, Sampler, class_counts
 from puridiver.samples import Samples
 
+TIE = 1 / 100  # less than the least difference of two variance ratios of twelve votes
+
 
 def variance_ratio(votes: Tensor, n_classes: int) -> Tensor:
     """1 - share of the most frequent prediction over the perturbed copies; `votes` (copies, N) -> (N,)."""
@@ -47,10 +49,12 @@ class RainbowMemory(Sampler):
             return torch.arange(len(pool))
         counts = class_counts(pool.labels, torch.ones_like(pool.labels), moment.n_classes).long()
         fair_share = capacity // (counts > 0).sum()
-        stay = regular_stride(self.uncertainty(pool, moment), pool.labels, counts.minimum(fair_share))
+        uncertainty = self.uncertainty(pool, moment)
+        lots = moment.runtime.move(torch.rand(2, len(pool), generator=moment.generator))
+        # The ratio has twelve values: equals are put in order by lot, or what came first would always stay.
+        stay = regular_stride(uncertainty + lots[0] * TIE, pool.labels, counts.minimum(fair_share))
         # Places that small classes leave empty go to random others.
-        lottery = moment.runtime.move(torch.rand(len(pool), generator=moment.generator))
-        return (lottery + stay).topk(capacity).indices.sort().values
+        return (lots[1] + stay).topk(capacity).indices.sort().values
 
     def uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
         """The variance ratio of each sample over its 12 perturbed copies, (N,)."""

@@ -90,7 +90,7 @@ class Trainer(ABC):
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
         self._run_online = PlanRunner(self.runtime, self._online_step)
         self._looks = [Look(trainee, self.runtime, self.to_float) for trainee in self.trainees]
-        self._strong_stock: list[Tensor] = []
+        self._view_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
         self._learnt_online = False  # since the last memory training
@@ -139,7 +139,7 @@ class Trainer(ABC):
             for trainee in self.trainees:
                 trainee.leave_average()
             self._reset_optimisers(self.options.lr)
-            self._strong_stock = []
+            self._view_stock = []
             self.begin_consolidation(memory)
         try:
             for epoch in range(start, epochs):
@@ -161,7 +161,7 @@ class Trainer(ABC):
             trainee.restart_average()
             if self.learns_online and self.options.online_prediction != "network":
                 trainee.keep()
-        self._strong_stock = []
+        self._view_stock = []
         self._reset_optimisers(self.options.online_lr)
 
     def meet(self, pool: Samples, n_old: int) -> None:
@@ -220,13 +220,17 @@ class Trainer(ABC):
 
     # Pieces that the methods share -----------------------------------------------------------------------------
 
-    def next_strong_view(self, memory: Samples) -> Tensor:
-        """A fresh strong view of the whole memory, from a stock that is made for several epochs at once."""
-        if not self._strong_stock:
+    def memory_view(self, images: Tensor) -> Tensor:
+        """How memory training augments what it learns labels from."""
+        return self.strong_view(images)
+
+    def next_memory_view(self, memory: Samples) -> Tensor:
+        """A fresh view of the whole memory, from a stock that is made for several epochs at once."""
+        if not self._view_stock:
             wanted = max(1, min(VIEWS_AT_ONCE // len(memory), self._epochs_left))
-            views = self.strong_view(memory.images.repeat(wanted, 1, 1, 1))
-            self._strong_stock = list(views.split(len(memory)))
-        return self._strong_stock.pop()
+            views = self.memory_view(memory.images.repeat(wanted, 1, 1, 1))
+            self._view_stock = list(views.split(len(memory)))
+        return self._view_stock.pop()
 
     def batch_rows(self, n: int, size: int | None = None) -> Tensor:
         """A random order of n rows in batches of equal size, (steps, size), on the host.
@@ -259,7 +263,7 @@ class Trainer(ABC):
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
         """Cross-entropy on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
-        self.buffers.put("views", self.next_strong_view(memory))
+        self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
         rows = self.batch_rows(len(memory))
         plan = torch.cat([rows, self.cutmix_plan(len(rows), rows.shape[1], self.options.cutmix)], dim=1)
@@ -343,8 +347,8 @@ class Trainer(ABC):
             tensors |= trainee.state(k)
         if self._online_plans is not None and len(self._online_plans):
             tensors["online_plans"] = self._online_plans
-        if self._strong_stock:
-            tensors["strong_stock"] = torch.stack(self._strong_stock)
+        if self._view_stock:
+            tensors["strong_stock"] = torch.stack(self._view_stock)
         tensors["learnt_online"] = torch.tensor(self._learnt_online)
         if self._taught is not None:
             tensors["taught"] = self._taught
@@ -362,7 +366,7 @@ class Trainer(ABC):
             taught = torch.ones(len(kept.held["head.linear.weight"]))
         self._taught = None if taught is None else self.runtime.move(taught)
         stock = tensors.get("strong_stock")
-        self._strong_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
+        self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
         self.split = Split.from_tensors(split) if split else None
         self.sets = self.split.sets() if self.split is not None else None

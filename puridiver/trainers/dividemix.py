@@ -57,6 +57,10 @@ class DivideMix(Trainer):
         for k in range(2):
             self._semi_supervised_epoch(memory, k, p_clean[1 - k], weight)
 
+    def memory_view(self, images: Tensor) -> Tensor:
+        """Crops and mirrors alone, as its authors and the released program have it."""
+        return self.weak_view(images)
+
     def probabilities(self, images: Tensor) -> Tensor:
         """The mean of both networks, as its authors evaluate it."""
         first, second = (self.outputs(images, k).logits.softmax(dim=1) for k in range(2))
@@ -74,7 +78,7 @@ class DivideMix(Trainer):
             self.plain_epoch(memory, network=network)
             return
         for i in range(2):
-            self.buffers.put(f"views{i}", self.next_strong_view(memory))
+            self.buffers.put(f"views{i}", self.next_memory_view(memory))
         self.buffers.put("labels", memory.labels)
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))

@@ -68,7 +68,7 @@ class PuriDivERTrainer(Trainer):
             return
         plan = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator)
         shape = self._shape(plan)
-        views = self.next_strong_view(memory)
+        views = self.next_memory_view(memory)
         weak = self.weak_view(memory.images) if shape.tail or shape.predicted else memory.images
         weights = prediction_weights(split, o, self.generator)
         targets = equations.refurbish(weights, split.p_model, memory.labels)

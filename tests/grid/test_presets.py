@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from puridiver.cli import main
 from puridiver.config import resolve_options
 from puridiver.data import load
-from puridiver.grid.cells import cells
+from puridiver.grid.cells import Method, cells, make_cell
 from puridiver.grid.define import find_grid
 from puridiver.grid.fidelity import POINTS, switched
 from puridiver.grid.plan import Sources, plan
@@ -120,10 +121,26 @@ def test_the_fidelity_ablation_switches_every_difference_once(recipe: str, other
     assert all(rows)
     assert sum(len(row) for row in rows) == len({name for row in rows for name in row})
     together = {name: value for row in rows for name, value in row.items()}
-    assert replaced(RECIPES[recipe], {**together, "epochs": RECIPES[other].epochs}) == RECIPES[other]
+    assert replaced(RECIPES[recipe], together) == RECIPES[other]
     grid = find_grid(f"fidelity-{recipe}", ["cifar10"], official=True)
     assert [method.options for method in grid.methods] == [{}, *rows]
     assert {cell.config.recipe for cell in cells(grid)} == {recipe}
+
+
+def test_row_14_brings_its_epochs_along() -> None:
+    """255 epochs end at the low of a warm restart; one more would be the first of the next, at the highest rate."""
+    grid = find_grid("fidelity-paper", ["cifar10"], official=True)
+    found = [cell.config for cell in cells(grid) if cell.method.title.startswith("row 14")]
+    assert {(config.epochs, config.options["schedule"]) for config in found} == {(255, "warm_restarts")}
+
+
+def test_a_method_keeps_its_own_epochs_whatever_the_column_has() -> None:
+    grid = find_grid("table1", ["cifar10"])
+    column = replace(grid.columns[0], settings={**grid.columns[0].settings, "epochs": 127})
+    config = make_cell(Method("SPR", "spr", "spr", {"epochs": 50}), column, 1, {}).config
+    assert config.epochs == 50
+    assert make_cell(Method("RSV", "rsv", "plain"), column, 1, {}).config.epochs == 127
+    assert make_cell(Method("RSV", "rsv", "plain"), column, 1, {"epochs": 3}).config.epochs == 3
 
 
 def test_data_and_presets_that_are_not_there_are_told() -> None:

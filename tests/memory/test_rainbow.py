@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chisquare
 from torch import Tensor
 
 from puridiver.memory import rainbow
@@ -89,3 +90,12 @@ def test_the_network_votes_on_twelve_copies_of_each_sample() -> None:
     network = FixedNetwork(3)
     RainbowMemory(Options()).choose(stream(20, 3), 15, 15, moment(network, 3))
     assert network.images_seen == 12 * 20
+
+
+def test_equals_are_chosen_among_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came first must not stay for ever where a network is equally sure of everything."""
+    monkeypatch.setattr(rainbow, "variance_ratio", lambda votes, n_classes: torch.zeros(votes.shape[1]))
+    counts: Counter[int] = Counter()
+    for seed in range(300):
+        counts.update(choose([0] * 12, 8, 1, seed))
+    assert chisquare([counts[row] for row in range(12)]).pvalue > 1e-3

@@ -187,7 +187,7 @@ def test_the_kept_share_falls_linearly_to_one_minus_the_rate():
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.6, 1.0])
 def test_small_loss_rows_against_sorting(share):
     losses = torch.rand(8, generator=torch.Generator().manual_seed(0))
-    expected = losses.argsort()[: max(1, round(8 * share))]
+    expected = losses.argsort()[: math.ceil(8 * share)]
     assert sorted(small_loss_rows(losses, share).tolist()) == sorted(expected.tolist())
 
 
@@ -268,6 +268,83 @@ def test_dividemix_believes_sure_labels_and_guesses_the_others():
     assert torch.equal(targets[:4], targets[4:8])
     assert torch.equal(targets[8:14], targets[14:])
     torch.testing.assert_close(targets.sum(dim=1), torch.ones(20))
+
+
+def mixmatch_by_loops(trainer, memory, nets, views, p_clean, row, n_x, n_u, network, weight) -> float:
+    """DivideMix's loss of one batch, written down from its paper (Algorithm 1, Eqs. 4 to 9 and the prior's penalty)."""
+    x, u, order = row[:n_x].tolist(), row[n_x : n_x + n_u].tolist(), row[n_x + n_u : -1].tolist()
+    lam = float(row[-1:].view(torch.float64)[0])
+    assert lam >= 0.5
+    own, other = nets[network].train(), nets[1 - network].eval()
+    seen = {
+        (name, k): net(trainer.to_float(views[k][row[part]])).softmax(dim=1)
+        for name, net, part in (
+            ("x", own, slice(0, n_x)),
+            ("u", own, slice(n_x, n_x + n_u)),
+            ("v", other, slice(n_x, n_x + n_u)),
+        )
+        for k in (0, 1)
+    }
+    soft, images = [], []
+    for k in (0, 1):
+        for i, sample in enumerate(x):
+            given = F.one_hot(memory.labels[sample], 3)
+            refined = p_clean[sample] * given + (1 - p_clean[sample]) * (seen["x", 0][i] + seen["x", 1][i]) / 2
+            soft.append(refined**2 / (refined**2).sum())
+            images.append(views[k][sample])
+    for k in (0, 1):
+        for i, sample in enumerate(u):
+            guess = (seen["u", 0][i] + seen["u", 1][i] + seen["v", 0][i] + seen["v", 1][i]) / 4
+            soft.append(guess**2 / (guess**2).sum())
+            images.append(views[k][sample])
+    pixels = trainer.to_float(torch.stack(images))
+    mixed = torch.stack([lam * pixels[i] + (1 - lam) * pixels[j] for i, j in enumerate(order)])
+    targets = torch.stack([lam * soft[i] + (1 - lam) * soft[j] for i, j in enumerate(order)])
+    logits = own(mixed)
+    p = logits.softmax(dim=1)
+    l_x = -sum((targets[i] * p[i].log()).sum() for i in range(2 * n_x)) / (2 * n_x)
+    l_u = sum(((p[i] - targets[i]) ** 2).sum() for i in range(2 * n_x, len(p))) / (3 * 2 * n_u)
+    penalty = sum(math.log((1 / 3) / float(share)) for share in p.mean(dim=0)) / 3
+    return float(l_x + weight * l_u) + penalty
+
+
+def test_a_dividemix_step_is_its_papers(monkeypatch):
+    trainer, memory = tiny_trainer("dividemix", baseline_warmup=0, ramp_epochs=4), as_samples(IMAGES, LABELS)
+    rng = torch.Generator().manual_seed(0)
+    p_clean = [torch.rand(24, generator=rng) for _ in range(2)]
+    monkeypatch.setattr(trainer, "_p_clean", lambda memory, network: p_clean[network])
+    step, wanted, found = trainer._mixmatch_step, [], []
+
+    @torch.no_grad()
+    def by_loops(row, network, n_x, n_u, version):
+        views = [trainer.buffers[f"views{k}"] for k in (0, 1)]
+        nets = [copy.deepcopy(net) for net in trainer.networks]
+        trusted = p_clean[1 - network]  # the other network's
+        assert (trusted[row[:n_x]] >= 0.5).all()
+        assert (trusted[row[n_x : n_x + n_u]] < 0.5).all()
+        wanted.append(mixmatch_by_loops(trainer, memory, nets, views, trusted, row, n_x, n_u, network, 12.5))
+        with torch.enable_grad():
+            step(row, network, n_x, n_u, version)
+
+    monkeypatch.setattr(trainer._run_mixmatch, "step", by_loops)
+    monkeypatch.setattr(trainer, "step", lambda network, loss: found.append(float(loss.detach())))
+    trainer.memory_epoch(memory, epoch=2)
+    assert len(found) >= 2
+    assert found == pytest.approx(wanted, rel=1e-5)
+
+
+def test_dividemix_trusts_small_losses():
+    trainer, memory = tiny_trainer("dividemix"), as_samples(IMAGES, LABELS)
+    for k in (0, 1):
+        losses = F.cross_entropy(trainer.outputs(memory.images, k).logits, memory.labels, reduction="none")
+        trust = trainer._p_clean(memory, k)
+        assert trust[losses.argmin()] > 0.5 > trust[losses.argmax()]
+
+
+def test_dividemix_crops_and_mirrors_alone(monkeypatch):
+    trainer, memory = tiny_trainer("dividemix", baseline_warmup=1), as_samples(IMAGES, LABELS)
+    monkeypatch.setattr(trainer, "strong_view", lambda images: pytest.fail("AutoAugment is not DivideMix's"))
+    consolidate(trainer, memory, 2)
 
 
 def test_dividemix_predicts_by_both_networks():
