@@ -25,7 +25,8 @@ class Method:
 class Column:
     """A column of a table: the data, the stream made of it, the seeds, and further fields of `RunConfig`.
 
-    The stream "official" stands for the published one of the column's noise and the cell's seed.
+    The stream "official" stands for the published one of the column's noise and the cell's seed. `without` names
+    options of methods that the data decides, such as epochs where images are tiny.
     """
 
     data: str
@@ -33,6 +34,7 @@ class Column:
     noise: str
     seeds: tuple[int, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
 def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, Any]) -> Cell:
     """The run of a method on a column; its own options go before the changes, and these before the column's."""
     changed = dict(changes)
-    options = {**column.settings.get("options", {}), **changed.pop("options", {}), **method.options}
+    own = {name: value for name, value in method.options.items() if name not in column.without}
+    options = {**column.settings.get("options", {}), **changed.pop("options", {}), **own}
     if "epochs" in options:  # a field of the config goes before the option of that name
         changed["epochs"] = options["epochs"]
     fields = {

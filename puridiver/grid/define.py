@@ -56,7 +56,8 @@ def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], of
         settings = {"recipe": preset.recipe, **size.settings}
         if noise.startswith("asym") and source in preset.noise_maps:
             settings["noise_map"] = preset.noise_maps[source]
-        found.append(Column(source, "official" if published else preset.stream, noise, seeds or size.seeds, settings))
+        stream = "official" if published else preset.stream
+        found.append(Column(source, stream, noise, seeds or size.seeds, settings, size.without))
     return found
 
 

@@ -132,6 +132,8 @@ def test_row_14_brings_its_epochs_along() -> None:
     grid = find_grid("fidelity-paper", ["cifar10"], official=True)
     found = [cell.config for cell in cells(grid) if cell.method.title.startswith("row 14")]
     assert {(config.epochs, config.options["schedule"]) for config in found} == {(255, "warm_restarts")}
+    digits = [cell.config for cell in cells(find_grid("fidelity-paper", ["digits"]))]
+    assert {config.epochs for config in digits} == {None}  # what suits tiny images
 
 
 def test_a_method_keeps_its_own_epochs_whatever_the_column_has() -> None:
