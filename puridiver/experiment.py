@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver import data, runs
+from puridiver import data, runs, storage
 from puridiver.augment import ViewSettings
 from puridiver.checkpoint import Checkpoints
 from puridiver.config import (
@@ -110,6 +110,7 @@ class Experiment:
         force: bool = False,
         resume: bool = False,
         checkpoint_every: float = CHECKPOINT_SECONDS,
+        keep_learner: bool = False,
     ) -> dict[str, Any]:
         """Run to the end and return the summary; with a folder, leave a trace of everything in it.
 
@@ -122,11 +123,15 @@ class Experiment:
             gives its summary; a folder without a run gets a new one.
         checkpoint_every
             Seconds between checkpoints, which also come at the end of each phase; 0: only there.
+        keep_learner
+            Save the learner in the folder at the end, with the data's own class names.
         """
         with steady_threads(self.learner.runtime.device, self.learner.network):
-            return self._run(folder, force, resume, checkpoint_every)
+            return self._run(folder, force, resume, checkpoint_every, keep_learner)
 
-    def _run(self, folder: Path | None, force: bool, resume: bool, checkpoint_every: float) -> dict[str, Any]:
+    def _run(
+        self, folder: Path | None, force: bool, resume: bool, checkpoint_every: float, keep_learner: bool
+    ) -> dict[str, Any]:
         if folder is None:
             if resume:
                 raise ValueError("only a run with a folder can be resumed: name the folder")
@@ -137,7 +142,7 @@ class Experiment:
         description = self.describe()
         checkpoints = Checkpoints(folder / runs.CHECKPOINT, runs.identity_hash(description), checkpoint_every)
         with runs.held(folder):
-            return self._run_in(runs.RunFolder(folder), checkpoints, description, resume)
+            return self._run_in(runs.RunFolder(folder), checkpoints, description, resume, keep_learner)
 
     def stop(self) -> None:
         """Ask the run to end at the next batch or epoch: it writes a checkpoint there and raises KeyboardInterrupt.
@@ -147,7 +152,12 @@ class Experiment:
         self._stopping.set()
 
     def _run_in(
-        self, out: runs.RunFolder, checkpoints: Checkpoints, description: dict[str, Any], resume: bool
+        self,
+        out: runs.RunFolder,
+        checkpoints: Checkpoints,
+        description: dict[str, Any],
+        resume: bool,
+        keep_learner: bool,
     ) -> dict[str, Any]:
         begun = out.read(runs.CONFIG) if resume else None
         saved = None
@@ -168,6 +178,9 @@ class Experiment:
         course.run(self._stopping, Saving(out, checkpoints))
         summary = {**self._summary(course), **changes}
         out.write_bytes(runs.MEMORY, course.recorder.snapshot(self.learner).to_bytes())
+        if keep_learner:
+            settings, tensors = self.learner.state()
+            storage.save(out.path / runs.LEARNER, {**settings, "classes": list(self.source.class_names)}, tensors)
         out.write(runs.SUMMARY, summary)
         checkpoints.remove()
         return summary

@@ -20,6 +20,7 @@ from puridiver.storage import write_atomically
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
+LEARNER = "learner"  # the learner as it was at the end, with the data's own class names
 CHECKPOINT, LOCK = "checkpoint", ".lock"
 # Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
 NOT_COMPARED = (
@@ -97,8 +98,9 @@ class RunFolder:
         """Clear away an older run and write what this one is."""
         for name in (CONFIG, SUMMARY, METRICS, MEMORY):  # the config first: without it there is no run to continue
             (self.path / name).unlink(missing_ok=True)
-        if (self.path / CHECKPOINT).exists():
-            shutil.rmtree(self.path / CHECKPOINT)
+        for name in (CHECKPOINT, LEARNER):
+            if (self.path / name).exists():
+                shutil.rmtree(self.path / name)
         self.write(CONFIG, description)
 
     def write(self, name: str, value: Any) -> None:

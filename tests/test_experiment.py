@@ -254,7 +254,7 @@ def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, mon
         tmp_path / "own.npz",
         train_images=images, train_labels=labels, test_images=test_images, test_labels=test_labels,
     )  # fmt: skip
-    asked = config(data=str(tmp_path / "own.npz"), data_root=str(tmp_path), diversity=True)
+    asked = config(data=str(tmp_path / "own.npz"), data_root=str(tmp_path), diversity=True, trust_labels=True)
     first = Experiment(asked).run()
     monkeypatch.setattr("puridiver.metrics.joint._Joint", lambda *a: pytest.fail("trained a second time"))
     assert Experiment(asked).run()["memory_diversity"] == first["memory_diversity"] > 0

@@ -140,12 +140,11 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _test_share(args: argparse.Namespace) -> float | None:
-    """A folder that has no test part of its own is audited whole, unless the user says otherwise."""
-    folder = Path(args.data)
-    if args.test_share is None and folder.is_dir() and not (folder / "test").is_dir():
-        return 0.0
+    """A folder or table that has no test part of its own is audited whole, unless the user says otherwise."""
+    from puridiver.data.files import is_own
+
     share: float | None = args.test_share
-    return share
+    return 0.0 if share is None and is_own(args.data) else share
 
 
 def _source(args: argparse.Namespace) -> DataSource:
@@ -154,7 +153,7 @@ def _source(args: argparse.Namespace) -> DataSource:
     options = data.FileOptions(args.image_size, _test_share(args), args.bad_files)
     if args.data.endswith(".npz"):
         options.refuse_any(args.data)
-        return data.load_npz(Path(args.data), needs_test=args.split == "test")
+        return data.load_npz(Path(args.data), needs_test=args.split == "test", trust_labels=True)
     with decoding_progress() as on_progress:
         return data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
 

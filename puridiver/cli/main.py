@@ -17,12 +17,26 @@ from puridiver._version import __version__
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
-COMMANDS = ("run", "audit", "grid", "table", "results", "figure", "report", "methods", "data", "stream", "bench")
+COMMANDS = (
+    "run",
+    "predict",
+    "audit",
+    "grid",
+    "table",
+    "results",
+    "figure",
+    "report",
+    "methods",
+    "data",
+    "stream",
+    "bench",
+)
 
 EXAMPLES = """\
 examples:
   puridiver run                                  PuriDivER on digits, blurry-10, 40 % wrong labels
   puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
+  puridiver predict runs/mine new-pictures/      what a finished run's learner takes images for
   puridiver audit my-images.npz --out audit      which labels of your own data look wrong
   puridiver grid table1 --data digits            the paper's Table 1, on digits
   puridiver methods                              every sampler, trainer and recipe

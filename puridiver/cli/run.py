@@ -58,11 +58,15 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--resume", action="store_true",
         help="continue the run in --out from its checkpoint, with its own config (what is said must agree with it); "
-        "start it where there is none",
+        "begin it where there is none and the command says what to run",
     )  # fmt: skip
     parser.add_argument(
         "--checkpoint-every", type=float, default=60.0, metavar="SECONDS",
         help="write a checkpoint to --out that often, besides those at the ends of phases; 0: only there (default: 60)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--keep-learner", action=argparse.BooleanOptionalAction, default=True,
+        help="save the learner in --out at the end, for `puridiver predict` and Learner.load (default: yes)",
     )  # fmt: skip
     parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
     parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
@@ -134,6 +138,11 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
     begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG) if args.resume else None
     said = to_settings(args)
     if begun is None:
+        if args.resume and said == {"options": {}}:
+            raise DataError(
+                f"there is no run in {args.out} to resume: look for a slip in the folder's name, or say what to run, "
+                "such as --data and --noise, to begin it there"
+            )
         return RunConfig(**said)
     try:
         base = RunConfig(**begun["config"])
@@ -216,7 +225,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
             return experiment.run()
         try:
             with stopping_gently(experiment, errors):
-                return experiment.run(folder, args.force, args.resume, args.checkpoint_every)
+                return experiment.run(folder, args.force, args.resume, args.checkpoint_every, args.keep_learner)
         except KeyboardInterrupt:
             if (folder / runs.CONFIG).exists():
                 again = ["puridiver", "run", "--out", args.out, "--resume"]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.data.base import DataSource, ImageSet
+from puridiver.data.base import UNKNOWN, DataSource, ImageSet
+from puridiver.data.listing import test_rows
 from puridiver.errors import DataError
 
 Array = np.ndarray | Tensor
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
 REQUIRED_KEYS = (*TRAIN_KEYS, *TEST_KEYS)
-OPTIONAL_KEY = "class_names"
+TRUE_KEY, NAMES_KEY = "train_true_labels", "class_names"
+OPTIONAL_KEYS = (TRUE_KEY, NAMES_KEY)
 
 
 def from_arrays(
@@ -36,12 +39,14 @@ def from_arrays(
     train_images, test_images
         (N, H, W) or (N, H, W, 1 or 3); uint8, or floats from 0 to 1.
     train_labels, test_labels
-        (N,) class ids from 0.
+        (N,) class ids from 0, or names of classes. Those of the train part count as true.
     class_names
-        One for each class; "0", "1", ... up to the largest label if left out.
+        One for each class. If left out, "0", "1", ... up to the largest label, or the names that occur.
     """
-    train = _image_set(train_images, train_labels, "train")
-    test = _image_set(test_images, test_labels, "test")
+    if class_names is None:
+        class_names = _names_that_occur(train_labels, test_labels)
+    train = _image_set(train_images, _numbered(train_labels, class_names), "train")
+    test = _image_set(test_images, _numbered(test_labels, class_names), "test")
     if train.images.shape[1:] != test.images.shape[1:]:
         raise ValueError(
             "train_images and test_images should have the same (height, width, channels), "
@@ -51,10 +56,14 @@ def from_arrays(
     return DataSource(name=name, class_names=_names(class_names, largest), train=train, test=test)
 
 
-def load_npz(path: Path, needs_test: bool = True) -> DataSource:
+def load_npz(
+    path: Path, needs_test: bool = True, test_share: float | None = None, trust_labels: bool = False
+) -> DataSource:
     """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
 
-    Where no test part is needed, a file without one gives a source whose test part is empty.
+    Where no test part is needed, a file without one gives a source whose test part is empty; a `test_share` of each
+    class makes one. Nobody knows which of the labels are true, unless the file has `train_true_labels` (-1 where they
+    are not known) or they are trusted. So they pass as they came: no noise is added unless asked for.
     """
     path = Path(path)
     if not path.is_file():
@@ -62,22 +71,52 @@ def load_npz(path: Path, needs_test: bool = True) -> DataSource:
     if not zipfile.is_zipfile(path):
         raise DataError(f"{path} is not an .npz file; it should be one with the keys {_expected_keys()}")
     try:
-        arrays = _read(path, REQUIRED_KEYS if needs_test else TRAIN_KEYS)
+        arrays = _read(path, REQUIRED_KEYS if needs_test and test_share is None else TRAIN_KEYS)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read without unpickling, or is damaged: {error}") from error
-    names = arrays.pop(OPTIONAL_KEY, None)
+    if test_share is not None and set(TEST_KEYS) <= set(arrays):
+        raise ValueError(f"{path} has a test part of its own: leave the test share out")
+    true = arrays.pop(TRUE_KEY, None)
     try:
-        if not set(TEST_KEYS) & set(arrays):
-            return _without_test(arrays, _text(names), path.stem)
-        return from_arrays(**arrays, class_names=_text(names), name=path.stem)
+        names = _text(arrays.pop(NAMES_KEY, None))
+        if set(TEST_KEYS) <= set(arrays):
+            source = from_arrays(**arrays, class_names=names, name=path.stem)
+        else:
+            source = _without_test(arrays, names, path.stem)
+        suited = {"noise": "none", "tasks": min(5, len(source.class_names))}
+        source = replace(source, train=_with_truth(source, true, trust_labels), defaults=suited)
     except ValueError as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
+    return _split_off_test(source, test_share) if test_share else source
 
 
 def _without_test(arrays: dict[str, np.ndarray], class_names: Sequence[str] | None, name: str) -> DataSource:
-    train = _image_set(arrays["train_images"], arrays["train_labels"], "train")
-    names = _names(class_names, int(train.labels.max()))
+    labels = arrays["train_labels"]
+    known = _names_that_occur(labels) if class_names is None else class_names
+    train = _image_set(arrays["train_images"], _numbered(labels, known), "train")
+    names = _names(known, int(train.labels.max()))
     return DataSource(name=name, class_names=names, train=train, test=ImageSet(train.images[:0], train.labels[:0]))
+
+
+def _with_truth(source: DataSource, true: np.ndarray | None, trust_labels: bool) -> ImageSet:
+    """The train part, with true labels where they are known."""
+    if true is None:
+        nobody_knows = torch.full_like(source.train.labels, UNKNOWN)
+        return replace(source.train, true=None if trust_labels else nobody_knows)
+    ids = torch.from_numpy(_numbered(true, source.class_names).astype(np.int64))
+    if ids.shape != source.train.labels.shape or not UNKNOWN <= ids.min() <= ids.max() < len(source.class_names):
+        raise ValueError(
+            f"{TRUE_KEY} should be {len(source.train)} class ids below {len(source.class_names)}, or {UNKNOWN} where "
+            f"nobody knows, but got {true.dtype} of shape {true.shape}, from {ids.min()} to {ids.max()}"
+        )
+    return replace(source.train, true=ids)
+
+
+def _split_off_test(source: DataSource, share: float) -> DataSource:
+    """The source with a share of each class of its train part as its test part, by the best labels there are."""
+    is_test = torch.from_numpy(test_rows(source.train.labels.numpy(), len(source.class_names), share))
+    rest, kept = source.train.taken(~is_test), source.train.taken(is_test)
+    return replace(source, train=rest, test=ImageSet(kept.images, kept.best_labels))
 
 
 def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:
@@ -87,11 +126,31 @@ def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:
         if half or not set(required) <= set(found):
             expected = _expected_keys(REQUIRED_KEYS if half else required)
             raise DataError(f"{path} should hold the keys {expected}, but holds {', '.join(found) or 'none'}")
-        return {key: archive[key] for key in (*REQUIRED_KEYS, OPTIONAL_KEY) if key in found}
+        return {key: archive[key] for key in (*REQUIRED_KEYS, *OPTIONAL_KEYS) if key in found}
 
 
 def _expected_keys(required: Sequence[str] = REQUIRED_KEYS) -> str:
-    return f"{', '.join(required)} and optionally {OPTIONAL_KEY}"
+    return f"{', '.join(required)} and optionally {' and '.join(OPTIONAL_KEYS)}"
+
+
+def _names_that_occur(*labels: Array) -> list[str] | None:
+    """The names of classes among labels that are text, in order; None where they are numbers."""
+    texts = [_as_numpy(part) for part in labels]
+    if any(part.dtype.kind != "U" for part in texts):
+        return None
+    return sorted({str(name) for part in texts for name in part.ravel()})
+
+
+def _numbered(labels: Array, names: Sequence[str] | None) -> np.ndarray:
+    """Labels as class ids, where they are names of classes."""
+    found = _as_numpy(labels)
+    if found.dtype.kind != "U" or names is None:
+        return found
+    ids = {name: number for number, name in enumerate(names)}
+    unknown = sorted({str(label) for label in found.ravel()} - set(ids))
+    if unknown:
+        raise ValueError(f"labels should be among the class names {', '.join(ids)}, but there is {unknown[0]!r}")
+    return np.array([ids[str(label)] for label in found.ravel()], dtype=np.int64).reshape(found.shape)
 
 
 def _text(names: np.ndarray | None) -> list[str] | None:

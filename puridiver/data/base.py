@@ -77,6 +77,17 @@ class ImageSet:
         """Whether any true label is known."""
         return self.true is None or bool((self.true != UNKNOWN).any())
 
+    def taken(self, chosen: Tensor) -> ImageSet:
+        """The images that a mask (N,) chooses."""
+        rows = chosen.nonzero().squeeze(1)
+        return ImageSet(
+            self.images[rows],
+            self.labels[rows],
+            None if self.true is None else self.true[rows],
+            None if self.times is None else self.times[rows],
+            None if self.names is None else [self.names[row] for row in rows.tolist()],
+        )
+
     def __len__(self) -> int:
         return len(self.images)
 

@@ -46,10 +46,10 @@ class FileOptions:
         if self.bad_files not in BAD_FILES:
             raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {self.bad_files!r}")
 
-    def refuse_any(self, name: str) -> None:
+    def refuse_any(self, name: str, but: str = "") -> None:
         """For data that are not made of image files."""
         for field in ("image_size", "test_share"):
-            if getattr(self, field) is not None:
+            if field != but and getattr(self, field) is not None:
                 raise ValueError(f"{field} is for data made of image files: leave it out with {name}")
 
 
@@ -66,6 +66,9 @@ def load_own(path: Path, cache: Path, options: FileOptions, on_progress: OnProgr
 def list_own(path: Path, options: FileOptions) -> Listing:
     if not path.exists():
         raise DataError(f"there is no {path}")
+    if not is_own(str(path)):
+        hint = f"; arrays are read by --data {path}" if path.suffix == ".npz" else ""
+        raise DataError(f"{path} should be a folder of images, or a table that ends in {', '.join(READERS)}{hint}")
     reader: Callable[[Path, float | None], Listing] = list_folder if path.is_dir() else list_table
     return reader(path, options.test_share)
 

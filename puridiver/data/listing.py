@@ -108,7 +108,7 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
         return split_off_test(_list_classes(folder, [("", False)]), test_share)
     if TEST not in names:
         return split_off_test(_list_classes(folder, [(TRAIN, False)]), test_share)
-    if test_share is not None:
+    if test_share:
         raise ValueError(f"{folder} has a test part of its own: leave the test share out")
     return _list_classes(folder, [(TRAIN, False), (TEST, True)])
 
@@ -129,7 +129,7 @@ def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
     ignored = 0
     for part, test in parts:
         for label, name in enumerate(ordered):
-            found, others = _images_in(str(folder), os.path.join(part, name))
+            found, others = images_in(str(folder), os.path.join(part, name))
             paths += found
             labels += [label] * len(found)
             is_test += [test] * len(found)
@@ -153,7 +153,7 @@ def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[i
         )
 
 
-def _images_in(root: str, folder: str) -> tuple[list[str], int]:
+def images_in(root: str, folder: str) -> tuple[list[str], int]:
     """Paths of the images below a folder, sorted, and how many other files there are."""
     found, others = [], 0
     for where, folders, files in os.walk(os.path.join(root, folder)):
@@ -175,12 +175,17 @@ def split_off_test(listing: Listing, test_share: float | None) -> Listing:
             f"{listing.origin} has no test part (a folder or a split called {TEST}): say what share of it is kept out "
             "of the stream for testing, such as --test-share 0.2"
         )
+    return replace(listing, is_test=test_rows(listing.labels, len(listing.class_names), test_share))
+
+
+def test_rows(labels: np.ndarray, n_classes: int, test_share: float) -> np.ndarray:
+    """A mask of a seeded share of each class."""
     if not 0 <= test_share < 1:
         raise ValueError(f"test share should be at least 0 and below 1, but got {test_share}")
     # Raw bits, not Generator.permutation: NumPy promises the bits for ever, but not what its methods do.
-    order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(listing)))
-    is_test = np.zeros(len(listing), dtype=bool)
-    for label in range(len(listing.class_names)):
-        members = order[listing.labels[order] == label]
+    order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(labels)))
+    is_test = np.zeros(len(labels), dtype=bool)
+    for label in range(n_classes):
+        members = order[labels[order] == label]
         is_test[members[: round(test_share * len(members))]] = True
-    return replace(listing, is_test=is_test)
+    return is_test

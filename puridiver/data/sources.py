@@ -166,7 +166,8 @@ def load(
     root
         The folder in which data sets lie, and below it the cache of decoded images; `default_root()` if left out.
     options
-        For data made of image files: their size, test share and what happens with bad ones.
+        For your own data: test share, whether labels are trusted; of image files also their size and what happens
+        with bad ones.
     on_progress
         Called with (done, total) while image files are decoded.
     """
@@ -175,8 +176,11 @@ def load(
         return from_files(_root(root), cache_folder(root), options, on_progress)
     if name not in SOURCES and is_own(name):
         return load_own(Path(name), cache_folder(root), options, on_progress)
+    if name.endswith(".npz"):
+        options.refuse_any(name, but="test_share")
+        return load_npz(Path(name), test_share=options.test_share, trust_labels=options.trust_labels)
     options.refuse_any(name)
-    return load_npz(Path(name)) if name.endswith(".npz") else find(name).loader(_root(root))
+    return find(name).loader(_root(root))
 
 
 def cache_folder(root: Path | None = None) -> Path:

@@ -54,7 +54,7 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     )  # fmt: skip
     if not listing.is_test.any():
         return split_off_test(listing, test_share)
-    if test_share is not None:
+    if test_share:
         raise ValueError(f"{file} says itself what is for testing (column split): leave the test share out")
     return listing
 

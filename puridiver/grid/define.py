@@ -102,7 +102,9 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -
 
 def _usual_noise(source: str) -> str:
     """What a file that names no noises gets: none for image files, whose labels pass as they came."""
-    of_files = SOURCES[source].from_files is not None if source in SOURCES else is_own(source)
+    of_files = (
+        SOURCES[source].from_files is not None if source in SOURCES else is_own(source) or source.endswith(".npz")
+    )
     return "none" if of_files else "sym-40"
 
 

@@ -53,7 +53,7 @@ def test_the_json_is_the_summary_of_the_folder(capsys, tmp_path):
     captured = capsys.readouterr()
     assert json.loads(captured.out) == json.loads((tmp_path / "run" / "summary.json").read_text())
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json",
+        "config.json", "learner", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json",
     }  # fmt: skip
 
 
@@ -342,3 +342,10 @@ def test_a_resnet_on_a_cpu_is_warned_of_with_the_small_network_named_first():
 def test_every_setting_of_a_run_has_a_flag():
     assert {"--data", "--data-root", "--stream", "--seed", "--sampler", "--trainer", "--recipe"} <= set(flag_specs())
     assert all(spec["help"] for spec in flag_specs().values())
+
+
+def test_there_must_be_something_to_resume_or_to_begin(tmp_path, capsys):
+    assert main(["run", "--out", str(tmp_path / "typo"), "--resume"]) == 2
+    assert f"there is no run in {tmp_path / 'typo'} to resume" in capsys.readouterr().err
+    assert not (tmp_path / "typo").exists()
+    assert main(["run", *TINY, "--out", str(tmp_path / "new"), "--resume"]) == 0

@@ -107,7 +107,7 @@ def saved(path: Path, **content: Any) -> Path:
 
 def test_an_npz_file_gives_the_same_source(tmp_path: Path) -> None:
     path = saved(tmp_path / "mine.npz", **arrays(class_names=np.array(["a", "b", "ç"])))
-    source = load_npz(path)
+    source = load_npz(path, trust_labels=True)
     assert isinstance(source, DataSource)
     assert source.name == "mine"
     assert source.fingerprint == from_arrays(**arrays(class_names=["a", "b", "ç"])).fingerprint
@@ -134,6 +134,49 @@ def test_a_test_part_can_be_left_out_where_none_is_needed(tmp_path: Path) -> Non
     half = saved(tmp_path / "half.npz", **train, test_images=content["test_images"])
     with pytest.raises(DataError, match=r"should hold the keys .* test_labels"):
         load_npz(half, needs_test=False)
+
+
+def test_nobody_knows_the_true_labels_of_a_file_unless_it_says_so(tmp_path: Path) -> None:
+    plain = load_npz(saved(tmp_path / "plain.npz", **arrays()))
+    assert plain.train.true_labels.tolist() == [-1] * 6
+    assert not plain.train.truth_known
+    assert plain.defaults == {"noise": "none", "tasks": 3}
+    assert load_npz(tmp_path / "plain.npz", trust_labels=True).train.true is None
+    told = load_npz(saved(tmp_path / "told.npz", **arrays(), train_true_labels=np.array([0, 1, 1, -1, 1, 2])))
+    assert told.train.true_labels.tolist() == [0, 1, 1, -1, 1, 2]
+
+
+@pytest.mark.parametrize("true", [np.array([0, 1, 2]), np.array([0, 1, 2, 0, 1, 3]), np.array([0, 1, 2, 0, 1, -2])])
+def test_true_labels_that_cannot_be_are_refused(true: np.ndarray, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="train_true_labels should be 6 class ids below 3, or -1 where nobody knows"):
+        load_npz(saved(tmp_path / "mine.npz", **arrays(), train_true_labels=true))
+
+
+def test_labels_may_be_names(tmp_path: Path) -> None:
+    words = {"train_labels": np.array(["b", "a", "c", "b", "a", "c"]), "test_labels": np.array(["c", "a", "b"])}
+    true = np.array(["b", "a", "c", "a", "a", "c"])
+    source = load_npz(saved(tmp_path / "mine.npz", **arrays(**words), train_true_labels=true))
+    assert source.class_names == ("a", "b", "c")
+    assert source.train.labels.tolist() == [1, 0, 2, 1, 0, 2]
+    assert source.train.true_labels.tolist() == [1, 0, 2, 0, 0, 2]
+    assert source.test.labels.tolist() == [2, 0, 1]
+    ordered = load_npz(saved(tmp_path / "named.npz", **arrays(**words), class_names=np.array(["c", "b", "a"])))
+    assert ordered.train.labels.tolist() == [1, 2, 0, 1, 2, 0]
+    with pytest.raises(DataError, match="labels should be among the class names a, b, but there is 'c'"):
+        load_npz(saved(tmp_path / "lacking.npz", **arrays(**words), class_names=np.array(["a", "b"])))
+
+
+def test_a_share_of_each_class_can_be_kept_for_testing(tmp_path: Path) -> None:
+    labels = np.repeat([0, 1], [20, 10])
+    images = np.arange(30, dtype=np.uint8)[:, None, None].repeat(4, 1).repeat(4, 2)
+    path = saved(tmp_path / "train.npz", train_images=images, train_labels=labels, train_true_labels=1 - labels)
+    source = load_npz(path, test_share=0.2)
+    assert source.test.labels.bincount().tolist() == [2, 4]  # by the true ones
+    assert sorted(torch.cat([source.train.images, source.test.images])[:, 0, 0, 0].tolist()) == list(range(30))
+    assert torch.equal(source.train.labels, torch.from_numpy(labels)[source.train.images[:, 0, 0, 0].long()])
+    assert torch.equal(source.train.true_labels, 1 - source.train.labels)
+    with pytest.raises(ValueError, match="has a test part of its own: leave the test share out"):
+        load_npz(saved(tmp_path / "whole.npz", **arrays()), test_share=0.2)
 
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_runs_on_another_kind_of_device_never_share_a_mean(change: dict[str, Any
 
 
 def test_without_the_data_rows_of_different_settings_are_still_told_apart(tmp_path: Path) -> None:
-    grid = grid_of(tmp_path, 'data = ["elsewhere.npz"]\nmethods = ["puridiver+puridiver"]\n')
+    grid = grid_of(tmp_path, 'data = ["elsewhere.npz"]\nnoises = ["sym-40"]\nmethods = ["puridiver+puridiver"]\n')
     rows = [row(seed, 0.5, data="elsewhere", settings_hash="one") for seed in (1, 2)]
     table = make_table(grid, [*rows, row(1, 0.9, data="elsewhere", settings_hash="another")])
     assert figures(table) == {"puridiver + puridiver": ["50.0 ± 0.0 (2)"]}

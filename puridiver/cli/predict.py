@@ -1,0 +1,168 @@
+"""`puridiver predict`: what a learner makes of images, as a table."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from puridiver.cli.common import add_command
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from puridiver.learner import Learner
+
+EXAMPLES = """\
+examples:
+  puridiver run --data pictures/ --test-share 0.2 --out runs/mine    learns, and keeps the learner in runs/mine/learner
+  puridiver predict runs/mine new-pictures/ --out predictions.csv    each file's class and how sure that is
+  puridiver predict runs/mine a.png b.png --probabilities            a column for each class
+  puridiver predict my-learner images.npz                            Learner.save("my-learner"); the array `images`
+"""
+AT_ONCE = 1_000  # images in memory at a time
+ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first that it has
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = add_command(subparsers, "predict", "say what a learner takes images for", EXAMPLES)
+    parser.add_argument("learner", metavar="LEARNER", help="folder of `puridiver run --out`, or of Learner.save")
+    parser.add_argument(
+        "images", nargs="+", metavar="IMAGES", help="image files, folders of them (however deep), or .npz files"
+    )
+    parser.add_argument("--out", metavar="FILE", help="CSV file to write (default: standard output)")
+    parser.add_argument("--probabilities", action="store_true", help="a column with the probability of each class")
+    parser.add_argument(
+        "--bad-files", choices=("refuse", "skip"), default="refuse", help="files that cannot be read (default: refuse)"
+    )
+    parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    parser.set_defaults(handler=handle)
+
+
+def handle(args: argparse.Namespace) -> int:
+    from puridiver.storage import write_atomically
+
+    learner = load_learner(Path(args.learner), args.device)
+    found = find_images([Path(name) for name in args.images])
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    classes = [str(name) for name in learner.classes]
+    writer.writerow(["image", "label", "probability", *(classes if args.probabilities else [])])
+    for names, pixels in batches(found, learner.image_shape, args.bad_files == "skip"):
+        p = learner.predict_proba(pixels)
+        for name, row in zip(names, p, strict=True):
+            every = [f"{value:.4f}" for value in row] if args.probabilities else []
+            writer.writerow([name, classes[int(row.argmax())], f"{row.max():.4f}", *every])
+    if args.out:
+        write_atomically(Path(args.out), table.getvalue().encode())
+        print(args.out)
+    else:
+        sys.stdout.write(table.getvalue())
+    return 0
+
+
+def load_learner(folder: Path, device: str) -> Learner:
+    """The learner that a run left in its folder, or one that was saved there."""
+    from puridiver import runs
+    from puridiver.errors import DataError
+    from puridiver.learner import Learner
+
+    kept = folder / runs.LEARNER
+    if (folder / runs.CONFIG).exists() and not kept.exists():
+        state = "its run has not finished" if not (folder / runs.SUMMARY).exists() else "its run did not keep one"
+        raise DataError(
+            f"{folder} has no learner: {state}; a run with --out keeps one unless --no-keep-learner is said"
+        )
+    return Learner.load(kept if kept.exists() else folder, device=device)
+
+
+def find_images(paths: Sequence[Path]) -> list[Path]:
+    """The files named, and those in the folders named; an error for what is no image."""
+    from puridiver.data.decode import ENDINGS, require_pillow
+    from puridiver.data.listing import images_in
+    from puridiver.errors import DataError
+
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside, _ = images_in(str(path), "")
+            if not inside:
+                raise DataError(f"{path} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
+            found += [path / name for name in inside]
+        elif not path.exists():
+            raise DataError(f"there is no {path}")
+        else:
+            found.append(path)
+    if any(path.suffix != ".npz" for path in found):
+        require_pillow()
+    return found
+
+
+def batches(
+    paths: Sequence[Path], shape: tuple[int, int, int], skip_bad: bool
+) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Images in the learner's shape with their names, some at a time."""
+    import numpy as np
+
+    from puridiver.cli.common import decoding_progress
+
+    names: list[str] = []
+    pixels: list[np.ndarray] = []
+    with decoding_progress() as progress:
+        for done, path in enumerate(paths):
+            if path.suffix == ".npz":
+                yield from _of_arrays(path)
+            elif (picture := _of_file(path, shape, skip_bad)) is not None:
+                names.append(str(path))
+                pixels.append(picture)
+            if len(names) == AT_ONCE:
+                yield names, np.stack(pixels)
+                names, pixels = [], []
+            progress(done + 1, len(paths))
+    if names:
+        yield names, np.stack(pixels)
+
+
+def _of_file(path: Path, shape: tuple[int, int, int], skip_bad: bool) -> np.ndarray | None:
+    import numpy as np
+
+    from puridiver.data.decode import decode
+    from puridiver.errors import DataError
+
+    height, width, channels = shape
+    if height != width:
+        raise DataError(f"image files are cut to squares, but the learner's images are {height}x{width}: use an .npz")
+    found = decode(str(path), height)
+    if found.pixels is None:
+        if not skip_bad:
+            raise DataError(f"{path} cannot be read: {found.problem}; --bad-files skip leaves such files out")
+        print(f"note: left out {path}: {found.problem}", file=sys.stderr)
+        return None
+    if channels == 3:
+        return found.pixels
+    grey = found.pixels @ np.array([0.299, 0.587, 0.114])  # as Pillow makes grey of colours
+    return np.rint(grey).astype(np.uint8)[..., None]
+
+
+def _of_arrays(path: Path) -> Iterator[tuple[list[str], np.ndarray]]:
+    import zipfile
+
+    import numpy as np
+
+    from puridiver.errors import DataError
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            key = next((key for key in ARRAYS if key in archive.files), None)
+            if key is None:
+                raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")
+            images = archive[key]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    for start in range(0, len(images), AT_ONCE):
+        part = images[start : start + AT_ONCE]
+        yield [f"{path}:{row}" for row in range(start, start + len(part))], part

@@ -1,0 +1,114 @@
+"""`puridiver predict`: what a finished run leaves is a learner that can be put to work."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from puridiver import Learner
+from puridiver.cli import main
+from tests.learner_samples import patterns, tiny_learner
+
+SHAPES = ("circle", "ring", "square")
+
+
+def pictures(folder: Path, n: int = 30) -> Path:
+    """A folder for each class, of grey PNGs of several sizes."""
+    images, labels = patterns(n)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        where = folder / SHAPES[label] / f"{number}.png"
+        where.parent.mkdir(parents=True, exist_ok=True)
+        side = 8 * (1 + number % 3)
+        Image.fromarray(image[..., 0]).resize((side, side), Image.Resampling.NEAREST).save(where)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("predict")
+    pictures(folder / "pictures", 90)
+    words = ["run", "--data", str(folder / "pictures"), "--test-share", "0.2", "--image-size", "8", "--epochs", "12"]
+    words += ["--network", "small", "--memory", "40", "--data-root", str(folder / "root"), "--device", "cpu", "--quiet"]
+    assert main([*words, "--out", str(folder / "run")]) == 0
+    return folder
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(text.splitlines()))
+
+
+def test_a_run_leaves_a_learner_that_names_the_classes_of_new_files(run, tmp_path, capsys):
+    new = pictures(tmp_path / "new", 24)
+    assert main(["predict", str(run / "run"), str(new), "--probabilities", "--device", "cpu"]) == 0
+    rows = read(capsys.readouterr().out)
+    assert sorted(row["image"] for row in rows) == sorted(str(path) for path in new.glob("*/*.png"))
+    assert np.mean([row["label"] == Path(row["image"]).parent.name for row in rows]) > 0.6
+    for row in rows:
+        p = {name: float(row[name]) for name in SHAPES}
+        assert sum(p.values()) == pytest.approx(1, abs=1e-3)
+        assert float(row["probability"]) == max(p.values()) == p[row["label"]]
+
+
+def test_it_is_what_the_learner_itself_says(run, tmp_path):
+    learner = Learner.load(run / "run" / "learner", device="cpu")
+    assert tuple(learner.classes) == SHAPES
+    images = np.repeat(patterns(10)[0], 3, axis=3)
+    np.savez(tmp_path / "mine.npz", images=images)
+    assert main(["predict", str(run / "run"), str(tmp_path / "mine.npz"), "--out", str(tmp_path / "p.csv")]) == 0
+    rows = read((tmp_path / "p.csv").read_text())
+    assert [row["label"] for row in rows] == learner.predict(images).tolist()
+    assert rows[3]["image"] == f"{tmp_path}/mine.npz:3"
+
+
+def test_a_saved_learner_of_grey_images_takes_files_too(tmp_path, capsys):
+    learner = tiny_learner()
+    images, labels = patterns(16)
+    learner.observe(images, labels)
+    learner.save(tmp_path / "saved")
+    Image.fromarray(np.repeat(images[0], 3, axis=2)).save(tmp_path / "colour.png")
+    assert main(["predict", str(tmp_path / "saved"), str(tmp_path / "colour.png"), "--device", "cpu"]) == 0
+    (row,) = read(capsys.readouterr().out)
+    assert row["label"] == str(learner.predict(images[:1])[0])
+
+
+def test_bad_files_are_named_or_left_out(run, tmp_path, capsys):
+    new = pictures(tmp_path / "new", 3)
+    (new / "broken.png").write_bytes(b"no picture")
+    assert main(["predict", str(run / "run"), str(new)]) == 2
+    assert "broken.png cannot be read" in capsys.readouterr().err
+    assert main(["predict", str(run / "run"), str(new), "--bad-files", "skip"]) == 0
+    told = capsys.readouterr()
+    assert len(read(told.out)) == 3
+    assert "left out" in told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["nowhere", "x.png"], "nowhere"),
+        (["RUN", "nowhere.png"], "there is no nowhere.png"),
+        (["RUN", "EMPTY"], "holds no image"),
+        (["RUN", "KEYS"], "should hold an array called images or test_images or train_images"),
+    ],
+)
+def test_what_is_not_there_is_told(words, named, run, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    np.savez(tmp_path / "keys.npz", x=np.zeros(3))
+    places = {"RUN": str(run / "run"), "EMPTY": str(tmp_path / "empty"), "KEYS": str(tmp_path / "keys.npz")}
+    assert main(["predict", *(places.get(word, word) for word in words)]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_a_run_may_keep_no_learner(tmp_path, capsys):
+    short = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
+    assert main(["run", *short, "--out", str(tmp_path / "run"), "--no-keep-learner"]) == 0
+    assert main(["predict", str(tmp_path / "run"), "x.png"]) == 2
+    assert "has no learner: its run did not keep one" in capsys.readouterr().err
+    assert main(["run", *short, "--out", str(tmp_path / "run"), "--force"]) == 0
+    assert Learner.load(tmp_path / "run" / "learner", device="cpu").classes == [str(digit) for digit in range(10)]
+    assert main(["run", *short, "--out", str(tmp_path / "run"), "--force", "--no-keep-learner"]) == 0
+    assert not (tmp_path / "run" / "learner").exists()  # that of an older run
