@@ -192,8 +192,8 @@ class Learner:
                 )
             return loaded
         epochs = self.options.epochs if epochs is None else epochs
-        if epochs < 1:
-            raise ValueError(f"epochs should be at least 1, but got {epochs}")
+        if not isinstance(epochs, int | np.integer) or epochs < 1:
+            raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
         self._replay.drop()
         if not len(self.memory):  # all that came is still waiting
             moment = self._moment(torch.zeros((), device=self.runtime.device))

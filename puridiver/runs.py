@@ -20,6 +20,7 @@ from puridiver.storage import write_atomically
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
+GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
 LEARNER = "learner"  # the learner as it was at the end, with the data's own class names
 CHECKPOINT, LOCK = "checkpoint", ".lock"
 # Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
@@ -50,6 +51,8 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
     if path.exists() and not path.is_dir():
         raise DataError(f"{path} is a file; name a folder for the run")
+    if (path / GRID_CELLS).is_dir():
+        raise DataError(f"{path} is the folder of a grid; name another one for the run")
     if not force:
         if (path / CONFIG).exists() and not resume:
             state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"

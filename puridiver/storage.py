@@ -38,6 +38,8 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except PermissionError as error:
+        raise PermissionError(error.errno, error.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)

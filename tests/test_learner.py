@@ -166,7 +166,9 @@ def test_an_empty_memory_cannot_be_consolidated():
 
 
 def test_epochs_below_one_are_refused():
-    with pytest.raises(ValueError, match="epochs should be at least 1, but got 0"):
+    with pytest.raises(ValueError, match="epochs should be a whole number, at least 1, but got '3'"):
+        fed(tiny_learner()).consolidate(epochs="3")
+    with pytest.raises(ValueError, match="epochs should be a whole number, at least 1, but got 0"):
         fed(tiny_learner()).consolidate(0)
 
 

@@ -21,6 +21,8 @@ def why(
     if suggested == given:
         opening = "the label fits" if p_correct >= 0.9 else "the label fits best, with some doubt"
         return f"{opening}: {learners} {given}, {vote_given:.0%} of similar images are labelled {given}"
+    if not agreeing:
+        learners = f"none of {asked} learners says" if asked != 1 else "the learner does not say"
     parts = [f"{learners} {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
     parts.append(f"{vote_given:.0%} are labelled {given}")
     if confused >= OFTEN:
@@ -28,7 +30,7 @@ def why(
     if p_correct >= 0.5:
         opening = f"may be {suggested}, but {given} remains likelier"
     else:
-        opening = f"looks like {suggested}" if leads else f"probably wrong, perhaps {suggested}"
+        opening = f"looks like {suggested}" if leads and agreeing else f"probably wrong, perhaps {suggested}"
     return f"{opening}: {', '.join(parts)}"
 
 

@@ -7,6 +7,7 @@ missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import sys
@@ -60,13 +61,24 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _unknown(parser: argparse.ArgumentParser, command: str, words: list[str]) -> str:
+    """What is wrong with words that no option takes, and which options have nearly this name."""
+    (commands,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    options = [option for action in commands[command]._actions for option in action.option_strings]
+    near = [match for word in words for match in difflib.get_close_matches(word.partition("=")[0], options, 1)]
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"unrecognized arguments: {' '.join(words)}{meant} (`puridiver {command} --help` lists what there is)"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     parser = build_parser()
     if not words:
         parser.print_help(sys.stderr)
         parser.exit(2)
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.error(_unknown(parser, args.command, unknown))
     args.command_line = words  # to tell how an interrupted command goes on
     try:
         return int(args.handler(args) or 0)

@@ -114,6 +114,7 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
     return options
 
 
+PLACES = ("data", "data_root", "stream", "splits", "noise_file")  # fields that may be files or folders
 # Options that images or the data set may decide in the place of a recipe.
 DECIDED_BY_DATA = ("epochs", "flip", *SUITS_TINY_IMAGES)
 
@@ -123,6 +124,9 @@ def to_settings(args: argparse.Namespace) -> dict[str, Any]:
     from puridiver.config import RunConfig
 
     given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
+    for name in PLACES:  # so that a run can be resumed from another folder
+        if given.get(name) and Path(given[name]).exists():
+            given[name] = str(Path(given[name]).absolute())
     options = parse_assignments(args.assignments)
     if "epochs" in options and given.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {given['epochs']} and --set epochs={options['epochs']} differ: say one of them")
@@ -262,6 +266,13 @@ def notes(experiment: Experiment) -> list[str]:
             f"{learner.network} on a CPU takes hours; --network small is far quicker, and --stream-limit, "
             "--test-limit and --epochs give a quick look"
         )
+    if left_out := experiment.source.left_out:
+        named = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
+        found.append(f"{len(left_out)} files cannot be read and are left out: {named}")
+    if learner.capacity >= (arriving := len(experiment.manifest.order)):
+        found.append(
+            f"a memory of {learner.capacity} holds the whole stream ({arriving} samples): say a smaller --memory"
+        )
     options = learner.options
     if (
         config.trainer == "puridiver"
@@ -340,7 +351,8 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     if noisy is None or purity is None:
         table.add_row("memory purity", "true labels are not known", "not known")
     else:
-        table.add_row("memory purity", f"{100 * (purity - 1 + noisy):+.1f} points against the stream", f"{purity:.1%}")
+        gained = round(100 * (purity - 1 + noisy), 1) + 0.0  # no minus before a zero
+        table.add_row("memory purity", f"{gained:+.1f} points against the stream", f"{purity:.1%}")
     if "memory_diversity" in summary:
         table.add_row("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}")
     for name, meaning in SETS.items():

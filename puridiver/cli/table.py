@@ -11,6 +11,7 @@ from puridiver.cli.common import add_command
 EXAMPLES = """\
 examples:
   puridiver table results/digits.jsonl               what `puridiver run --ledger results/digits.jsonl` put there
+  puridiver table runs/a runs/b                      runs by their folders
   puridiver table table1 runs/table1                 the paper's Table 1 from a grid's folder, beside its figures
   puridiver table table1 results/cifar10.jsonl --format latex
   puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
@@ -27,7 +28,8 @@ def add_parser(subparsers: Any) -> None:
     )
     table.add_argument(
         "ledger", nargs="+", metavar="LEDGER",
-        help="JSON-lines files written by `puridiver run --ledger`, or folders of `puridiver grid`; a preset's name or "
+        help="JSON-lines files written by `puridiver run --ledger`, or folders of `puridiver run --out` or of "
+        "`puridiver grid`; a preset's name or "
         "a grid file (.toml) before them asks for its table (alone: from runs/NAME)",
     )  # fmt: skip
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
@@ -90,7 +92,10 @@ def _ledger_table(args: argparse.Namespace) -> str:
 
     from puridiver.grid.results import ledger_at
     from puridiver.report import FORMATS, summarise
-    from puridiver.report.ledger import read_rows
+    from puridiver.report.ledger import read_rows, row_of_run
 
-    rows = [row for ledger in args.ledger for row in read_rows(ledger_at(Path(ledger)))]
+    rows: list[dict[str, Any]] = []
+    for place in args.ledger:
+        run = row_of_run(Path(place))
+        rows += read_rows(ledger_at(Path(place))) if run is None else [run]
     return FORMATS[args.format](summarise(rows))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,11 @@ class Findings:
         found = [
             f"{self.images:,} images in {len(self.per_class)} classes: {self.train:,} to train, {self.test:,} to test",
             f"train images a class: {counts[0]:,} to {counts[-1]:,}",
+            *(
+                f"class names that may be one: {first!r} ({self.per_class[first]:,}) and {other!r} "
+                f"({self.per_class[other]:,})"
+                for first, other in alike(list(self.per_class))[:NAMED]
+            ),
             f"sizes: {_size(self.smallest)} to {_size(self.largest)}, all cut to {self.image_size} x {self.image_size}",
             f"true labels: {f'known of {self.true_labels:,} train images' if self.true_labels else 'not known'}; "
             f"timestamps: {'yes' if self.timestamps else 'none'}",
@@ -55,6 +61,32 @@ class Findings:
             *_first([", ".join(group) for group in self.conflicts]),
         ]
         return [*found, f"other files, left out by their names: {self.ignored}"] if self.ignored else found
+
+
+def alike(names: list[str]) -> list[tuple[str, str]]:
+    """Pairs of names that differ in case, spaces or a slip of the pen: most likely one class, written in two ways."""
+    plain = {name: "".join(name.casefold().split()) for name in names}
+    return [
+        (first, other)
+        for i, first in enumerate(names)
+        for other in names[i + 1 :]
+        if plain[first] == plain[other] or _slip(plain[first], plain[other])
+    ]
+
+
+def _slip(first: str, other: str) -> bool:
+    """Whether two long words differ by one letter more, less or other, or by two that changed places."""
+    if min(len(first), len(other)) < 5 or abs(len(first) - len(other)) > 1 or not (first + other).isalpha():
+        return False
+    start = _in_common(first, other)
+    end = _in_common(first[start:][::-1], other[start:][::-1])
+    one, two = first[start : len(first) - end], other[start : len(other) - end]
+    return max(len(one), len(two)) <= 1 or (len(one) == 2 and one == two[::-1])
+
+
+def _in_common(first: str, other: str) -> int:
+    """How many letters two words begin with alike."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, other, strict=False)))
 
 
 def _size(size: tuple[int, int]) -> str:

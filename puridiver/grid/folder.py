@@ -24,7 +24,8 @@ from puridiver.grid.plan import Planned
 from puridiver.report.ledger import read_rows
 from puridiver.report.titles import Title, read_titles, write_titles
 
-LEDGER, FAILURES, CELLS, LOGS, LOCK, PID = "ledger.jsonl", "failures.jsonl", "cells", "logs", "grid.lock", "grid.pid"
+LEDGER, FAILURES, LOGS, LOCK, PID = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock", "grid.pid"
+CELLS = runs.GRID_CELLS
 
 
 class GridFolder:
@@ -71,6 +72,8 @@ class GridFolder:
         """Hold the folder; a `DataError` names the process that holds it already."""
         if self.path.exists() and not self.path.is_dir():
             raise DataError(f"{self.path} is a file; name a folder for the grid")
+        if (self.path / runs.CONFIG).exists():
+            raise DataError(f"{self.path} holds a run of `puridiver run`; name another --out for the grid")
         self.path.mkdir(parents=True, exist_ok=True)
         with _held(self.path):
             for name in (LEDGER, FAILURES):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.runs import read_ledger
+from puridiver.runs import SUMMARY, RunFolder, read_ledger
 
 NUMBER = (int, float)
 WANTED: dict[str, tuple[type, ...]] = {
@@ -29,6 +29,14 @@ def read_rows(ledger: Path) -> list[dict[str, Any]]:
                 "remove the line, or run it again with `puridiver run --ledger` or `puridiver grid`"
             )
     return rows
+
+
+def row_of_run(folder: Path) -> dict[str, Any] | None:
+    """What the ledger would have of the finished run that a folder holds; None where it holds none."""
+    row = RunFolder(folder).read(SUMMARY) if folder.is_dir() else None
+    if row is not None and (problem := _problem(row)):
+        raise DataError(f"{folder / SUMMARY} is not that of a finished run of this version: {problem}")
+    return row
 
 
 def _problem(row: Any) -> str:

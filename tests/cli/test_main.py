@@ -151,3 +151,18 @@ def test_a_reader_that_leaves_early_is_no_error():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout == "{0\n"
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["run", "--memroy", "10"], "did you mean --memory? (`puridiver run --help` lists"),
+        (["run", "--xyzzy"], "unrecognized arguments: --xyzzy (`puridiver run"),
+        (["table", "x.jsonl", "--fromat", "csv"], "did you mean --format?"),
+    ],
+)
+def test_an_option_that_does_not_exist_is_met_with_the_nearest(words, told, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err

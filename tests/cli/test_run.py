@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -17,6 +18,7 @@ from puridiver.cli.run import ProgressBar, flag_specs, notes, parse_assignments
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
 from puridiver.recipes import OFFICIAL, RECIPES, replaced
+from tests.learner_samples import patterns
 from tests.resume_samples import traces
 
 TINY = (
@@ -349,3 +351,34 @@ def test_there_must_be_something_to_resume_or_to_begin(tmp_path, capsys):
     assert f"there is no run in {tmp_path / 'typo'} to resume" in capsys.readouterr().err
     assert not (tmp_path / "typo").exists()
     assert main(["run", *TINY, "--out", str(tmp_path / "new"), "--resume"]) == 0
+
+
+def test_a_run_and_a_grid_do_not_share_a_folder(tmp_path, capsys):
+    file = tmp_path / "small.toml"
+    file.write_text('[grid]\nmethods = ["rsv+plain"]\nepochs = 1\nstream_limit = 8\ntest_limit = 20\ntasks = 2\n')
+    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
+    assert main(["grid", str(file), "--out", str(tmp_path / "run"), "--quiet"]) == 2
+    assert "holds a run of `puridiver run`; name another --out" in capsys.readouterr().err
+    assert main(["grid", str(file), "--out", str(tmp_path / "grid"), "--engine", "lanes", "--quiet"]) == 0
+    for more in ([], ["--force"]):
+        assert main(["run", *TINY, "--out", str(tmp_path / "grid"), *more]) == 2
+        assert "is the folder of a grid; name another one" in capsys.readouterr().err
+
+
+def test_a_run_on_data_of_ones_own_is_resumed_from_any_folder(tmp_path, monkeypatch, capsys):
+    images, labels = patterns(60)
+    (tmp_path / "here").mkdir()
+    np.savez(tmp_path / "here" / "own.npz", train_images=images, train_labels=labels)
+    monkeypatch.chdir(tmp_path / "here")
+    words = ["--data", "own.npz", "--test-share", "0.2", "--memory", "100", "--epochs", "2", "--tasks", "2"]
+    event = ProgressBar.event
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ProgressBar, "event", lambda self, found: (signal.raise_signal(signal.SIGINT), event(self, found))
+        )
+        assert main(["run", *words, "--network", "small", "--out", "run"]) == 130
+    assert "a memory of 100 holds the whole stream (48 samples)" in capsys.readouterr().err
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--out", "here/run", "--resume", "--json"]) == 0
+    assert '"command": "puridiver run --data own.npz' in capsys.readouterr().out

@@ -47,3 +47,13 @@ def test_a_second_grid_is_told_apart_from_a_damaged_ledger(tmp_path, capsys):
     (tmp_path / "a.toml").write_text('[grid]\nmethods = ["rsv+plain"]\n')
     assert main(["table", str(tmp_path / "a.toml"), "table1", str(tmp_path)]) == 2
     assert "name one grid, then where its runs are; table1 is another" in capsys.readouterr().err
+
+
+def test_run_folders_are_rows_too(two_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["table", str(two_runs / "ledger.jsonl")]) == 0
+    by_ledger = capsys.readouterr().out
+    assert main(["table", str(two_runs / "rsv"), str(two_runs / "gbs")]) == 0
+    assert capsys.readouterr().out == by_ledger
+    (tmp_path / "summary.json").write_text("{}")
+    assert main(["table", str(tmp_path)]) == 2
+    assert "is not that of a finished run of this version: it lacks data" in capsys.readouterr().err
