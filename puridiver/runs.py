@@ -1,4 +1,4 @@
-"""The run folder (config, manifest, metrics, checkpoint, summary) and the ledger of finished runs."""
+"""The run folder (config, manifest, metrics, checkpoint, summary, learner) and the ledger of finished runs."""
 
 from __future__ import annotations
 

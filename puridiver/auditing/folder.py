@@ -46,6 +46,7 @@ class LabelledSet:
     given: np.ndarray  # int64 (N,): class ids as they came
     classes: list[Label]
     names: list[str] | None = None
+    folder: Path | None = None  # in which the names are files
 
     def digest(self) -> str:
         """SHA-256 over pixels, labels and classes."""
@@ -144,7 +145,7 @@ def audit_in_folder(
     report = judge(
         put_together(testimonies), given, labelled.classes, settings, labelled.given, checked, labelled.names
     )
-    write_tables(report, folder.path)
+    write_tables(report, folder.path, labelled.folder)
     return report
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,20 @@ def suspects_csv(judgements: Iterable[Judgement]) -> str:
     return csv_text(SUSPECT_COLUMNS, rows)
 
 
-def labels_csv(report: AuditReport) -> str:
-    """Every label as it is now, in the order of the set, and what it was."""
+def labels_csv(report: AuditReport, images: str | None = None) -> str:
+    """Every label as it is now, in the order of the set, and what it was.
+
+    Where the names are files in a folder `images`, paths make it a table that `puridiver run --data` reads.
+    """
+    names = report.names or [""] * len(report.given)
     rows = (
-        (row, report.names[row] if report.names else "", report.classes[now], report.classes[was], str(bool(seen)))
+        (row, names[row], report.classes[now], report.classes[was], str(bool(seen)))
         for row, (now, was, seen) in enumerate(zip(report.given, report.original, report.checked, strict=True))
     )
-    return csv_text(("row", "name", "label", "original_label", "checked"), rows)
+    columns = ("row", "name", "label", "original_label", "checked")
+    if images is None:
+        return csv_text(columns, rows)
+    return csv_text((*columns, "path"), ((*row, os.path.join(images, str(row[1]))) for row in rows))
 
 
 def label_issues_csv(report: AuditReport) -> str:
@@ -65,12 +73,13 @@ def npy_bytes(array: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def write_tables(report: AuditReport, folder: Path) -> None:
-    """Write suspects.csv, labels.csv and the folder for cleanlab."""
+def write_tables(report: AuditReport, folder: Path, images: Path | None = None) -> None:
+    """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is where names are files."""
     (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
+    there = None if images is None else os.path.relpath(images, folder)
     contents = {
         SUSPECTS: suspects_csv(report.suspects()).encode(),
-        LABELS: labels_csv(report).encode(),
+        LABELS: labels_csv(report, there).encode(),
         f"{CLEANLAB}/pred_probs.npy": npy_bytes(report.probabilities.astype(np.float32)),
         f"{CLEANLAB}/labels.npy": npy_bytes(report.given),
         f"{CLEANLAB}/label_issues.csv": label_issues_csv(report).encode(),

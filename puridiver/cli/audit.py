@@ -181,6 +181,7 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
 
     from puridiver.auditing.audit import check_classes
     from puridiver.auditing.folder import LabelledSet
+    from puridiver.data.files import is_own
 
     source = _source(args)
     check_classes(source.class_names)
@@ -196,7 +197,9 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     known = getattr(part, "names", None)  # of sets that are made of files
     names = [known[row] if known else f"{args.split} {row}" for row in rows.tolist()] if known or shortened else None
     images = part.images[chosen] if shortened else part.images
-    return source, LabelledSet(images, given, list(source.class_names), names), true
+    place = Path(args.data)
+    folder = (place if place.is_dir() else place.parent) if known and is_own(args.data) else None
+    return source, LabelledSet(images, given, list(source.class_names), names, folder), true
 
 
 def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:

@@ -28,7 +28,7 @@ examples:
   puridiver run
       PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
   puridiver run --noise asym-40 --seed 3 --out runs/asym40-3
-      other noise and seed; config, manifest, metrics and summary go to a folder
+      other noise and seed; config, manifest, metrics, summary and learner go to a folder
   puridiver run --out runs/a --tensorboard runs/tb
       watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
@@ -53,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
         "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
         help="replace an option of the recipe; `puridiver methods --options` lists all; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics and summary there")
+    parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics, summary and learner there")
     parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
     parser.add_argument(
         "--resume", action="store_true",
@@ -260,6 +260,8 @@ def stopping_gently(experiment: Experiment, errors: Console) -> Iterator[None]:
 
 def notes(experiment: Experiment) -> list[str]:
     """What a user would want to know before waiting for the result."""
+    from puridiver.trainers.schedule import ends_low
+
     found, learner, config = [], experiment.learner, experiment.config
     if learner.runtime.device.type == "cpu" and learner.network.startswith("resnet") and not config.shortened:
         found.append(
@@ -282,6 +284,11 @@ def notes(experiment: Experiment) -> list[str]:
         found.append(
             f"{options.epochs} memory epochs are all warm-up (warmup_epochs={options.warmup_epochs}): nothing is "
             "re-labelled; say more --epochs, or --set warmup_epochs=0"
+        )
+    if options.schedule == "warm_restarts" and not ends_low(options.epochs):
+        found.append(
+            f"{options.epochs} memory epochs end amid a warm restart, where the rate is high: accuracy may fall; "
+            "15, 31, 63, 127 or 255 end at its low"
         )
     if learner.trainer.wants_hint and not config.tell_noise:
         found.append(f"{learner.trainer.title} is not told the noise; --tell-noise tells it the true kind and rate")

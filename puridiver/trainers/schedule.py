@@ -22,4 +22,9 @@ def warm_restarts(epoch: int, epochs: int, lr: float) -> float:
     return low + 0.5 * (lr - low) * (1 + math.cos(math.pi * (epoch - start) / period))
 
 
+def ends_low(epochs: int) -> bool:
+    """Whether warm restarts of so many epochs end with a whole period, at its low: 1, 3, 7, 15, 31, ..."""
+    return epochs & (epochs + 1) == 0
+
+
 SCHEDULES = {"cosine": cosine, "warm_restarts": warm_restarts}

@@ -205,3 +205,27 @@ def test_what_is_planted_is_counted_among_what_nobody_has_checked():
     assert planted_found(report, true)["true_noise_rate"] == 5 / (150 - checked.sum())
     clean = judge(evidence, true, CLASSES, AuditSettings(), given, given != true)
     assert planted_words(planted_found(clean, true)) == "planted: 0.0% wrong among what nobody has checked"
+
+
+@pytest.mark.parametrize("kind", ["folder", "table"])
+def test_corrected_labels_of_files_can_be_learnt_from(kind: str, tmp_path: Path, capsys) -> None:
+    from PIL import Image
+
+    from puridiver.data import FileOptions, load
+
+    rows = ["path,label"]
+    for number in range(24):
+        name = f"{'light' if number % 2 else 'dark'}/{number}.png"
+        (tmp_path / "pictures" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8), 200 if number % 2 else 30).save(tmp_path / "pictures" / name)
+        rows.append(f"{name},{name.partition('/')[0]}")
+    (tmp_path / "pictures" / "mine.csv").write_text("\n".join(rows) + "\n")
+    place = tmp_path / "pictures" / ("mine.csv" if kind == "table" else "")
+    words = ["audit", str(place), "--image-size", "8", "--epochs", "1", "--data-root", str(tmp_path / "c"), "--quiet"]
+    (tmp_path / "right.csv").write_text("row,corrected_label\n0,light\n")
+    assert main([*words, "--out", str(tmp_path / "out"), "--corrections", str(tmp_path / "right.csv")]) == 0
+    again = load(str(tmp_path / "out" / "labels.csv"), tmp_path / "c", FileOptions(image_size=8, test_share=0))
+    assert len(again.train) == 24
+    bright = again.train.images.float().mean(dim=(1, 2, 3)) > 100
+    fits = (again.train.labels == again.class_names.index("light")) == bright
+    assert (~fits).nonzero().tolist() == [[0]]  # the one that was "corrected"

@@ -341,6 +341,14 @@ def test_a_resnet_on_a_cpu_is_warned_of_with_the_small_network_named_first():
     assert note.index("--network small") < note.index("--stream-limit")
 
 
+@pytest.mark.parametrize(
+    ("epochs", "schedule", "told"), [(20, "warm_restarts", 1), (31, "warm_restarts", 0), (20, "cosine", 0)]
+)
+def test_epochs_that_end_amid_a_warm_restart_are_told(epochs, schedule, told):
+    config = RunConfig(network="small", device="cpu", epochs=epochs, options={"schedule": schedule})
+    assert len([note for note in notes(Experiment(config)) if "amid a warm restart" in note]) == told
+
+
 def test_every_setting_of_a_run_has_a_flag():
     assert {"--data", "--data-root", "--stream", "--seed", "--sampler", "--trainer", "--recipe"} <= set(flag_specs())
     assert all(spec["help"] for spec in flag_specs().values())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
 
-from puridiver.trainers.schedule import SCHEDULES, cosine, warm_restarts
+from puridiver.trainers.schedule import SCHEDULES, cosine, ends_low, warm_restarts
 
 
 def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, lr: float) -> list[float]:
@@ -50,3 +50,9 @@ def test_every_schedule_starts_at_the_rate_and_stays_below_it(name: str) -> None
     rates = [SCHEDULES[name](e, 40, 0.2) for e in range(40)]
     assert rates[0] == pytest.approx(0.2)
     assert all(0 < rate <= 0.2 for rate in rates)
+
+
+@pytest.mark.parametrize("epochs", range(1, 70))
+def test_warm_restarts_end_low_where_it_is_said(epochs: int) -> None:
+    """At the end of a whole period the next epoch would be at the full rate again."""
+    assert ends_low(epochs) == math.isclose(warm_restarts(epochs, epochs, 0.05), 0.05)
