@@ -62,7 +62,9 @@ class RunConfig:
     trainer: str = setting("puridiver", "robust trainer; `puridiver methods` lists them")
     recipe: str = setting("puridiver", "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, "samples the memory holds (default: what suits the data)")
-    network: str | None = setting(None, "small, resnet18, resnet32 or resnet34 (default: what suits the data)")
+    network: str | None = setting(
+        None, "small, resnet18, resnet32 or resnet34 (default: what suits the data; of your own on a CPU small)"
+    )
     epochs: int | None = setting(None, "memory epochs after each task (default: the recipe's, or what suits the data)")
     device: str = setting("auto", "auto, cpu, cuda or cuda:N")
     precision: str = setting("auto", "of convolutions on a GPU", ("auto", "float32", "bfloat16"))
@@ -114,9 +116,10 @@ def resolve_memory(config: RunConfig, source: DataSource) -> int:
 
 def resolve_network(config: RunConfig, source: DataSource) -> str:
     from puridiver.nets import suggest_network  # needs torch, which the command line's flags do not
+    from puridiver.runtime import choose_runtime
 
     chosen = config.network or source.defaults.get("network", "auto")
-    return suggest_network(source.image_shape) if chosen == "auto" else chosen
+    return suggest_network(source.image_shape, choose_runtime(config.device).device) if chosen == "auto" else chosen
 
 
 def resolve_diversity(config: RunConfig, source: DataSource) -> bool:

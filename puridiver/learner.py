@@ -54,7 +54,7 @@ class Learner:
         Short names as listed by `puridiver methods`. A recipe is made for 32 px and more: for images under 24 px its
         augmentation, online rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
     network
-        "auto" (by image size), "small", "resnet18", "resnet32" or "resnet34".
+        "auto" (by image size, on a CPU small), "small", "resnet18", "resnet32" or "resnet34".
     device
         "auto", "cpu", "cuda" or "cuda:N".
     precision, graphs
@@ -108,8 +108,8 @@ class Learner:
         self.options = _resolve_options(recipe, self.image_shape, options)
         self.sampler = member(SAMPLERS, "sampler", sampler)(self.options)
         self._trainer_class = member(TRAINERS, "trainer", trainer)
-        self.network = suggest_network(self.image_shape) if network == "auto" else network
         self.runtime = choose_runtime(device, precision, graphs)
+        self.network = suggest_network(self.image_shape, self.runtime.device) if network == "auto" else network
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
         self._keeper = Keeper(self.sampler, int(memory), self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed

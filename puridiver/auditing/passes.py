@@ -40,14 +40,10 @@ class Testimony:
 
 
 def with_network(settings: AuditSettings, image_shape: tuple[int, int, int]) -> AuditSettings:
-    """Settings that name their network.
-
-    On a CPU "auto" is the small one whatever the image size: a larger one takes many times longer there.
-    """
+    """Settings that name their network."""
     if settings.network != "auto":
         return settings
-    on_cpu = choose_runtime(settings.device).device.type == "cpu"
-    return dataclasses.replace(settings, network="small" if on_cpu else suggest_network(image_shape))
+    return dataclasses.replace(settings, network=suggest_network(image_shape, choose_runtime(settings.device).device))
 
 
 def threads_of(settings: AuditSettings) -> AbstractContextManager[None]:

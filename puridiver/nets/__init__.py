@@ -46,9 +46,12 @@ def build_network(
     return network
 
 
-def suggest_network(image_shape: tuple[int, int, int]) -> str:
-    """The network for images of this size when the user names none."""
+def suggest_network(image_shape: tuple[int, int, int], device: torch.device) -> str:
+    """The network for images of this size when the user names none.
+
+    On a CPU it is the small one whatever their size: memory training of a larger one takes hours there.
+    """
     size = max(image_shape[:2])
-    if size < 24:
+    if size < 24 or device.type == "cpu":
         return "small"
     return "resnet18" if size <= 64 else "resnet34"

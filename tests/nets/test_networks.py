@@ -111,7 +111,8 @@ def test_small_images_keep_their_resolution_in_the_stem_and_large_ones_do_not(na
     [((8, 8, 1), "small"), ((28, 28, 1), "resnet18"), ((32, 32, 3), "resnet18"), ((224, 224, 3), "resnet34")],
 )
 def test_a_network_is_suggested_by_image_size(shape: tuple[int, int, int], name: str) -> None:
-    assert suggest_network(shape) == name
+    assert suggest_network(shape, torch.device("cuda")) == name
+    assert suggest_network(shape, torch.device("cpu")) == "small"
 
 
 # Settings ------------------------------------------------------------------------------------------------------
