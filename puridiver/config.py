@@ -48,8 +48,8 @@ class RunConfig:
     noise: str | None = setting(
         None,
         "label noise of a generated stream: none, sym-RATE, asym-RATE, instance-RATE or human:SET (for a class map of "
-        "your own make the stream with `puridiver stream make --noise-map`; default: sym-40, and none for image files, "
-        "whose labels pass as they came)",
+        "your own make the stream with `puridiver stream make --noise-map`; default: sym-40, and none for data of your "
+        "own, whose labels pass as they came)",
     )
     noise_file: str | None = setting(None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt, .npz, .npy)")
     noise_map: str | None = setting(

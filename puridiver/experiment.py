@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -178,12 +179,23 @@ class Experiment:
         course.run(self._stopping, Saving(out, checkpoints))
         summary = {**self._summary(course), **changes}
         out.write_bytes(runs.MEMORY, course.recorder.snapshot(self.learner).to_bytes())
+        shutil.rmtree(out.path / runs.LEARNER, ignore_errors=True)  # of an attempt that was killed
         if keep_learner:
-            settings, tensors = self.learner.state()
-            storage.save(out.path / runs.LEARNER, {**settings, "classes": list(self.source.class_names)}, tensors)
+            self._keep_learner(out.path / runs.LEARNER)
         out.write(runs.SUMMARY, summary)
         checkpoints.remove()
         return summary
+
+    def _keep_learner(self, folder: Path) -> None:
+        """Save the learner with the data's own labels. A disk that is too full for it must not cost the figures."""
+        settings, tensors = self.learner.state()
+        names = self.source.class_names
+        numbered = names == tuple(map(str, range(len(names))))  # the labels are numbers
+        try:
+            storage.save(folder, {**settings, "classes": settings["classes"] if numbered else list(names)}, tensors)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            logger.warning("the learner is not kept: %s", error)
 
     def describe(self) -> dict[str, Any]:
         """The run's config with every option resolved: enough to run it again."""
@@ -265,7 +277,7 @@ class Experiment:
             **identify(config, self.source, manifest.content_hash, self.learner.runtime).to_dict(),
             "lanes": self.lanes,
             "data": self.source.name,
-            "stream": config.stream,
+            "stream": runs.without_folder(config.stream),
             "stream_hash": manifest.content_hash,
             "noise": manifest.noise,
             "noise_rate": manifest.noise_rate,

@@ -14,7 +14,7 @@ import pytest
 
 from puridiver import Learner, provenance, runs
 from puridiver.cli.main import build_parser
-from puridiver.cli.run import config_to_run
+from puridiver.cli.run_settings import config_to_run
 from puridiver.config import RunConfig, resolve_options
 from puridiver.data import DataSource, from_arrays
 from puridiver.errors import DataError

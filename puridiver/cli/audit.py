@@ -47,7 +47,10 @@ def add_parser(subparsers: Any) -> None:
         "--bad-files", choices=("refuse", "skip"), default="refuse", help="unreadable image files (default: refuse)"
     )
     parser.add_argument(
-        "--test-share", type=float, metavar="SHARE", help="of your own image files, left out (folders: 0)"
+        "--test-share",
+        type=float,
+        metavar="SHARE",
+        help="of each class, left out, where your own data have no test part (default: 0)",
     )
     parser.add_argument("--split", choices=("train", "test"), default="train", help="part to audit (default: train)")
     parser.add_argument(
@@ -141,10 +144,11 @@ def _check(args: argparse.Namespace) -> None:
 
 def _test_share(args: argparse.Namespace) -> float | None:
     """A folder or table that has no test part of its own is audited whole, unless the user says otherwise."""
+    from puridiver.data import SOURCES
     from puridiver.data.files import is_own
 
     share: float | None = args.test_share
-    return 0.0 if share is None and is_own(args.data) else share
+    return 0.0 if share is None and args.data not in SOURCES and is_own(args.data) else share
 
 
 def _source(args: argparse.Namespace) -> DataSource:
@@ -152,8 +156,9 @@ def _source(args: argparse.Namespace) -> DataSource:
 
     options = data.FileOptions(args.image_size, _test_share(args), args.bad_files)
     if args.data.endswith(".npz"):
-        options.refuse_any(args.data)
-        return data.load_npz(Path(args.data), needs_test=args.split == "test", trust_labels=True)
+        options.refuse_any(args.data, but="test_share")
+        needs_test = args.split == "test"
+        return data.load_npz(Path(args.data), needs_test, test_share=options.test_share, trust_labels=True)
     with decoding_progress() as on_progress:
         return data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
 
@@ -206,7 +211,7 @@ def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
     """The user's word, then what suits the data; on a CPU the small network, as the others take too long."""
     from puridiver.auditing.passes import with_network
     from puridiver.auditing.settings import AuditSettings
-    from puridiver.cli.run import parse_assignments
+    from puridiver.cli.run_settings import parse_assignments
     from puridiver.recipes import Options
     from puridiver.runtime import choose_runtime
 

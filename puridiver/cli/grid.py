@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command
-from puridiver.cli.run import flag_specs, parse_assignments
+from puridiver.cli.run_settings import flag_specs, parse_assignments
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -61,13 +61,15 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _unknown(parser: argparse.ArgumentParser, command: str, words: list[str]) -> str:
-    """What is wrong with words that no option takes, and which options have nearly this name."""
-    (commands,) = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
-    options = [option for action in commands[command]._actions for option in action.option_strings]
+def _unknown(parser: argparse.ArgumentParser, chosen: list[str], words: list[str]) -> str:
+    """What is wrong with words that the `chosen` command does not know, and which of its options are nearly that."""
+    inner = parser
+    for name in chosen:
+        (inner,) = (action.choices[name] for action in inner._actions if isinstance(action, argparse._SubParsersAction))
+    options = [option for action in inner._actions for option in action.option_strings]
     near = [match for word in words for match in difflib.get_close_matches(word.partition("=")[0], options, 1)]
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
-    return f"unrecognized arguments: {' '.join(words)}{meant} (`puridiver {command} --help` lists what there is)"
+    return f"unrecognized arguments: {' '.join(words)}{meant} (`{inner.prog} --help` lists what there is)"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.exit(2)
     args, unknown = parser.parse_known_args(words)
     if unknown:
-        parser.error(_unknown(parser, args.command, unknown))
+        parser.error(
+            _unknown(parser, [name for name in (args.command, getattr(args, "action", None)) if name], unknown)
+        )
     args.command_line = words  # to tell how an interrupted command goes on
     try:
         return int(args.handler(args) or 0)

@@ -44,8 +44,11 @@ def add_parser(subparsers: Any) -> None:
 
 
 def handle(args: argparse.Namespace) -> int:
+    from puridiver.errors import DataError
     from puridiver.storage import write_atomically
 
+    if args.out and not Path(args.out).absolute().parent.is_dir():  # before the work, not after it
+        raise DataError(f"{args.out} cannot be written: there is no folder {Path(args.out).parent}")
     learner = load_learner(Path(args.learner), args.device)
     found = find_images([Path(name) for name in args.images])
     table = io.StringIO()
@@ -53,7 +56,10 @@ def handle(args: argparse.Namespace) -> int:
     classes = [str(name) for name in learner.classes]
     writer.writerow(["image", "label", "probability", *(classes if args.probabilities else [])])
     for names, pixels in batches(found, learner.image_shape, args.bad_files == "skip"):
-        p = learner.predict_proba(pixels)
+        try:
+            p = learner.predict_proba(pixels)
+        except ValueError as error:
+            raise DataError(f"{names[0].rpartition(':')[0] or names[0]}: {error}") from error
         for name, row in zip(names, p, strict=True):
             every = [f"{value:.4f}" for value in row] if args.probabilities else []
             writer.writerow([name, classes[int(row.argmax())], f"{row.max():.4f}", *every])
@@ -67,13 +73,18 @@ def handle(args: argparse.Namespace) -> int:
 
 def load_learner(folder: Path, device: str) -> Learner:
     """The learner that a run left in its folder, or one that was saved there."""
-    from puridiver import runs
+    from puridiver import runs, storage
     from puridiver.errors import DataError
     from puridiver.learner import Learner
 
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    if (folder / runs.GRID_CELLS).is_dir():
+        raise DataError(f"{folder} is a grid's, whose runs keep no learner: `puridiver run --out` keeps one")
     kept = folder / runs.LEARNER
-    if (folder / runs.CONFIG).exists() and not kept.exists():
-        state = "its run has not finished" if not (folder / runs.SUMMARY).exists() else "its run did not keep one"
+    finished = (folder / runs.SUMMARY).exists()
+    if (folder / runs.CONFIG).exists() and not (finished and (kept / storage.INDEX).exists()):
+        state = "its run did not keep one (--force runs it anew)" if finished else "its run has not finished"
         raise DataError(
             f"{folder} has no learner: {state}; a run with --out keeps one unless --no-keep-learner is said"
         )
@@ -115,6 +126,9 @@ def batches(
     with decoding_progress() as progress:
         for done, path in enumerate(paths):
             if path.suffix == ".npz":
+                if names:  # in the order in which they were named
+                    yield names, np.stack(pixels)
+                    names, pixels = [], []
                 yield from _of_arrays(path)
             elif (picture := _of_file(path, shape, skip_bad)) is not None:
                 names.append(str(path))
@@ -150,6 +164,7 @@ def _of_file(path: Path, shape: tuple[int, int, int], skip_bad: bool) -> np.ndar
 
 def _of_arrays(path: Path) -> Iterator[tuple[list[str], np.ndarray]]:
     import zipfile
+    import zlib
 
     import numpy as np
 
@@ -161,8 +176,10 @@ def _of_arrays(path: Path) -> Iterator[tuple[list[str], np.ndarray]]:
             if key is None:
                 raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")
             images = archive[key]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} is not an .npz file that can be read, or is damaged") from error
+    if images.ndim < 3 or not len(images):
+        raise DataError(f"{path}: {key} should have the shape (N, H, W) or (N, H, W, 1 or 3), but has {images.shape}")
     for start in range(0, len(images), AT_ONCE):
         part = images[start : start + AT_ONCE]
         yield [f"{path}:{row}" for row in range(start, start + len(part))], part

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import shlex
 import signal
 import sys
@@ -12,10 +11,10 @@ import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command
-from puridiver.recipes import SUITS_TINY_IMAGES
+from puridiver.cli.run_settings import config_to_run, flag_specs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,109 +74,6 @@ def add_parser(subparsers: Any) -> None:
     parser.set_defaults(handler=handle)
 
 
-def flag_specs() -> dict[str, dict[str, Any]]:
-    """argparse arguments of every field of RunConfig."""
-    from puridiver.config import RunConfig
-
-    hints = get_type_hints(RunConfig)
-    return {
-        "--" + spec.name.replace("_", "-"): _flag(spec, hints[spec.name])
-        for spec in dataclasses.fields(RunConfig)
-        if "help" in spec.metadata
-    }
-
-
-def _flag(spec: dataclasses.Field, hint: Any) -> dict[str, Any]:
-    members = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    kind = next(m for m in members if m is not type(None))
-    flag: dict[str, Any] = {"dest": spec.name, "default": spec.default}
-    shown = "" if spec.default is None or kind is bool else f" (default: {spec.default})"
-    flag["help"] = spec.metadata["help"] + shown
-    if kind is bool:
-        return {**flag, "action": argparse.BooleanOptionalAction}
-    flag |= {"type": kind, "metavar": spec.name.upper() if kind is not int else "N"}
-    if spec.metadata["choices"]:
-        flag |= {"choices": spec.metadata["choices"], "metavar": None}
-    return flag
-
-
-def parse_assignments(assignments: list[str]) -> dict[str, Any]:
-    """`--set name=value` pairs as options."""
-    from puridiver.recipes import parse_option
-
-    options = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(f"--set needs OPTION=VALUE, but got {text!r}")
-        options[name.strip().replace("-", "_")] = parse_option(name.strip().replace("-", "_"), value.strip())
-    return options
-
-
-PLACES = ("data", "data_root", "stream", "splits", "noise_file")  # fields that may be files or folders
-# Options that images or the data set may decide in the place of a recipe.
-DECIDED_BY_DATA = ("epochs", "flip", *SUITS_TINY_IMAGES)
-
-
-def to_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The fields of RunConfig that the command line says, and the options."""
-    from puridiver.config import RunConfig
-
-    given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
-    for name in PLACES:  # so that a run can be resumed from another folder
-        if given.get(name) and Path(given[name]).exists():
-            given[name] = str(Path(given[name]).absolute())
-    options = parse_assignments(args.assignments)
-    if "epochs" in options and given.get("epochs") not in (None, options["epochs"]):
-        raise ValueError(f"--epochs {given['epochs']} and --set epochs={options['epochs']} differ: say one of them")
-    return {**given, "options": options}
-
-
-def config_to_run(args: argparse.Namespace) -> RunConfig:
-    """What the command line says; where it says nothing, what the run to be resumed was started with."""
-    from puridiver import runs
-    from puridiver.config import RunConfig
-    from puridiver.errors import DataError
-
-    begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG) if args.resume else None
-    said = to_settings(args)
-    if begun is None:
-        if args.resume and said == {"options": {}}:
-            raise DataError(
-                f"there is no run in {args.out} to resume: look for a slip in the folder's name, or say what to run, "
-                "such as --data and --noise, to begin it there"
-            )
-        return RunConfig(**said)
-    try:
-        base = RunConfig(**begun["config"])
-        if "epochs" in said["options"]:
-            base = dataclasses.replace(base, epochs=None)  # which would hide them
-        base = dataclasses.replace(base, **{name: value for name, value in said.items() if name != "options"})
-        then = {} if "recipe" in said else options_of_then(base, begun["resolved"]["options"])
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
-    return dataclasses.replace(base, options={**base.options, **then, **said["options"]})
-
-
-def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, Any]:
-    """What the default recipe was when a run began, where it is another now, as options that replace its own.
-
-    `resolved` are the run's options of then; one that came later was at its default.
-    """
-    from puridiver.config import resolve_options
-    from puridiver.recipes import DEFAULT, Options, recipe
-    from puridiver.resolve import load_source
-
-    if config.recipe != DEFAULT:  # the others stay what they are
-        return {}
-    then = {option.name: resolved.get(option.name, option.default) for option in dataclasses.fields(Options)}
-    plain = vars(recipe(config.recipe, **config.options))
-    if all(then[name] == plain[name] for name in then if name not in DECIDED_BY_DATA):
-        return {}
-    now = vars(resolve_options(config, load_source(config)))
-    return {name: value for name, value in then.items() if value != now[name] and name != "epochs"}
-
-
 def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
@@ -224,7 +120,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
         experiment = Experiment(config, progress)
         experiment.listeners += [log.listener(experiment.options.epochs) for log in logs]
         for note in [] if args.quiet else notes(experiment):
-            errors.print(f"note: {note}", highlight=False)
+            errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
             return experiment.run()
         try:
@@ -233,6 +129,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
         except KeyboardInterrupt:
             if (folder / runs.CONFIG).exists():
                 again = ["puridiver", "run", "--out", args.out, "--resume"]
+                again += [] if args.keep_learner else ["--no-keep-learner"]
                 again += ["--ledger", args.ledger] if args.ledger else []
                 again += ["--tensorboard", args.tensorboard] if args.tensorboard else []
                 errors.print(f"to continue: {shlex.join(again)}", highlight=False, soft_wrap=True)
@@ -270,7 +167,8 @@ def notes(experiment: Experiment) -> list[str]:
         )
     if left_out := experiment.source.left_out:
         named = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
-        found.append(f"{len(left_out)} files cannot be read and are left out: {named}")
+        files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
+        found.append(f"left out, since it cannot be read: {files} ({named})")
     if learner.capacity >= (arriving := len(experiment.manifest.order)):
         found.append(
             f"a memory of {learner.capacity} holds the whole stream ({arriving} samples): say a smaller --memory"

@@ -89,7 +89,7 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     make.add_argument(
         "--noise",
         metavar="SPEC",
-        help='"sym-40", "asym-20", "instance-30", "human:worst", "none", ... (sym-40; none for image files)',
+        help='"sym-40", "asym-20", "instance-30", "human:worst", "none", ... (sym-40; none for data of your own)',
     )
     make.add_argument(
         "--noise-file", type=Path, metavar="FILE", help="for human noise: CIFAR-10N's or CIFAR-100N's file"

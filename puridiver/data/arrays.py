@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from puridiver.data.base import UNKNOWN, DataSource, ImageSet
-from puridiver.data.listing import test_rows
+from puridiver.data.listing import natural, test_rows
 from puridiver.errors import DataError
 
 Array = np.ndarray | Tensor
@@ -74,7 +74,7 @@ def load_npz(
         arrays = _read(path, REQUIRED_KEYS if needs_test and test_share is None else TRAIN_KEYS)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read without unpickling, or is damaged: {error}") from error
-    if test_share is not None and set(TEST_KEYS) <= set(arrays):
+    if test_share and set(TEST_KEYS) <= set(arrays):
         raise ValueError(f"{path} has a test part of its own: leave the test share out")
     true = arrays.pop(TRUE_KEY, None)
     try:
@@ -100,16 +100,18 @@ def _without_test(arrays: dict[str, np.ndarray], class_names: Sequence[str] | No
 
 def _with_truth(source: DataSource, true: np.ndarray | None, trust_labels: bool) -> ImageSet:
     """The train part, with true labels where they are known."""
-    if true is None:
-        nobody_knows = torch.full_like(source.train.labels, UNKNOWN)
-        return replace(source.train, true=None if trust_labels else nobody_knows)
-    ids = torch.from_numpy(_numbered(true, source.class_names).astype(np.int64))
-    if ids.shape != source.train.labels.shape or not UNKNOWN <= ids.min() <= ids.max() < len(source.class_names):
+    n_classes, count = len(source.class_names), len(source.train)
+    ids = np.full(count, UNKNOWN) if true is None else _numbered(true, (*source.class_names, ""))
+    if true is not None and true.dtype.kind == "U":
+        ids = np.where(ids == n_classes, UNKNOWN, ids)  # no name: nobody knows
+    if ids.dtype.kind not in "iu" or ids.shape != (count,) or not ((ids >= UNKNOWN) & (ids < n_classes)).all():
         raise ValueError(
-            f"{TRUE_KEY} should be {len(source.train)} class ids below {len(source.class_names)}, or {UNKNOWN} where "
-            f"nobody knows, but got {true.dtype} of shape {true.shape}, from {ids.min()} to {ids.max()}"
+            f"{TRUE_KEY} should be {count} class ids below {n_classes}, {UNKNOWN} where nobody knows, or class names, "
+            f"empty where nobody knows, but got {ids.dtype} of shape {ids.shape}"
         )
-    return replace(source.train, true=ids)
+    if trust_labels and (ids == UNKNOWN).all():
+        return source.train
+    return replace(source.train, true=torch.from_numpy(ids.astype(np.int64)))
 
 
 def _split_off_test(source: DataSource, share: float) -> DataSource:
@@ -125,7 +127,8 @@ def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:
         half = len(set(TEST_KEYS) & set(found)) == 1
         if half or not set(required) <= set(found):
             expected = _expected_keys(REQUIRED_KEYS if half else required)
-            raise DataError(f"{path} should hold the keys {expected}, but holds {', '.join(found) or 'none'}")
+            share = "; --test-share 0.2 makes a test part of the train images" if set(TRAIN_KEYS) <= set(found) else ""
+            raise DataError(f"{path} should hold the keys {expected}, but holds {', '.join(found) or 'none'}{share}")
         return {key: archive[key] for key in (*REQUIRED_KEYS, *OPTIONAL_KEYS) if key in found}
 
 
@@ -136,9 +139,14 @@ def _expected_keys(required: Sequence[str] = REQUIRED_KEYS) -> str:
 def _names_that_occur(*labels: Array) -> list[str] | None:
     """The names of classes among labels that are text, in order; None where they are numbers."""
     texts = [_as_numpy(part) for part in labels]
-    if any(part.dtype.kind != "U" for part in texts):
+    if all(part.dtype.kind != "U" for part in texts):
         return None
-    return sorted({str(name) for part in texts for name in part.ravel()})
+    if any(part.dtype.kind != "U" for part in texts):
+        raise ValueError("labels should be class ids in both parts, or class names in both, but one part has each")
+    names = natural(list({str(name) for part in texts for name in part.ravel()}))
+    if not all(name.strip() for name in names):
+        raise ValueError("labels should be class names, but some are empty")
+    return names
 
 
 def _numbered(labels: Array, names: Sequence[str] | None) -> np.ndarray:

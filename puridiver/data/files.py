@@ -58,6 +58,11 @@ def is_own(name: str) -> bool:
     return Path(name).suffix.lower() in READERS or Path(name).is_dir()
 
 
+def is_own_or_arrays(name: str) -> bool:
+    """Whether this names data of one's own: image files, or arrays in an .npz file."""
+    return is_own(name) or name.endswith(".npz")
+
+
 def load_own(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> DataSource:
     """The images of a folder or a table; decoded once, into `cache`."""
     return load_listing(list_own(path, options), cache, options, on_progress)

@@ -66,19 +66,23 @@ class Findings:
 def alike(names: list[str]) -> list[tuple[str, str]]:
     """Pairs of names that differ in case, spaces or a slip of the pen: most likely one class, written in two ways."""
     plain = {name: "".join(name.casefold().split()) for name in names}
-    return [
-        (first, other)
-        for i, first in enumerate(names)
-        for other in names[i + 1 :]
-        if plain[first] == plain[other] or _slip(plain[first], plain[other])
-    ]
+    near: dict[str, list[str]] = {}  # words by what is left of them without any one letter: slips share that
+    for name, word in plain.items():
+        for left in {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}:
+            near.setdefault(left, []).append(name)
+    place = {name: number for number, name in enumerate(names)}
+    pairs = {pair for group in near.values() for pair in itertools.combinations(group, 2)}
+    found = [pair for pair in pairs if plain[pair[0]] == plain[pair[1]] or _slip(plain[pair[0]], plain[pair[1]])]
+    return sorted(found, key=lambda pair: (place[pair[0]], place[pair[1]]))
 
 
 def _slip(first: str, other: str) -> bool:
-    """Whether two long words differ by one letter more, less or other, or by two that changed places."""
+    """Whether two long words differ by a letter after the first, or by two that changed places."""
     if min(len(first), len(other)) < 5 or abs(len(first) - len(other)) > 1 or not (first + other).isalpha():
         return False
     start = _in_common(first, other)
+    if start == 0:  # house and mouse
+        return False
     end = _in_common(first[start:][::-1], other[start:][::-1])
     one, two = first[start : len(first) - end], other[start : len(other) - end]
     return max(len(one), len(two)) <= 1 or (len(one) == 2 and one == two[::-1])

@@ -187,5 +187,8 @@ def test_rows(labels: np.ndarray, n_classes: int, test_share: float) -> np.ndarr
     is_test = np.zeros(len(labels), dtype=bool)
     for label in range(n_classes):
         members = order[labels[order] == label]
-        is_test[members[: round(test_share * len(members))]] = True
+        wanted = round(test_share * len(members))
+        if test_share and len(members) > 1:  # neither part is to lack a class
+            wanted = min(max(1, wanted), len(members) - 1)
+        is_test[members[:wanted]] = True
     return is_test

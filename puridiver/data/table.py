@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import json
 import math
@@ -130,6 +131,9 @@ def _number_or_date(text: str) -> Any:
 
 def _read_csv(file: Path) -> Iterator[Row]:
     # Names that are no UTF-8 pass as they do from the file system; a byte-order mark is no part of a heading.
+    with file.open("rb") as content:
+        if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise DataError(f"{file} is in UTF-16, as some spreadsheets save text: save it as CSV in UTF-8")
     with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
         reader = csv.DictReader(lines, strict=True)
         try:

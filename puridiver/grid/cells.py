@@ -76,8 +76,8 @@ def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, A
     changed = dict(changes)
     own = {name: value for name, value in method.options.items() if name not in column.without}
     options = {**column.settings.get("options", {}), **changed.pop("options", {}), **own}
-    if "epochs" in options:  # a field of the config goes before the option of that name
-        changed["epochs"] = options["epochs"]
+    if "epochs" in own:  # a field of the config would go before the option of that name
+        changed.setdefault("epochs", own["epochs"])
     fields = {
         "data": column.data,
         **_stream_fields(column, seed),

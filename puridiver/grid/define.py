@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from puridiver.config import RunConfig
 from puridiver.data import SOURCES
-from puridiver.data.files import is_own
+from puridiver.data.files import is_own_or_arrays
 from puridiver.errors import DataError
 from puridiver.grid.cells import Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
@@ -101,10 +101,8 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -
 
 
 def _usual_noise(source: str) -> str:
-    """What a file that names no noises gets: none for image files, whose labels pass as they came."""
-    of_files = (
-        SOURCES[source].from_files is not None if source in SOURCES else is_own(source) or source.endswith(".npz")
-    )
+    """What a file that names no noises gets: none for data of one's own, whose labels pass as they came."""
+    of_files = SOURCES[source].from_files is not None if source in SOURCES else is_own_or_arrays(source)
     return "none" if of_files else "sym-40"
 
 

@@ -21,8 +21,7 @@ def kept_share(epoch: int, noise_rate: float, forget_epochs: int) -> float:
 
 def small_loss_rows(losses: Tensor, share: float) -> Tensor:
     """Rows of the smallest losses, their number rounded up; at least one."""
-    # The share is a little off in its last bits: 0.6 of 10 is 6 and not 7.
-    return losses.topk(max(1, math.ceil(share * len(losses) - 1e-9)), largest=False).indices
+    return losses.topk(max(1, math.ceil(share * len(losses))), largest=False).indices
 
 
 class CoTeaching(Trainer):

@@ -159,6 +159,10 @@ def test_a_reader_that_leaves_early_is_no_error():
         (["run", "--memroy", "10"], "did you mean --memory? (`puridiver run --help` lists"),
         (["run", "--xyzzy"], "unrecognized arguments: --xyzzy (`puridiver run"),
         (["table", "x.jsonl", "--fromat", "csv"], "did you mean --format?"),
+        (
+            ["stream", "make", "--out", "a.json", "--nosie", "sym-20"],
+            "did you mean --noise? (`puridiver stream make --help` lists",
+        ),
     ],
 )
 def test_an_option_that_does_not_exist_is_met_with_the_nearest(words, told, capsys):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from puridiver import Learner
+from puridiver import Learner, storage
 from puridiver.cli import main
 from tests.learner_samples import patterns, tiny_learner
 
@@ -89,16 +90,24 @@ def test_bad_files_are_named_or_left_out(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (["nowhere", "x.png"], "nowhere"),
+        (["nowhere", "x.png"], "there is no folder nowhere"),
         (["RUN", "nowhere.png"], "there is no nowhere.png"),
         (["RUN", "EMPTY"], "holds no image"),
+        (["RUN", "SCALAR"], "images should have the shape"),
+        (["RUN", "SMALL"], "small.npz: "),
+        (["RUN", "TEXT"], "text.npz is not an .npz file"),
+        (["RUN", "SMALL", "--out", "no-folder/p.csv"], "no-folder/p.csv cannot be written"),
         (["RUN", "KEYS"], "should hold an array called images or test_images or train_images"),
     ],
 )
 def test_what_is_not_there_is_told(words, named, run, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     np.savez(tmp_path / "keys.npz", x=np.zeros(3))
-    places = {"RUN": str(run / "run"), "EMPTY": str(tmp_path / "empty"), "KEYS": str(tmp_path / "keys.npz")}
+    np.savez(tmp_path / "scalar.npz", images=np.zeros(()))
+    np.savez(tmp_path / "small.npz", images=np.zeros((2, 4, 4, 3), np.uint8))
+    (tmp_path / "text.npz").write_text("no arrays")
+    made = {name.upper(): str(tmp_path / f"{name}.npz") for name in ("scalar", "small", "text")}
+    places = {**made, "RUN": str(run / "run"), "EMPTY": str(tmp_path / "empty"), "KEYS": str(tmp_path / "keys.npz")}
     assert main(["predict", *(places.get(word, word) for word in words)]) == 2
     assert named in capsys.readouterr().err
 
@@ -107,8 +116,33 @@ def test_a_run_may_keep_no_learner(tmp_path, capsys):
     short = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
     assert main(["run", *short, "--out", str(tmp_path / "run"), "--no-keep-learner"]) == 0
     assert main(["predict", str(tmp_path / "run"), "x.png"]) == 2
-    assert "has no learner: its run did not keep one" in capsys.readouterr().err
+    assert "has no learner: its run did not keep one (--force runs it anew)" in capsys.readouterr().err
     assert main(["run", *short, "--out", str(tmp_path / "run"), "--force"]) == 0
-    assert Learner.load(tmp_path / "run" / "learner", device="cpu").classes == [str(digit) for digit in range(10)]
+    assert Learner.load(tmp_path / "run" / "learner", device="cpu").classes == list(range(10))
     assert main(["run", *short, "--out", str(tmp_path / "run"), "--force", "--no-keep-learner"]) == 0
     assert not (tmp_path / "run" / "learner").exists()  # that of an older run
+
+
+def test_a_learner_that_was_half_saved_is_none(run, tmp_path, capsys):
+    """A run that is killed while it saves its learner has not finished."""
+    shutil.copytree(run / "run", tmp_path / "killed")
+    (tmp_path / "killed" / "summary.json").unlink()
+    assert main(["predict", str(tmp_path / "killed"), "x.png"]) == 2
+    assert "has no learner: its run has not finished" in capsys.readouterr().err
+
+
+def test_a_disk_too_full_for_the_learner_does_not_cost_the_figures(tmp_path, monkeypatch, caplog):
+    short = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
+    save = storage.save
+
+    def full(folder, *rest):
+        if folder.name == "learner":
+            folder.mkdir()
+            raise OSError(28, "No space left on device")
+        return save(folder, *rest)
+
+    monkeypatch.setattr(storage, "save", full)
+    assert main(["run", *short, "--out", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert not (tmp_path / "run" / "learner").exists()
+    assert "the learner is not kept" in caplog.text

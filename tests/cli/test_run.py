@@ -14,7 +14,8 @@ from PIL import Image
 
 from puridiver import runs
 from puridiver.cli import main
-from puridiver.cli.run import ProgressBar, flag_specs, notes, parse_assignments
+from puridiver.cli.run import ProgressBar, notes
+from puridiver.cli.run_settings import flag_specs, parse_assignments
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
 from puridiver.recipes import OFFICIAL, RECIPES, replaced

@@ -146,9 +146,12 @@ def test_nobody_knows_the_true_labels_of_a_file_unless_it_says_so(tmp_path: Path
     assert told.train.true_labels.tolist() == [0, 1, 1, -1, 1, 2]
 
 
-@pytest.mark.parametrize("true", [np.array([0, 1, 2]), np.array([0, 1, 2, 0, 1, 3]), np.array([0, 1, 2, 0, 1, -2])])
+@pytest.mark.parametrize(
+    "true",
+    [np.array([0, 1, 2]), np.array([0, 1, 2, 0, 1, 3]), np.array([0, 1, 2, 0, 1, -2]), np.zeros(6), np.zeros(0, int)],
+)
 def test_true_labels_that_cannot_be_are_refused(true: np.ndarray, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="train_true_labels should be 6 class ids below 3, or -1 where nobody knows"):
+    with pytest.raises(DataError, match="train_true_labels should be 6 class ids below 3, -1 where nobody knows"):
         load_npz(saved(tmp_path / "mine.npz", **arrays(), train_true_labels=true))
 
 
@@ -162,6 +165,10 @@ def test_labels_may_be_names(tmp_path: Path) -> None:
     assert source.test.labels.tolist() == [2, 0, 1]
     ordered = load_npz(saved(tmp_path / "named.npz", **arrays(**words), class_names=np.array(["c", "b", "a"])))
     assert ordered.train.labels.tolist() == [1, 2, 0, 1, 2, 0]
+    unsure = load_npz(saved(tmp_path / "unsure.npz", **arrays(**words), train_true_labels=np.array(["b", ""] * 3)))
+    assert unsure.train.true_labels.tolist() == [1, -1] * 3
+    with pytest.raises(DataError, match="class ids in both parts, or class names in both"):
+        load_npz(saved(tmp_path / "mixed.npz", **arrays(train_labels=words["train_labels"])))
     with pytest.raises(DataError, match="labels should be among the class names a, b, but there is 'c'"):
         load_npz(saved(tmp_path / "lacking.npz", **arrays(**words), class_names=np.array(["a", "b"])))
 

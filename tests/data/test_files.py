@@ -170,3 +170,9 @@ def test_images_lie_in_the_file_and_not_in_memory(pictures, tmp_path):
     assert len(mapped) == 1
     assert mapped[0].read_bytes()[: part.nbytes] == part.tobytes()
     assert str(mapped[0]) in Path("/proc/self/maps").read_text()
+
+
+def test_a_table_in_utf_16_is_named_as_such(tmp_path):
+    (tmp_path / "mine.csv").write_text("path,label\na.png,cat\n", encoding="utf-16")
+    with pytest.raises(DataError, match=r"mine\.csv is in UTF-16.*: save it as CSV in UTF-8"):
+        load(str(tmp_path / "mine.csv"), tmp_path / "cache", FileOptions(test_share=0.2))

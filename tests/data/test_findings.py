@@ -22,7 +22,14 @@ def test_slips_are_found(first: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "names", [["cat", "car"], ["class 10001", "class 10002"], ["circle", "square"], ["triangle", "rectangle"]]
+    "names",
+    [
+        ["cat", "car"],
+        ["class 10001", "class 10002"],
+        ["circle", "square"],
+        ["triangle", "rectangle"],
+        ["house", "mouse"],
+    ],
 )
 def test_names_that_differ_are_left_alone(names: list[str]) -> None:
     assert alike(names) == []

@@ -1,0 +1,136 @@
+"""What a command line says of a run: the flags of its settings, and the config that they come to."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from puridiver.recipes import SUITS_TINY_IMAGES
+
+if TYPE_CHECKING:
+    from puridiver.config import RunConfig
+
+
+def flag_specs() -> dict[str, dict[str, Any]]:
+    """argparse arguments of every field of RunConfig."""
+    from puridiver.config import RunConfig
+
+    hints = get_type_hints(RunConfig)
+    return {
+        "--" + spec.name.replace("_", "-"): _flag(spec, hints[spec.name])
+        for spec in dataclasses.fields(RunConfig)
+        if "help" in spec.metadata
+    }
+
+
+def _flag(spec: dataclasses.Field, hint: Any) -> dict[str, Any]:
+    members = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    kind = next(m for m in members if m is not type(None))
+    flag: dict[str, Any] = {"dest": spec.name, "default": spec.default}
+    shown = "" if spec.default is None or kind is bool else f" (default: {spec.default})"
+    flag["help"] = spec.metadata["help"] + shown
+    if kind is bool:
+        return {**flag, "action": argparse.BooleanOptionalAction}
+    flag |= {"type": kind, "metavar": spec.name.upper() if kind is not int else "N"}
+    if spec.metadata["choices"]:
+        flag |= {"choices": spec.metadata["choices"], "metavar": None}
+    return flag
+
+
+def parse_assignments(assignments: list[str]) -> dict[str, Any]:
+    """`--set name=value` pairs as options."""
+    from puridiver.recipes import parse_option
+
+    options = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--set needs OPTION=VALUE, but got {text!r}")
+        options[name.strip().replace("-", "_")] = parse_option(name.strip().replace("-", "_"), value.strip())
+    return options
+
+
+# Options that images or the data set may decide in the place of a recipe.
+DECIDED_BY_DATA = ("epochs", "flip", *SUITS_TINY_IMAGES)
+
+
+def is_place(field: str, value: str) -> bool:
+    """Whether the value of a field is a file or a folder; a name that the package knows is none."""
+    from puridiver.data import SOURCES
+    from puridiver.data.files import is_own_or_arrays
+
+    if field == "data":
+        return value not in SOURCES and is_own_or_arrays(value)
+    return field != "stream" or value.endswith(".json")
+
+
+def to_settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of RunConfig that the command line says, and the options."""
+    from puridiver.config import RunConfig
+
+    given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
+    for name in ("data", "data_root", "stream", "splits", "noise_file"):  # so that a run can be resumed from any folder
+        if given.get(name) and is_place(name, given[name]):
+            given[name] = os.path.abspath(os.path.expanduser(given[name]))
+    options = parse_assignments(args.assignments)
+    if "epochs" in options and given.get("epochs") not in (None, options["epochs"]):
+        raise ValueError(f"--epochs {given['epochs']} and --set epochs={options['epochs']} differ: say one of them")
+    return {**given, "options": options}
+
+
+def config_to_run(args: argparse.Namespace) -> RunConfig:
+    """What the command line says; where it says nothing, what the run to be resumed was started with."""
+    from puridiver import runs
+    from puridiver.config import RunConfig
+    from puridiver.errors import DataError
+
+    begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG) if args.resume else None
+    said = to_settings(args)
+    if begun is None:
+        if args.resume and said == {"options": {}}:
+            raise DataError(
+                f"there is no run in {args.out} to resume: look for a slip in the folder's name, or say what to run, "
+                "such as --data and --noise, to begin it there"
+            )
+        return RunConfig(**said)
+    try:
+        base = as_resolved(RunConfig(**begun["config"]), begun["resolved"])
+        if "epochs" in said["options"]:
+            base = dataclasses.replace(base, epochs=None)  # which would hide them
+        base = dataclasses.replace(base, **{name: value for name, value in said.items() if name != "options"})
+        then = {} if "recipe" in said else options_of_then(base, begun["resolved"]["options"])
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
+    return dataclasses.replace(base, options={**base.options, **then, **said["options"]})
+
+
+def as_resolved(config: RunConfig, resolved: dict[str, Any]) -> RunConfig:
+    """The config with what data and device decided when the run began: defaults may have changed since."""
+    decided = {name: resolved[name] for name in ("noise", "tasks", "memory", "network") if name in resolved}
+    kept: dict[str, Any] = {name: value for name, value in decided.items() if getattr(config, name) is None}
+    if config.data.endswith(".npz") and kept.get("noise", "none") != "none":  # whose labels used to count as true
+        kept["trust_labels"] = True
+    return dataclasses.replace(config, **kept)
+
+
+def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, Any]:
+    """What the default recipe was when a run began, where it is another now, as options that replace its own.
+
+    `resolved` are the run's options of then; one that came later was at its default.
+    """
+    from puridiver.config import resolve_options
+    from puridiver.recipes import DEFAULT, Options, recipe
+    from puridiver.resolve import load_source
+
+    if config.recipe != DEFAULT:  # the others stay what they are
+        return {}
+    then = {option.name: resolved.get(option.name, option.default) for option in dataclasses.fields(Options)}
+    plain = vars(recipe(config.recipe, **config.options))
+    if all(then[name] == plain[name] for name in then if name not in DECIDED_BY_DATA):
+        return {}
+    now = vars(resolve_options(config, load_source(config)))
+    return {name: value for name, value in then.items() if value != now[name] and name != "epochs"}
