@@ -98,10 +98,11 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
             )
         return RunConfig(**said)
     try:
-        base = as_resolved(RunConfig(**begun["config"]), begun["resolved"])
+        base = RunConfig(**begun["config"])
         if "epochs" in said["options"]:
             base = dataclasses.replace(base, epochs=None)  # which would hide them
         base = dataclasses.replace(base, **{name: value for name, value in said.items() if name != "options"})
+        base = as_resolved(base, begun["resolved"])
         then = {} if "recipe" in said else options_of_then(base, begun["resolved"]["options"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
@@ -109,9 +110,19 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
 
 
 def as_resolved(config: RunConfig, resolved: dict[str, Any]) -> RunConfig:
-    """The config with what data and device decided when the run began: defaults may have changed since."""
-    decided = {name: resolved[name] for name in ("noise", "tasks", "memory", "network") if name in resolved}
-    kept: dict[str, Any] = {name: value for name, value in decided.items() if getattr(config, name) is None}
+    """The config with what one's own data and the device decided when the run began, where that is another now."""
+    from puridiver.config import resolve_memory, resolve_network, resolve_noise, resolve_tasks
+    from puridiver.resolve import load_source
+
+    if not is_place("data", config.data):
+        return config
+    source = load_source(config)
+    now: dict[str, Any] = {
+        "noise": resolve_noise(config, source), "tasks": resolve_tasks(config, source),
+        "memory": resolve_memory(config, source), "network": resolve_network(config, source),
+    }  # fmt: skip
+    unsaid = [name for name in now if getattr(config, name) is None and name in resolved]
+    kept: dict[str, Any] = {name: resolved[name] for name in unsaid if resolved[name] != now[name]}
     if config.data.endswith(".npz") and kept.get("noise", "none") != "none":  # whose labels used to count as true
         kept["trust_labels"] = True
     return dataclasses.replace(config, **kept)

@@ -25,19 +25,25 @@ def test_a_folder_of_the_same_name_does_not_hide_a_data_set_or_a_stream(tmp_path
     assert [is_place("stream", name) for name in ("disjoint", "s.json", "official:sym40:1")] == [False, True, False]
 
 
-def test_what_data_and_device_decided_when_a_run_began_holds_for_it():
-    then = {"noise": "sym-40", "tasks": 5, "memory": 300, "network": "resnet18", "device": "cpu"}
-    found = as_resolved(RunConfig(data="mine.npz", memory=80), then)
-    assert (found.noise, found.tasks, found.memory, found.network) == ("sym-40", 5, 80, "resnet18")
+def own_arrays(folder) -> str:
+    images, labels = patterns(60)
+    np.savez(folder / "own.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels)
+    return str(folder / "own.npz")
+
+
+def test_what_data_and_device_decided_when_a_run_began_holds_for_it(tmp_path):
+    then = {"noise": "sym-40", "tasks": 2, "memory": 300, "network": "resnet18", "device": "cpu"}
+    asked = RunConfig(data=own_arrays(tmp_path), memory=80, device="cpu")
+    found = as_resolved(asked, then)
+    assert (found.noise, found.tasks, found.memory, found.network) == ("sym-40", 2, 80, "resnet18")
     assert found.trust_labels  # arrays' labels used to count as true
-    assert not as_resolved(RunConfig(data="mine.npz"), {**then, "noise": "none"}).trust_labels
-    assert not as_resolved(RunConfig(data="mine.csv"), then).trust_labels
+    assert not as_resolved(asked, {**then, "noise": "none"}).trust_labels
+    assert as_resolved(asked, {"noise": "none", "tasks": 3, "network": "small"}) == asked  # as it would be today
+    assert as_resolved(RunConfig(data="digits"), then) == RunConfig(data="digits")
 
 
 def test_a_run_of_arrays_from_when_their_labels_counted_as_true_is_continued(tmp_path, capsys):
-    images, labels = patterns(60)
-    np.savez(tmp_path / "own.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels)
-    words = ["run", *TINY, "--data", str(tmp_path / "own.npz"), "--out", str(tmp_path / "run")]
+    words = ["run", *TINY, "--data", own_arrays(tmp_path), "--out", str(tmp_path / "run")]
     assert main([*words, "--trust-labels", "--noise", "sym-40"]) == 0
     begun = json.loads((tmp_path / "run" / "config.json").read_text())
     begun["config"] |= {"trust_labels": False, "noise": None}  # as it would have been written then
