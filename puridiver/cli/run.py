@@ -105,7 +105,7 @@ def _kept(args: argparse.Namespace, folder: Path | None) -> str:
     if folder:
         return f"run folder: {folder}"
     again = shlex.join(["puridiver", *args.command_line, "--out", "runs/mine"])
-    return f"config, metrics and summary were not kept; to keep them: {again}"
+    return f"config, metrics, summary and learner were not kept; to keep them: {again}"
 
 
 def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console) -> dict[str, Any]:
