@@ -94,8 +94,8 @@ def launching() -> Iterator[None]:
 def _expect_other_streams() -> None:
     """Spare the user torch's warning that gradients gather on another stream than their step's.
 
-    Its engine lets go of a step's graph in a thread of its own, at times after the capture of the next step has begun;
-    then that one's gradients still gather on the lane's stream instead of the capturing one. Torch waits for both.
+    It comes now and then where lanes capture, most likely because torch's engine lets go of a step's graph in a thread
+    of its own, after the capture of the next step has begun. Such steps learn what others do (tested).
     """
     warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)  # of newer versions
     if warn is not None:

@@ -198,7 +198,7 @@ def test_a_cpu_computes_in_float32_whatever_was_asked(caplog: pytest.LogCaptureF
     ("capability", "asked", "precision", "steady"),
     [((9, 0), "auto", "bfloat16", False), ((9, 0), "float32", "float32", True), ((7, 5), "auto", "float32", True)],
 )
-def test_float32_on_a_gpu_comes_to_the_same_bits(
+def test_float32_on_a_gpu_asks_for_steady_convolutions(
     capability: tuple[int, int], asked: str, precision: str, steady: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a GPU faked: that convolutions are steady then is shown by the tests of resuming, on a real one."""

@@ -73,10 +73,17 @@ def npy_bytes(array: np.ndarray) -> bytes:
     return content.getvalue()
 
 
+def _path_from(folder: Path, images: Path) -> str:
+    try:
+        return os.path.relpath(images, folder)
+    except ValueError:  # on another drive of Windows
+        return os.path.abspath(images)
+
+
 def write_tables(report: AuditReport, folder: Path, images: Path | None = None) -> None:
     """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is where names are files."""
     (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
-    there = None if images is None else os.path.relpath(images, folder)
+    there = None if images is None else _path_from(folder, images)
     contents = {
         SUSPECTS: suspects_csv(report.suspects()).encode(),
         LABELS: labels_csv(report, there).encode(),

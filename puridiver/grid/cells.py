@@ -72,7 +72,10 @@ def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
 
 
 def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, Any]) -> Cell:
-    """The run of a method on a column; its own options go before the changes, and these before the column's."""
+    """The run of a method on a column; its own options go before the changes, and these before the column's.
+
+    Only epochs that are changed go before a method's own: whoever says so wants a quick look at everything.
+    """
     changed = dict(changes)
     own = {name: value for name, value in method.options.items() if name not in column.without}
     options = {**column.settings.get("options", {}), **changed.pop("options", {}), **own}
