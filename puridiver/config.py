@@ -71,7 +71,9 @@ class RunConfig:
     graphs: bool = setting(True, "capture steps as CUDA graphs on a GPU")
     tell_noise: bool = setting(False, "tell the trainer the true kind and rate of the noise (Co-teaching, DivideMix)")
     anytime_points: int = setting(5, "evaluations during each task's stream")
-    evaluate_epochs: bool = setting(False, "also evaluate after every memory epoch (gives best_epoch_accuracy; slow)")
+    evaluate_epochs: bool = setting(
+        False, "also evaluate after every memory epoch of the last task (gives best_epoch_accuracy)"
+    )
     diversity: bool | None = setting(
         None, "measure the memory's diversity with a jointly trained network (default: only for small data)"
     )

@@ -113,11 +113,13 @@ class Course:
 
     def _memory_phase(self) -> None:
         self.clock.switch("consolidate")
+        # Only where the released program takes its last accuracy from: it costs about as much as the training.
+        evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1
         for epoch in self.learner.consolidation():
-            if self.config.evaluate_epochs:
+            if evaluate:
                 self.clock.switch("evaluate")
             # Else not a phase of its own: it looks at the sets while the device still works on the epoch.
-            self.recorder.epoch(self.learner, self.at.task, epoch, self.config.evaluate_epochs)
+            self.recorder.epoch(self.learner, self.at.task, epoch, evaluate)
             text = f"memory epoch {epoch + 1}/{self.learner.options.epochs}"
             self._advance(epoch + 1, self.learner.memory.capacity, text)
             self._safe_point()

@@ -9,7 +9,18 @@ from collections.abc import Mapping, Sequence
 
 from puridiver.grid.cells import Column
 from puridiver.grid.page.sections import entry_of, ours
-from puridiver.grid.page.tables import BASE, DEFAULT, UNFELT, CellRuns, Line, Table, default_changes, felt
+from puridiver.grid.page.tables import (
+    BASE,
+    DEFAULT,
+    RELEASED_STEP,
+    STEP_TITLE,
+    UNFELT,
+    CellRuns,
+    Line,
+    Table,
+    default_changes,
+    felt,
+)
 from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
 from puridiver.grid.variants import Row, published
@@ -38,6 +49,11 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         f"*Rerun*: {paper_figures()['rerun']['source'].partition(',')[0]}, not by us; of its logs the last epoch. "
         f"*Paper*: its {paper_figures()[table1.paper]['source']}. {ERROR_NOTE}",
     ]
+    step = table1.line(STEP_TITLE)
+    if step.was_run:
+        spelt = " ".join(f"`--set {name}={value}`" for name, value in RELEASED_STEP.items())
+        parts += [f"With the released program's three-set step, too (rows 21 and 22: {spelt}):"]
+        parts += [_verdict(table1, step, rerun=True), _verdict_table(table1, step)]
     changes = default_changes()
     if not felt(changes):
         same = f"The default recipe, `{DEFAULT}`, is the same as `{BASE}` at present: the table above is of both."

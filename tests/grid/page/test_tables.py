@@ -103,12 +103,20 @@ def test_co_teaching_told_and_untold_are_two_lines() -> None:
     assert [round(run["last_accuracy"], 2) for run in (untold[0], told[0])] == [0.51, 0.71]
 
 
+def test_the_released_step_has_a_line_of_its_own() -> None:
+    step = {"cutmix_sets": "clean", "relabel_view": "in_step"}
+    contents = sort_rows([full_run(1), full_run(2, options_changed=step), full_run(3, options_changed={"eta": 2.0})])
+    assert seeds(cell(contents, "table1", "PuriDivER, recipe official").rows) == [1]
+    assert seeds(cell(contents, "table1", "PuriDivER, recipe official with rows 21 and 22").rows) == [2]
+    assert seeds(contents.other) == [3]
+
+
 @pytest.mark.parametrize("preset", ["table1", "table3", "table4", "fidelity-official", "fidelity-paper"])
 def test_a_whole_grid_leaves_no_cell_empty(preset: str) -> None:
     changes = {"recipe": "paper" if preset == "fidelity-paper" else "official"}
     contents = sort_rows(runs_of(preset, changes=changes))
     (table,) = (table for table in contents.tables["cifar10"] if table.preset == preset)
-    not_in_the_grid = (", told the noise", "recipe paper", "recipe puridiver", "NTD", "(row 20)")
+    not_in_the_grid = (", told the noise", "recipe paper", "recipe puridiver", "rows 21 and 22", "NTD", "(row 20)")
     lines = [line for line in table.lines if not line.title.endswith(not_in_the_grid)]
     assert all(seeds(found.rows) == [1, 2, 3] for line in lines for found in line.cells)
     assert not contents.other
