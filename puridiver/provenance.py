@@ -33,6 +33,7 @@ from puridiver.config import (
 )
 from puridiver.runs import without_folder
 from puridiver.streams.noise import parse_noise
+from puridiver.streams.published import LISTED, is_published, without_seed
 from puridiver.streams.specs import parse_stream
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ def settings_hash(config: RunConfig, source: DataSource, stream_hash: str, runti
 def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) -> Any:
     if config.stream.endswith(".json"):
         return stream_hash  # one stream, whatever the learner's seed
-    if config.stream.startswith("official:"):
-        return config.stream.rpartition(":")[0]
+    if is_published(config.stream):
+        kind = without_seed(config.stream)
+        # Before there was a choice all came as listed: the hashes of those runs stand.
+        return kind.removesuffix(f":{LISTED}") if kind.endswith(f":{LISTED}") else [kind, "shuffled"]
     made = {"tasks": resolve_tasks(config, source), "noise_map": config.noise_map, "holdout": config.holdout}
     return {**made, "noise": parse_noise(resolve_noise(config, source)), **parse_stream(config.stream)}
 

@@ -9,6 +9,7 @@ from puridiver import data
 from puridiver.config import RunConfig, resolve_noise, resolve_tasks
 from puridiver.data.base import DataSource
 from puridiver.streams import StreamManifest, named_map, resolve_stream
+from puridiver.streams.published import is_published
 
 
 def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
@@ -27,7 +28,7 @@ def file_options(config: RunConfig) -> data.FileOptions:
 
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     """The stream of a run; what a ready-made one decides itself must be left out of the config."""
-    if config.stream.endswith(".json") or config.stream.startswith("official:"):
+    if config.stream.endswith(".json") or is_published(config.stream):
         for name in ("tasks", "noise", "noise_map", "noise_file", "holdout"):
             if getattr(config, name) != getattr(RunConfig, name):
                 raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")

@@ -13,7 +13,7 @@ import torch
 from puridiver import data, provenance
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
-from puridiver.provenance import Identity, hash_code, identify
+from puridiver.provenance import Identity, hash_code, identify, settings_hash
 from puridiver.recipes import recipe
 from puridiver.resolve import resolve_run_stream
 from puridiver.runtime import Runtime
@@ -61,6 +61,17 @@ def test_an_option_that_came_later_leaves_older_hashes_as_they_were(name: str) -
     assert name not in recipe("official").hashed()
     assert identity(recipe="official", options={name: off}).config_hash == before.config_hash
     assert identity(recipe="official", options={name: on}).settings_hash != before.settings_hash
+
+
+def test_published_streams_of_several_seeds_share_their_settings_but_not_those_in_the_files_order() -> None:
+    source = data.load("digits")
+
+    def found(stream: str) -> str:
+        return settings_hash(RunConfig(stream=stream), source, "", CPU)
+
+    assert found("official:sym40:1") == found("official:sym40:2") != found("official:sym20:1")
+    assert found("official:sym40:1:listed") == found("official:sym40:2:listed")
+    assert found("official:sym40:1:listed") not in (found("official:sym40:1"), found("official:sym20:1:listed"))
 
 
 def test_the_hash_of_settings_leaves_out_the_seed_and_what_is_only_measured() -> None:

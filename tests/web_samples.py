@@ -57,6 +57,6 @@ def write_splits(folder: Path, source: DataSource, n_tasks: int = 10, prefix: st
             {"klass": "any", "file_name": source.train.names[i].split("/", 1)[1], "label": order.index(label)}
             for i, label in zip(manifest.order[part].tolist(), manifest.labels[part].tolist(), strict=True)
         ]
-        paths.append(folder / f"{prefix}_train_blurry10_realN0_rand1_cls5_task{task}.json")
+        paths.append(folder / f"{prefix}_train_blurry10_rand1_cls5_task{task}.json")
         paths[-1].write_text(json.dumps(rows))
     return paths

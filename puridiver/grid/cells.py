@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from puridiver.config import RunConfig
+from puridiver.streams.published import PUBLISHED_KINDS, WORD
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Method:
 class Column:
     """A column of a table: the data, the stream made of it, the seeds, and further fields of `RunConfig`.
 
-    The stream "official" stands for the published one of the column's noise and the cell's seed. `without` names
-    options of methods that the data decides, such as epochs where images are tiny.
+    The stream "official" stands for the published one of the column's noise and the cell's seed, "official:listed" for
+    the same in the order of its files. `without` names options of methods that the data decides, such as epochs where
+    images are tiny.
     """
 
     data: str
@@ -96,8 +98,9 @@ def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, A
 
 
 def _stream_fields(column: Column, seed: int) -> dict[str, str]:
-    if column.stream == "official":
-        return {"stream": f"official:{column.noise.replace('-', '')}:{seed}"}
+    if column.stream in PUBLISHED_KINDS:
+        order = column.stream.removeprefix(WORD)  # "" or ":listed"
+        return {"stream": f"{WORD}:{column.noise.replace('-', '')}:{seed}{order}"}
     if column.stream.endswith(".json"):
         return {"stream": column.stream}
     return {"stream": column.stream, "noise": column.noise}

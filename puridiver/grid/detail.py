@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, rerun_figure
-from puridiver.grid.variants import Row, published
+from puridiver.grid.variants import Row, row_kind
 from puridiver.report.table import seconds_of, spread
 from puridiver.runs import without_folder
 
@@ -40,9 +40,10 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
 
 def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
     """What stands under `HEADINGS` for the runs of one cell; `paper` names the paper's table."""
+    streams = dict.fromkeys(map(row_kind, rows)) or (column.stream,)
     return (
         NAMES.get(column.data, column.data),
-        "official" if rows and all(map(published, rows)) else str(without_folder(column.stream)),
+        ", ".join(str(without_folder(stream)) for stream in streams),
         method.title,
         column.noise,
         _spread(rows, "last_accuracy"),

@@ -17,13 +17,14 @@ import torch
 from puridiver.config import RunConfig
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.plan import Sources, runtime_of
-from puridiver.grid.variants import Expectations, Place, Row, Variant, published
+from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
 from puridiver.recipes import RECIPES
 from puridiver.report.ledger import code_of
 from puridiver.report.table import settings_of
 from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
 from puridiver.streams.noise import noise_name, parse_noise
+from puridiver.streams.published import PUBLISHED_KINDS
 
 Kind = tuple[Variant, str | None]  # with the code; None for any
 
@@ -96,7 +97,7 @@ def _stream_fits(row: Row, column: Column) -> bool:
         return bool(without_folder(row["stream"]) == without_folder(column.stream))
     same_noise = noise_name(row["noise"], row["noise_rate"]) == noise_name(*parse_noise(column.noise))
     same_map = row.get("noise_map") == column.settings.get("noise_map")
-    same_kind = column.stream in ("official", "blurry-10") if published(row) else row["stream"] == column.stream
+    same_kind = row_kind(row) == column.stream or (row_kind(row) in PUBLISHED_KINDS and column.stream == GENERATED)
     return same_noise and same_map and same_kind
 
 
@@ -127,10 +128,10 @@ def _variants_of(row: Row, places: Sequence[Place], expected: Expectations) -> l
 def _variants_asked(candidates: Candidates, expected: Expectations, asked: Asked) -> list[Variant]:
     """What was asked for, on what it runs: one, unless the cells run on different devices."""
     changes = {name: value for name, value in asked.changes.items() if name not in ("data_root", "splits")}
-    anywhere = Variant.of(changes, False, Runtime(torch.device("cpu")))
+    anywhere = Variant.of(changes, "", Runtime(torch.device("cpu")))
     places = dict.fromkeys(place for _, found in candidates for place in found)
     runtimes = (asked.runtime(expected.config(place, anywhere)) for place in places)
-    return list(dict.fromkeys(Variant.of(changes, False, runtime) for runtime in runtimes))
+    return list(dict.fromkeys(Variant.of(changes, "", runtime) for runtime in runtimes))
 
 
 def _fitting(candidates: Candidates, expected: Expectations, kind: Kind) -> Fitting:
@@ -194,7 +195,7 @@ def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
         "epochs": [row["epochs"] for row in rows],
         "tasks": [len(row["task_accuracy"]) for row in rows],
         "precision": [row.get("precision", "float32") for row in rows],
-        "stream": ["official" if published(row) else without_folder(row["stream"]) for row in rows],
+        "stream": [without_folder(row_kind(row)) for row in rows],
     }
     found: dict[str, Any] = {name: " or ".join(map(str, dict.fromkeys(values))) for name, values in told.items()}
     changed = json.loads(variant.changes).get("options", {})

@@ -16,6 +16,7 @@ from puridiver.grid.cells import Column, Grid
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
 from puridiver.report.table import latex_escaped, latex_tabular
+from puridiver.streams.published import PUBLISHED_KINDS
 
 NAMES = {
     "digits": "digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision",
@@ -119,7 +120,7 @@ def known_figure(source: str, title: str, column: Column) -> str:
 
 def rerun_figure(title: str, column: Column) -> str:
     """What the independent rerun has; it ran the published blurry streams, and no disjoint tasks."""
-    return known_figure("rerun", title, column) if column.stream in ("official", GENERATED) else ""
+    return known_figure("rerun", title, column) if column.stream in (*PUBLISHED_KINDS, GENERATED) else ""
 
 
 def make_entry(rows: Sequence[Row], paper: str = "") -> Entry:

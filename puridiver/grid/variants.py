@@ -27,6 +27,7 @@ from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
 from puridiver.report.ledger import device_type
 from puridiver.runtime import Runtime
 from puridiver.streams import StreamManifest
+from puridiver.streams.published import PUBLISHED_KINDS, kind_of_stream
 
 Row = Mapping[str, Any]
 Place = tuple[int, int]  # numbers of a method and a column
@@ -35,18 +36,21 @@ GENERATED = "blurry-10"  # what published streams may stand for
 
 @dataclass(frozen=True)
 class Variant:
-    """Changes of the grid's configs (canonical JSON), and on what they ran."""
+    """Changes of the grid's configs (canonical JSON), and on what they ran.
+
+    `published` is the kind of published stream that stands for the grid's generated ones; empty if none does.
+    """
 
     changes: str
-    official: bool
+    published: str
     device: str
     precision: str
     graphs: bool
 
     @classmethod
-    def of(cls, changes: Mapping[str, Any], official: bool, runtime: Runtime) -> Variant:
+    def of(cls, changes: Mapping[str, Any], published: str, runtime: Runtime) -> Variant:
         device = runtime.device.type
-        return cls(json.dumps(changes, sort_keys=True), official, device, runtime.precision, runtime.graphs)
+        return cls(json.dumps(changes, sort_keys=True), published, device, runtime.precision, runtime.graphs)
 
     @property
     def runtime(self) -> Runtime:
@@ -65,8 +69,9 @@ def runtime_of_row(row: Row) -> Runtime:
     return Runtime(device, row.get("precision", "float32"), bool(row.get("graphs", False)))
 
 
-def published(row: Row) -> bool:
-    return str(row["stream"]).startswith("official:")
+def row_kind(row: Row) -> str:
+    """The stream of a row as a column of a grid names it."""
+    return kind_of_stream(str(row["stream"]))
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,8 @@ class Expectations:
 
     def config(self, place: Place, variant: Variant) -> RunConfig:
         method, column = self.grid.methods[place[0]], self.grid.columns[place[1]]
-        if variant.official and column.stream == GENERATED:
-            column = replace(column, stream="official")
+        if variant.published and column.stream == GENERATED:
+            column = replace(column, stream=variant.published)
         return make_cell(method, column, column.seeds[0], json.loads(variant.changes)).config
 
     def _source(self, c: int) -> DataSource | None:
@@ -129,7 +134,9 @@ class Expectations:
     def fits(self, row: Row, place: Place, variant: Variant) -> bool:
         """Whether a row of the cell's stream and method is the cell's run under the variant."""
         stream = self.grid.columns[place[1]].stream
-        if published(row) != (stream == "official" or (variant.official and stream == GENERATED)):
+        if variant.published and stream == GENERATED:
+            stream = variant.published
+        if (row_kind(row) in PUBLISHED_KINDS or stream in PUBLISHED_KINDS) and row_kind(row) != stream:
             return False
         expected = self.hash(place, variant) if "settings_hash" in row else ""
         if expected:
@@ -142,17 +149,18 @@ class Expectations:
 
         With `open_options` it may change options by which the methods differ.
         """
-        official = published(row) and self.grid.columns[place[1]].stream == GENERATED
+        stands_in = row_kind(row) in PUBLISHED_KINDS and self.grid.columns[place[1]].stream == GENERATED
+        published = row_kind(row) if stands_in else ""
         runtime, changes = runtime_of_row(row), dict[str, Any]()
         there = self._of_row(row, place[1])
         if there is None:
             return None
-        here = self.resolved(place, Variant.of(changes, official, runtime))
+        here = self.resolved(place, Variant.of(changes, published, runtime))
         if there.recipe != here.recipe:
             changes["recipe"] = there.recipe
-            here = self.resolved(place, Variant.of(changes, official, runtime))
+            here = self.resolved(place, Variant.of(changes, published, runtime))
         changes |= _differences(there, here, frozenset() if open_options else self.own)
-        return Variant.of(changes, official, runtime)
+        return Variant.of(changes, published, runtime)
 
     def _resolved(self, place: Place, variant: Variant) -> Resolved:
         config, source = self.config(place, variant), self.source(place[1])
@@ -177,7 +185,8 @@ class Expectations:
             options = _options(config, self.source(c))
         except ValueError:
             return None
-        ready = self.grid.columns[c].stream.endswith(".json") or published(row)  # has its own number of tasks
+        # Such a stream has its own number of tasks.
+        ready = self.grid.columns[c].stream.endswith(".json") or row_kind(row) in PUBLISHED_KINDS
         tasks = STANDARD_TASKS if ready else len(row["task_accuracy"])
         return Resolved(row["recipe"], options, row["memory"], row["network"], tasks, row["told_noise"])
 

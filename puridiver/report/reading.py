@@ -18,6 +18,7 @@ from puridiver.report.titles import UNTITLED, Title, read_titles
 from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
 from puridiver.streams.noise import noise_name
+from puridiver.streams.published import is_published, without_seed
 
 CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and its list of them
 OPTION = "option:"
@@ -123,7 +124,7 @@ class Run:
             option = name.removeprefix(OPTION)
             return f"{option}={s['options_changed'][option]}" if option in s["options_changed"] else ""
         if name == "stream_kind":  # published streams of several seeds are of one kind
-            return s["stream"].rpartition(":")[0] if s["stream"].startswith("official:") else s["stream"]
+            return without_seed(s["stream"]) if is_published(s["stream"]) else s["stream"]
         if name in ("code", SETTINGS):
             return (code_of(s) if name == "code" else s.get("settings_hash", ""))[:7] or "not told"
         if name == "device_type":

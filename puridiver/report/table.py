@@ -10,6 +10,7 @@ from typing import Any
 from puridiver.errors import DataError
 from puridiver.report.ledger import code_of, device_type
 from puridiver.streams.noise import noise_name
+from puridiver.streams.published import is_published, without_seed
 
 # Runs are of one kind if they agree in all of these, and in the code. The hash has all of it and more, but versions
 # before it did not write it.
@@ -50,8 +51,7 @@ def settings_of(row: Mapping[str, Any]) -> str:
 def _kind(row: Mapping[str, Any], name: str) -> Any:
     """A row's entry for grouping; published streams of one noise and several seeds are of one kind."""
     value = row.get(name)
-    published = name == "stream" and str(value).startswith("official:")
-    return str(value).rpartition(":")[0] if published else value
+    return without_seed(str(value)) if name == "stream" and is_published(str(value)) else value
 
 
 def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:

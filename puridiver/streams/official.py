@@ -2,7 +2,8 @@
 
 Facts about them, measured: tasks are cut by the given label into equal parts (CIFAR-10: 5 x 10,000); the
 major classes make up 90 % of each task (now and then 1 % less of the last but one) and about 81 % of the
-last, which gets what is left over. Asymmetric noise swaps pairs of classes, other pairs for each seed.
+last, which gets what is left over. Asymmetric noise swaps pairs of classes, other pairs for each seed. Most files
+list a task's major classes first: see `puridiver.streams.published` for the order in which a stream comes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from puridiver.streams.manifest import StreamManifest, source_fields
 from puridiver.streams.noise import NOISE_KINDS, ClassMap, parse_noise
 from puridiver.streams.official_json import read_tasks
 from puridiver.streams.official_named import read_named_tasks
+from puridiver.streams.published import parse_published
 from puridiver.streams.tasks import group_classes
 
 # How far the measured noise may be from the rate in a stream's name before the file counts as another's.
@@ -44,24 +47,18 @@ ZIP_DAMAGE = (
 def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamManifest:
     """The published stream "official:sym40:1" (noise and seed; the first word may be left out).
 
-    `splits` is an .npz file, a folder that holds one named after the source, or a folder of JSON files.
+    `splits` is an .npz file, a folder that holds one named after the source, or a folder of JSON files. With
+    ":listed" at the end it comes in the order of the files.
     """
-    noise, seed = _parse_spec(spec)
+    noise, seed, listed = parse_published(spec)
+    parse_noise(noise)
     splits = Path(splits)
     npz = splits / f"{source.name}.npz" if splits.is_dir() else splits
     if npz.is_file():
-        return from_npz(npz, source, noise, seed)
+        return from_npz(npz, source, noise, seed, listed=listed)
     if splits.is_dir():
-        return from_json(splits, source, noise, seed)
+        return from_json(splits, source, noise, seed, listed)
     raise ManifestError(f"{splits}: should be an .npz file or a folder of split files, but is not there")
-
-
-def _parse_spec(spec: str) -> tuple[str, int]:
-    noise, _, seed = spec.removeprefix("official:").partition(":")
-    if not seed.isdecimal():
-        raise ValueError(f'an official stream should be named like "official:sym40:1", but got {spec!r}')
-    parse_noise(noise)
-    return noise, int(seed)
 
 
 def from_npz(
@@ -71,11 +68,12 @@ def from_npz(
     seed: int = 1,
     n_tasks: int = 5,
     minor_share: float = 0.1,
+    listed: bool = False,
 ) -> StreamManifest:
     """A published stream from an .npz with keys <noise>_seed<k>_index, _label and _order.
 
-    `_index` are train indices in arrival order, `_label` given class ids, `_order` class ids as the split
-    numbers them. The file names neither tasks nor their blur, so both are arguments.
+    `_index` are train indices task by task, `_label` given class ids, `_order` class ids as the split numbers them.
+    The file names neither tasks nor their blur, so both are arguments. Tasks are shuffled unless `listed`.
     """
     path = Path(path)
     kind, rate = parse_noise(noise)
@@ -86,7 +84,18 @@ def from_npz(
         raise ManifestError(f"{path}: {prefix}order should hold each class id below {n_classes} once")
     ends = [len(index) * (task + 1) // n_tasks for task in range(n_tasks)]
     major = group_classes(class_order.tolist(), n_tasks)
-    return _manifest(str(path), source, (kind, rate), seed, minor_share, index, labels, ends, major)
+    return _manifest(str(path), source, (kind, rate), seed, minor_share, index, labels, ends, major, listed)
+
+
+def shuffled_within_tasks(index: IntArray, labels: IntArray, ends: Sequence[int], seed: int) -> tuple[IntArray, ...]:
+    """Both in one random order within each task, decided by the seed of the stream.
+
+    The released program shuffles, too, but with a generator that everything else draws from: its order cannot be had.
+    """
+    generator = np.random.default_rng(seed)
+    starts = [0, *ends[:-1]]
+    order = np.concatenate([generator.permutation(np.arange(a, b)) for a, b in zip(starts, ends, strict=True)])
+    return index[order], labels[order]
 
 
 def _read_arrays(path: Path, keys: list[str]) -> list[IntArray]:
@@ -113,11 +122,16 @@ def _read_arrays(path: Path, keys: list[str]) -> list[IntArray]:
 
 
 def from_json(
-    paths: Path | str | list[Path], source: DataSource, noise: str | None = None, seed: int | None = None
+    paths: Path | str | list[Path],
+    source: DataSource,
+    noise: str | None = None,
+    seed: int | None = None,
+    listed: bool = False,
 ) -> StreamManifest:
     """A published stream from its JSON files: all tasks in order, or a folder that holds them.
 
-    In a folder, `noise` ("sym40") and `seed` say which stream. File paths say it in their names.
+    In a folder, `noise` ("sym40") and `seed` say which stream. File paths say it in their names. Tasks are shuffled
+    unless `listed`.
     """
     if source.train.names is not None and isinstance(paths, str | Path):
         split = read_named_tasks(Path(paths), source, 1 if seed is None else seed)
@@ -134,6 +148,7 @@ def from_json(
         np.concatenate(split.labels),
         ends,
         group_classes(split.class_order, len(split.indices)),
+        listed,
     )
 
 
@@ -147,6 +162,7 @@ def _manifest(
     labels: IntArray,
     ends: list[int],
     major: list[tuple[int, ...]],
+    listed: bool,
 ) -> StreamManifest:
     kind, rate = noise
     true = _true_labels(where, source, index, labels)
@@ -156,6 +172,9 @@ def _manifest(
             f"{where}: {rate:.1%} of the labels should be wrong, but {realised:.1%} are: "
             "the file is damaged or belongs to other data"
         )
+    noise_map = _observed_map(true, labels) if NOISE_KINDS[kind].uses_map else None
+    if not listed:
+        index, labels = shuffled_within_tasks(index, labels, ends, seed)
     try:
         return StreamManifest(
             **source_fields(source),
@@ -166,7 +185,7 @@ def _manifest(
             cut_by="given",
             noise=kind,
             noise_rate=rate,
-            noise_map=_observed_map(true, labels) if NOISE_KINDS[kind].uses_map else None,
+            noise_map=noise_map,
             realised_noise=realised,
             task_ends=tuple(ends),
             major_classes=tuple(major),

@@ -1,6 +1,6 @@
 """Reads the published split files of data whose images have names: WebVision, Food-101N.
 
-A row is {"klass": "tench", "file_name": "q0001/abc.jpg", "label": 7}. `label` is a number in the split's own class
+A row is {"klass": 41, "file_name": "google/q0084/abc.jpg", "label": 0}. `label` is a number in the split's own class
 order, which the rows reveal: the class of an image is that of the data's own lists. A file is found by its name below
 the data, else by its folder and name, else by its name alone, if that is only one file's.
 """
@@ -20,9 +20,9 @@ from puridiver.streams.checks import IntArray
 from puridiver.streams.official_json import Split, check_once, read_rows, row_error
 
 FILE_NAME = re.compile(
-    r"(?P<source>.+)_train_blurry(?P<minor>\d+)_(?P<noise>[^_]+)_rand(?P<seed>\d+)_cls\d+_task(?P<task>\d+)\.json"
+    r"(?P<source>.+)_train_blurry(?P<minor>\d+)(_[^_]+)?_rand(?P<seed>\d+)_cls\d+_task(?P<task>\d+)\.json"
 )
-FILE_NAME_EXAMPLE = "webvision_train_blurry10_realN0_rand1_cls5_task0.json"
+FILE_NAME_EXAMPLE = "WebVision-V1-2_train_blurry10_rand1_cls5_task0.json"
 AMBIGUOUS = -1
 
 

@@ -12,6 +12,7 @@ from puridiver.streams.checks import parse_share
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.official import find_official
+from puridiver.streams.published import is_published
 
 
 def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = None, **options: Any) -> StreamManifest:
@@ -21,7 +22,8 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     ----------
     spec
         "blurry-10", "blurry-10:sym-40", "disjoint", "disjoint:asym-40", "time": made here; "official:sym40:1":
-        published, read from `splits`; anything that ends in .json: the path of a manifest.
+        published, read from `splits`, each task shuffled ("official:sym40:1:listed": in the files' order); anything
+        that ends in .json: the path of a manifest.
     splits
         Where the published split files lie (see `find_official`).
     options
@@ -30,7 +32,7 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     """
     if spec.endswith(".json"):
         return StreamManifest.load(spec)
-    if spec.startswith("official:"):
+    if is_published(spec):
         if splits is None:
             raise ValueError(f"{spec!r} is read from the published split files: say where they lie (splits)")
         return find_official(spec, source, splits)

@@ -103,7 +103,7 @@ def test_make_imports_official_streams(source, tmp_path):
     stream = make_stream(source, n_tasks=5, seed=1)
     arrays = {"index": stream.order, "label": stream.labels, "order": np.concatenate(stream.major_classes)}
     np.savez(tmp_path / "small.npz", **{f"sym40_seed1_{key}": value for key, value in arrays.items()})
-    manifest = make(tmp_path, "--official", "sym40:1", "--splits", tmp_path)
+    manifest = make(tmp_path, "--official", "sym40:1:listed", "--splits", tmp_path)
     assert manifest.kind == "official"
     assert manifest.order.tolist() == stream.order.tolist()
 

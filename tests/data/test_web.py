@@ -92,7 +92,7 @@ def test_the_published_stream_is_found_by_file_names(root, tmp_path):
     source = load("webvision", root, OPTIONS)
     write_splits(tmp_path, source)
     found, made = (
-        find_official("official:none:1", source, tmp_path),
+        find_official("official:none:1:listed", source, tmp_path),
         make_stream(source, n_tasks=10, noise="none", seed=1),
     )
     assert found.order.tolist() == made.order.tolist()

@@ -8,6 +8,7 @@ import pytest
 from puridiver.errors import ManifestError
 from puridiver.streams import find_official, from_json, from_npz, make_stream, verify
 from puridiver.streams import official_json as split_files
+from puridiver.streams.official import shuffled_within_tasks
 
 from .samples import small_source
 from .splits import write_json, write_npz
@@ -25,8 +26,8 @@ STREAM = stream_with_equal_tasks()
 
 
 def test_npz_and_json_give_the_same_stream(tmp_path):
-    from_arrays = from_npz(write_npz(tmp_path / "small.npz", STREAM), SOURCE, "sym40", 1)
-    from_rows = from_json(write_json(tmp_path, SOURCE, STREAM), SOURCE)
+    from_arrays = from_npz(write_npz(tmp_path / "small.npz", STREAM), SOURCE, "sym40", 1, listed=True)
+    from_rows = from_json(write_json(tmp_path, SOURCE, STREAM), SOURCE, listed=True)
     assert from_arrays == from_rows
     assert from_arrays.order.tolist() == STREAM.order.tolist()
     assert from_arrays.labels.tolist() == STREAM.labels.tolist()
@@ -34,6 +35,30 @@ def test_npz_and_json_give_the_same_stream(tmp_path):
     assert from_arrays.task_ends == STREAM.task_ends
     assert (from_arrays.kind, from_arrays.realised_noise, from_arrays.minor_share) == ("official", 0.4, 0.1)
     assert verify(from_arrays, SOURCE) == []
+
+
+def test_each_task_is_shuffled_and_nothing_else(tmp_path):
+    """As the released program does; the order of the files is there on request."""
+    npz = write_npz(tmp_path / "small.npz", STREAM)
+    shuffled, listed = (find_official(f"official:sym40:1{order}", SOURCE, npz) for order in ("", ":listed"))
+    assert listed.order.tolist() == STREAM.order.tolist()
+    assert shuffled == from_json(write_json(tmp_path, SOURCE, STREAM), SOURCE)
+    assert shuffled == find_official("official:sym40:1", SOURCE, npz)  # its seed decides
+    label_of = dict(zip(listed.order.tolist(), listed.labels.tolist(), strict=True))
+    assert [label_of[i] for i in shuffled.order.tolist()] == shuffled.labels.tolist()
+    for task in range(5):
+        part = listed.task_slice(task)
+        assert sorted(shuffled.order[part].tolist()) == sorted(listed.order[part].tolist())
+        moved = shuffled.order[part] != listed.order[part]
+        assert moved.mean() > 0.8
+    assert verify(shuffled, SOURCE) == []
+
+
+def test_streams_of_other_seeds_are_shuffled_otherwise():
+    labels = np.arange(40)
+    found = [shuffled_within_tasks(labels, labels, [20, 40], seed)[0].tolist() for seed in (1, 2)]
+    assert found[0] != found[1]
+    assert found[0][:20] != [i - 20 for i in found[0][20:]]  # nor tasks alike
 
 
 def test_the_map_of_asymmetric_noise_is_read_off_the_labels(tmp_path):
@@ -52,7 +77,10 @@ def test_find_official_takes_a_file_a_folder_with_npz_or_a_folder_of_json(tmp_pa
     assert find_official("sym-40:1", SOURCE, npz) == found[0]
 
 
-@pytest.mark.parametrize("spec", ["official:sym40", "official:sym40:x", "official:pink:1", "official:"])
+@pytest.mark.parametrize(
+    "spec",
+    ["official:sym40", "official:sym40:x", "official:pink:1", "official:", "official:sym40:1:sorted", "sym40:1:"],
+)
 def test_wrong_names_of_official_streams_are_refused(spec, tmp_path):
     with pytest.raises(ValueError, match="should be"):
         find_official(spec, SOURCE, tmp_path)
@@ -133,9 +161,26 @@ def test_the_published_cifar10_streams_are_as_described(noise, published):
     assert 0.80 < major[4] < 0.83
 
 
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("noise", ["sym20", "sym40", "sym60", "asym20", "asym40"])
+def test_most_published_tasks_list_their_major_classes_first(noise, seed, published):
+    """What the documents say of the files, and that a stream as the released program has it is mixed."""
+    source, splits = published
+
+    def last_is_major(order: str) -> float:
+        manifest = find_official(f"official:{noise}:{seed}{order}", source, splits)
+        return float(np.isin(manifest.labels[9_000:10_000], manifest.major_classes[0]).mean())
+
+    assert 0.87 < last_is_major("") < 0.93
+    if (noise[:3], seed) == ("sym", 1):
+        assert 0.87 < last_is_major(":listed") < 0.93
+    else:
+        assert last_is_major(":listed") == 0
+
+
 def test_the_published_json_agrees_with_the_npz(published):
     source, splits = published
-    manifest = find_official("official:sym40:1", source, splits)
+    manifest = find_official("official:sym40:1:listed", source, splits)
     index, labels = split_files.read_task(splits / "cifar10_train_blurry10_symN40_rand1_cls2_task0.json", source)
     assert index.tolist() == manifest.order[:10_000].tolist()
     assert labels.tolist() == manifest.labels[:10_000].tolist()

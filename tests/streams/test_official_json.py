@@ -25,7 +25,7 @@ def test_a_folder_gives_the_stream_asked_for_among_others(tmp_path):
     write_json(tmp_path, SOURCE, STREAM)
     write_json(tmp_path, SOURCE, make_stream(SOURCE, noise="sym-40", seed=2))
     write_json(tmp_path, SOURCE, make_stream(SOURCE, noise="asym-40", seed=1))
-    found = from_json(tmp_path, SOURCE, "sym40", 1)
+    found = from_json(tmp_path, SOURCE, "sym40", 1, listed=True)
     assert found.order.tolist() == STREAM.order.tolist()
     assert found.labels.tolist() == STREAM.labels.tolist()
     assert found.task_ends == STREAM.task_ends

@@ -9,10 +9,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from puridiver.grid.page.sections import SHOWN, ours, told
 from puridiver.grid.presets import FIVE
 from puridiver.grid.table import make_entry
-from puridiver.grid.variants import Row, published
+from puridiver.grid.variants import Row, row_kind
 from puridiver.report.ledger import device_type
 from puridiver.report.table import as_markdown, labels_of, settings_of, summarise
 from puridiver.streams.noise import noise_name
+from puridiver.streams.published import LISTED_KIND, WORD
 
 # Flags of a run's command that its row does not tell otherwise.
 TOLD_BY_COMMAND = ("--holdout", "--stream-limit", "--test-limit")
@@ -28,7 +29,8 @@ def flags_of(row: Row) -> str:
 
 def protocol(row: Row) -> str:
     """What runs must share to be read side by side, in words."""
-    stream = "published streams" if published(row) else f"stream {row['stream']}"
+    orders = {WORD: "published streams", LISTED_KIND: "published streams in the order of their files"}
+    stream = orders.get(row_kind(row), f"stream {row['stream']}")
     shortened = "**shortened**, " if row["shortened"] else ""
     return (
         f"{shortened}{row['data']}, {stream}, {len(row['task_accuracy'])} tasks, memory {row['memory']}, "

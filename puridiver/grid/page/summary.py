@@ -23,7 +23,7 @@ from puridiver.grid.page.tables import (
 )
 from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
-from puridiver.grid.variants import Row, published
+from puridiver.grid.variants import Row, row_kind
 from puridiver.recipes import RECIPES
 from puridiver.report.table import as_markdown, labels_of, settings_of
 from puridiver.streams.noise import noise_name
@@ -175,7 +175,7 @@ def _best(rows: Sequence[Row], default: CellRuns) -> tuple[str, Entry]:
 
 def _on_column(row: Row, column: Column) -> bool:
     noise = noise_name(row["noise"], row["noise_rate"])
-    return published(row) and (row["data"], noise) == (column.data, column.noise)
+    return (row["data"], row_kind(row), noise) == (column.data, column.stream, column.noise)
 
 
 def _same_settings(row: Row) -> str:

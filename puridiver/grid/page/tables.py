@@ -1,8 +1,9 @@
 """Which rows of a ledger stand in which table of the results page.
 
 The tables are of whole runs on the published streams (the supplement's: on disjoint tasks), judged on the test set, in
-bfloat16 on a GPU. Rows are compared by what they tell, not by hashes that need the data: so a ledger gives the same
-page on every machine. What is in no table is kept for the rest of the page.
+bfloat16 on a GPU; runs in the order of the files have tables of their own. Rows are compared by what they tell, not by
+hashes that need the data: so a ledger gives the same page on every machine. What is in no table is kept for the rest of
+the page.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -23,10 +24,11 @@ from puridiver.grid.define import find_grid
 from puridiver.grid.plan import Sources
 from puridiver.grid.presets import PRESETS, PURIDIVER, SPR
 from puridiver.grid.select import Asked, select
-from puridiver.grid.variants import Row
+from puridiver.grid.variants import Row, row_kind
 from puridiver.recipes import DEFAULT, RECIPES, default_changes
 from puridiver.recipes import PUBLISHED as BASE
 from puridiver.runtime import Runtime
+from puridiver.streams.published import LISTED_KIND, PUBLISHED_KINDS, WORD
 
 NETWORKS = {"cifar10": CIFAR10_DEFAULTS["network"], "cifar100": CIFAR100_DEFAULTS["network"]}
 MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)
@@ -79,8 +81,29 @@ class Table:
     def noises(self) -> list[str]:
         return [cell.column.noise for cell in self.lines[0].cells]
 
+    @property
+    def was_run(self) -> bool:
+        """But for the first line, which stands in other tables too."""
+        return any(line.was_run for line in self.lines[1:])
+
+    @property
+    def listed(self) -> bool:
+        """Whether its streams came in the order of their files."""
+        return self.lines[0].cells[0].column.stream == LISTED_KIND
+
     def line(self, title: str) -> Line:
         return next(line for line in self.lines if line.title == title)
+
+
+class Group(NamedTuple):
+    """The tables of one data set, on published streams in one order: "official" or "official:listed"."""
+
+    data: str
+    order: str
+
+    @property
+    def listed(self) -> bool:
+        return self.order == LISTED_KIND
 
 
 @dataclass(frozen=True)
@@ -88,17 +111,24 @@ class Contents:
     """Every row of the ledgers: in a table, set aside for a later run, on validation data, or anything else."""
 
     rows: Sequence[Row]
-    tables: Mapping[str, Sequence[Table]]  # by data set
+    tables: Mapping[Group, Sequence[Table]]
     older: Sequence[Row]
     validation: Sequence[Row]
     other: Sequence[Row]
+
+    def tables_of(self, data: str, presets: Sequence[str]) -> list[Table]:
+        """The tables of some presets, all of one order: that of the released program, if any of them was run in it."""
+        groups = [found for group, found in self.tables.items() if group.data == data]
+        wanted = [[table for table in found if table.preset in presets] for found in groups]
+        return next((found for found in wanted if any(table.was_run for table in found)), wanted[0])
 
 
 def sort_rows(rows: Sequence[Row]) -> Contents:
     """The tables that the rows give, and the rows that are in none."""
     spelt = [spelt_out(row) for row in rows]
-    have = {row["data"] for row in rows}
-    tables = {data: make_tables(data, spelt) for data in NETWORKS if data == "cifar10" or data in have}
+    groups = groups_of(rows)
+    firsts = {group.data: group for group in reversed(groups)}
+    tables = {group: make_tables(group, spelt, firsts[group.data] is group) for group in groups}
     cells = [cell for found in tables.values() for table in found for line in table.lines for cell in line.cells]
     counted = {id(row) for cell in cells for row in cell.rows}
     older = {id(row) for cell in cells for row in cell.older} - counted
@@ -110,6 +140,17 @@ def sort_rows(rows: Sequence[Row]) -> Contents:
         [other for _, other in left if other["evaluated_on"] == "validation"],
         [row for row, _ in left if row["evaluated_on"] != "validation"],
     )
+
+
+def groups_of(rows: Sequence[Row]) -> list[Group]:
+    """The groups that the rows have; CIFAR-10 even without any. In the order of the files only where it was run so."""
+    have = {Group(row["data"], row_kind(row)) for row in rows}
+    found = []
+    for data in NETWORKS:
+        orders = [kind for kind in PUBLISHED_KINDS if Group(data, kind) in have]
+        anything = data == "cifar10" or any(group.data == data for group in have)
+        found += [Group(data, order) for order in orders or [WORD] * anything]
+    return found
 
 
 def spelt_out(row: Row) -> Row:
@@ -140,20 +181,29 @@ def _of_base(recipe: str, changed: Mapping[str, Any]) -> dict[str, Any]:
 # The tables --------------------------------------------------------------------------------------------------------
 
 
-def make_tables(data: str, rows: Sequence[Row]) -> list[Table]:
-    """Every table of a data set that the paper or this package has runs for."""
+def make_tables(group: Group, rows: Sequence[Row], generated: bool) -> list[Table]:
+    """Every table of a data set that the paper or this package has runs for; of generated streams if asked for."""
     makers = {"table1": _table1_lines, "table3": _ablation_lines, "table4": _ablation_lines, "disjoint": _spr_lines}
+    if not generated:
+        del makers["disjoint"]
     found = [
-        _table(name, tuple(make(find_grid(name, [data], official=True), rows)))
+        _table(name, tuple(make(_grid(name, group), rows)))
         for name, make in makers.items()
-        if data in PRESETS[name].sizes
+        if group.data in PRESETS[name].sizes
     ]
     fidelity = [
-        _table(name, tuple(find_lines(find_grid(name, [data], official=True), rows, {})))
+        _table(name, tuple(find_lines(_grid(name, group), rows, {})))
         for name in FIDELITY
-        if data in PRESETS[name].sizes
+        if group.data in PRESETS[name].sizes
     ]
     return [*found, *fidelity]
+
+
+def _grid(name: str, group: Group) -> Grid:
+    """A preset's grid on the group's streams, where they are published ones."""
+    grid = find_grid(name, [group.data], official=True)
+    columns = (dataclasses.replace(c, stream=group.order) if c.stream == WORD else c for c in grid.columns)
+    return dataclasses.replace(grid, columns=tuple(columns))
 
 
 def _table(name: str, lines: tuple[Line, ...]) -> Table:

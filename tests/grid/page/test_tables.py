@@ -13,7 +13,7 @@ from tests.grid.page.samples import full_run, runs_of
 
 
 def cell(contents: Contents, preset: str, title: str, noise: str = "sym-40") -> CellRuns:
-    (table,) = (table for table in contents.tables["cifar10"] if table.preset == preset)
+    (table,) = contents.tables_of("cifar10", [preset])
     return table.line(title).cells[table.noises.index(noise)]
 
 
@@ -85,7 +85,8 @@ def test_every_row_is_somewhere_once() -> None:
     contents = sort_rows(rows)
     counted = {
         id(run)
-        for table in contents.tables["cifar10"]
+        for tables in contents.tables.values()
+        for table in tables
         for line in table.lines
         for found in line.cells
         for run in found.rows
@@ -93,6 +94,37 @@ def test_every_row_is_somewhere_once() -> None:
     assert len(contents.validation) == 1
     assert len(contents.other) == 2
     assert len(counted) + len(contents.older) + 3 == len(rows)
+
+
+def listed_run(seed: int, **changes: Any) -> dict[str, Any]:
+    return full_run(seed, stream=f"official:sym40:{seed}:listed", **changes)
+
+
+def test_runs_in_the_order_of_the_files_have_tables_of_their_own() -> None:
+    listed = [listed_run(1), listed_run(2)]
+    assert [group.listed for group in sort_rows(listed).tables] == [True]
+    both = sort_rows([*listed, full_run(3), *runs_of("disjoint")])
+    assert [(group.data, group.listed) for group in both.tables] == [("cifar10", False), ("cifar10", True)]
+    in_table1 = [tables[0].line("PuriDivER, recipe official").cells[1].rows for tables in both.tables.values()]
+    assert [seeds(rows) for rows in in_table1] == [[3], [1, 2]]
+    names = [{table.preset for table in tables} for tables in both.tables.values()]
+    assert names[0] - names[1] == {"disjoint"}  # of no published stream: once, and not lost
+    assert not both.other
+
+
+def test_a_table_is_shown_in_the_released_order_once_any_of_it_was_run_so() -> None:
+    listed = [
+        listed_run(1),
+        listed_run(1, sampler="rm", trainer="plain"),
+        listed_run(1, options_changed={"alpha": 0.1}),
+    ]
+    assert all(table.listed for table in sort_rows(listed).tables_of("cifar10", ["table1", "table4"]))
+    some = sort_rows([*listed, full_run(2)])
+    assert [table.listed for table in some.tables_of("cifar10", ["table1"])] == [False]
+    # Its first line, the recipe as it is, stands in other tables too and decides nothing here.
+    row_4 = listed_run(1, options_changed={"relabel_set": "low_uncertainty"})
+    fidelity = sort_rows([*listed, row_4, full_run(2)]).tables_of("cifar10", ["fidelity-official", "fidelity-paper"])
+    assert [table.listed for table in fidelity] == [True, True]
 
 
 def test_co_teaching_told_and_untold_are_two_lines() -> None:
@@ -115,7 +147,7 @@ def test_the_released_step_has_a_line_of_its_own() -> None:
 def test_a_whole_grid_leaves_no_cell_empty(preset: str) -> None:
     changes = {"recipe": "paper" if preset == "fidelity-paper" else "official"}
     contents = sort_rows(runs_of(preset, changes=changes))
-    (table,) = (table for table in contents.tables["cifar10"] if table.preset == preset)
+    (table,) = contents.tables_of("cifar10", [preset])
     not_in_the_grid = (", told the noise", "recipe paper", "recipe puridiver", "rows 21 and 22", "NTD", "(row 20)")
     lines = [line for line in table.lines if not line.title.endswith(not_in_the_grid)]
     assert all(seeds(found.rows) == [1, 2, 3] for line in lines for found in line.cells)
