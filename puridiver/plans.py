@@ -78,8 +78,7 @@ class PlanRunner:
 
     def __call__(self, plan: Tensor, *static: Hashable) -> None:
         if not self.runtime.graphs:
-            for row in self.runtime.move(plan):
-                self.step(row, *static)
+            self.once(plan, *static)
             return
         key = (plan.shape[1], *static)
         loop = self._loops.get(key)
@@ -87,6 +86,14 @@ class PlanRunner:
             loop = self._loops[key] = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
         _keep_recent(self._loops, key)
         loop.run(plan)
+
+    def once(self, plan: Tensor, *static: Hashable) -> None:
+        """The same without capturing, for shapes that hardly come back.
+
+        Their captures would cost more than they save, and push the graphs of shapes that do come back out.
+        """
+        for row in self.runtime.move(plan):
+            self.step(row, *static)
 
 
 class _Step:

@@ -139,6 +139,13 @@ class Options:
     schedule: str = _option(
         "cosine", "[row 14] one cosine to 0, or warm restarts with doubling periods", ("cosine", "warm_restarts")
     )
+    last_batch: str = _option(
+        "left_out",
+        "[row 24] the samples of a memory epoch that fill no whole batch: left out until the next epoch, or a smaller "
+        "batch of their own at the end",
+        ("left_out", "trained"),
+        later=True,
+    )
     momentum: float = _option(0.9, "SGD (Nesterov) momentum", low=0, high=0.9999)
     weight_decay: float = _option(1e-4, "weight decay", low=0)
     cutmix: float = _option(0.5, "probability of CutMix on a memory batch", low=0, high=1)

@@ -51,7 +51,10 @@ def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
     assert identity(**changes) == identity()
 
 
-LATER = {"online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True)}
+LATER = {
+    "online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True),
+    "last_batch": ("left_out", "trained"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LATER)

@@ -99,6 +99,17 @@ def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, traine
     assert_ends_alike_in_legs(config, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("trainer", "recipe"),
+    [("plain", "puridiver"), ("coteaching", "puridiver"), ("dividemix", "puridiver"), ("puridiver", "puridiver"),
+     ("puridiver", "paper")],
+)  # fmt: skip
+def test_epochs_that_end_with_a_smaller_batch_are_continued_too(trainer, recipe, tmp_path):
+    options = {**tiny_config().options, "last_batch": "trained", "batch_size": 8}  # 20 = 2 * 8 + 4
+    config = tiny_config(trainer=trainer, recipe=recipe, options=options, tell_noise=True)
+    assert_ends_alike_in_legs(config, tmp_path)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize(("sampler", "trainer"), [("puridiver", "puridiver"), ("rm", "dividemix"), ("ntd", "selfie")])

@@ -58,6 +58,19 @@ def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.Monkey
     assert captured(torch.ones(199)).tolist() == [-1] * 199
 
 
+def test_what_is_run_once_is_not_captured_and_pushes_no_graph_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With captures faked on the CPU: shapes that do not come back leave those alone that do."""
+    monkeypatch.setattr(capture.Captures, "capture", lambda *_: pytest.fail("captured"))
+    seen: list[tuple[list[int], int]] = []
+    runner = PlanRunner(Runtime(CPU, graphs=True), lambda row, n: seen.append((row.tolist(), n)))
+    runner(torch.zeros(1, 1, dtype=torch.int64), 0)
+    held = list(runner._loops)
+    for _ in range(3):
+        runner.once(torch.tensor([[1, 2], [3, 4]]), 2)
+    assert seen == [([0], 0)] + [([1, 2], 2), ([3, 4], 2)] * 3
+    assert list(runner._loops) == held
+
+
 def test_a_capture_has_the_host_alone() -> None:
     """Threads share the host; one that captures waits for the others to leave and keeps them out until it is done."""
     gate, log = capture.Launching(), []
@@ -255,6 +268,14 @@ def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
     eager = learned(trainer=trainer, device="cuda", precision="float32", graphs=False)
     captured = learned(trainer=trainer, device="cuda", precision="float32", graphs=True)
     assert_alike(eager, captured, 1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_the_rest_of_an_epoch_is_the_same_captured_or_not(trainer: str) -> None:
+    rest: dict[str, Any] = {"batch_size": 7, "last_batch": "trained", "warmup_epochs": 2}  # 24 = 3 * 7 + 3
+    settings: dict[str, Any] = {"trainer": trainer, "device": "cuda", "precision": "float32", **rest}
+    assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 
 
 @pytest.mark.gpu

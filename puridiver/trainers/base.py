@@ -21,6 +21,7 @@ from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd
+from puridiver.trainers.batches import in_batches
 from puridiver.trainers.looking import Look, by_both
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
@@ -232,21 +233,38 @@ class Trainer(ABC):
             self._view_stock = list(views.split(len(memory)))
         return self._view_stock.pop()
 
+    @property
+    def trains_rest(self) -> bool:
+        """Whether what fills no whole batch of a memory epoch is a smaller one at its end (row 24)."""
+        return self.options.last_batch == "trained"
+
     def batch_rows(self, n: int, size: int | None = None) -> Tensor:
         """A random order of n rows in batches of equal size, (steps, size), on the host.
 
         A rest that fills no batch waits for the next epoch.
         """
+        return in_batches(self._random_order(n), size or self.options.batch_size)[0]
+
+    def batch_parts(self, n: int) -> list[Tensor]:
+        """`batch_rows` and, if it is to be trained on, the rest, (1, size).
+
+        A rest of a single row is left out all the same: BatchNorm cannot train on one.
+        """
+        return in_batches(self._random_order(n), self.options.batch_size, self.trains_rest)
+
+    def _random_order(self, n: int) -> Tensor:
         order = torch.randperm(n, generator=self.generator)
-        if n == 1:
-            order = order.repeat(2)  # BatchNorm needs two rows
-        size = min(size or self.options.batch_size, len(order))
-        steps = len(order) // size
-        return order[: steps * size].view(steps, size)
+        return order.repeat(2) if n == 1 else order  # BatchNorm needs two rows
 
     def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
         height, width, _ = self.context.image_shape
         return augment.draw_cutmix_plan(steps, n, height, width, probability, 1.0, self.generator)
+
+    def plain_plans(self, n: int) -> Iterator[tuple[Tensor, int]]:
+        """Batches of n rows in random order with a draw of CutMix for each: plans, and how many rows a step takes."""
+        for rows in self.batch_parts(n):
+            steps, size = rows.shape
+            yield torch.cat([rows, self.cutmix_plan(steps, size, self.options.cutmix)], dim=1), size
 
     def one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self.n_classes).float()
@@ -265,9 +283,8 @@ class Trainer(ABC):
         """Cross-entropy on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
         self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
-        rows = self.batch_rows(len(memory))
-        plan = torch.cat([rows, self.cutmix_plan(len(rows), rows.shape[1], self.options.cutmix)], dim=1)
-        self._run_plain(plan, network, rows.shape[1], entropy_weight, self.version("views", "targets"))
+        for plan, n in self.plain_plans(len(memory)):
+            self._run_plain(plan, network, n, entropy_weight, self.version("views", "targets"))
 
     def _plain_step(self, row: Tensor, network: int, n: int, entropy_weight: float, version: object) -> None:
         rows, trainee = row[:n], self.trainees[network]

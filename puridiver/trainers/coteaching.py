@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import torch
 from torch import Tensor
 
 from puridiver import augment
@@ -42,11 +41,9 @@ class CoTeaching(Trainer):
         share = kept_share(epoch, rate, self.options.forget_epochs)
         self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels))
-        rows = self.batch_rows(len(memory))
-        n = rows.shape[1]
         # One draw of CutMix for both networks, so that their losses speak of the same images.
-        plan = torch.cat([rows, self.cutmix_plan(len(rows), n, self.options.cutmix)], dim=1)
-        self._run_teaching(plan, n, share, self.version("views", "targets"))
+        for plan, n in self.plain_plans(len(memory)):
+            self._run_teaching(plan, n, share, self.version("views", "targets"))
 
     def _teaching_step(self, row: Tensor, n: int, share: float, version: object) -> None:
         rows = row[:n]

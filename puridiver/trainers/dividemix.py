@@ -82,13 +82,18 @@ class DivideMix(Trainer):
         self.buffers.put("labels", memory.labels)
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
-        x = labelled[self.batch_rows(len(labelled))]
-        n_x, n_u = x.shape[1], min(self.options.batch_size, len(unlabelled))
-        others = torch.rand(len(x), len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
-        mixup = augment.draw_mixup_plan(len(x), 2 * (n_x + n_u), self.options.mixup_alpha, self.generator)
-        plan = torch.cat([x, unlabelled[others], mixup], dim=1)
         version = self.version("views0", "views1", "labels", "p_clean", "weight")
-        self._run_mixmatch(plan, network, n_x, n_u, version)
+        n_u = min(self.options.batch_size, len(unlabelled))
+        whole, *rest = (labelled[rows] for rows in self.batch_parts(len(labelled)))
+        self._run_mixmatch(self._mixmatch_plan(whole, unlabelled, n_u), network, whole.shape[1], n_u, version)
+        for x in rest:  # of another size in every epoch
+            self._run_mixmatch.once(self._mixmatch_plan(x, unlabelled, n_u), network, x.shape[1], n_u, version)
+
+    def _mixmatch_plan(self, x: Tensor, unlabelled: Tensor, n_u: int) -> Tensor:
+        """Labelled rows (steps, n_x), as many steps of n_u random unlabelled ones, and the draws of MixUp."""
+        others = torch.rand(len(x), len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
+        mixup = augment.draw_mixup_plan(len(x), 2 * (x.shape[1] + n_u), self.options.mixup_alpha, self.generator)
+        return torch.cat([x, unlabelled[others], mixup], dim=1)
 
     def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int, version: object) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]

@@ -12,6 +12,7 @@ from puridiver import augment, equations
 from puridiver.plans import Captured, PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.batches import FEWEST_ROWS, in_batches
 from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Sets, Split, prediction_weights, split_memory
 
 _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equations.logit_distances}
@@ -19,7 +20,7 @@ _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equati
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """Which memory rows each step takes: (steps, rows), sorted C, R, U.
+    """Which memory rows each step of a part of an epoch takes: (steps, rows), sorted C, R, U.
 
     The first `n_clean` columns are clean in every step; the last `n_tail` hold the unlabelled ones.
     """
@@ -66,19 +67,31 @@ class PuriDivERTrainer(Trainer):
         if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(sets):
             self.plain_epoch(memory)
             return
-        plan = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator)
-        shape = self._shape(plan)
+        plans = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator, self.trains_rest)
+        version = self._hold(memory, split, [self._shape(plan) for plan in plans])
+        whole, *rest = plans
+        self._run_sets(*self._steps(whole), version)
+        for plan in rest:  # the sizes of its sets are others in every epoch
+            self._run_sets.once(*self._steps(plan), version)
+
+    def _hold(self, memory: Samples, split: Split, shapes: list[PassShape]) -> tuple[int, ...]:
+        """Put what the steps of an epoch read where they find it; the version of that."""
+        predicted = any(shape.predicted for shape in shapes)
         views = self.next_memory_view(memory)
-        weak = self.weak_view(memory.images) if shape.tail or shape.predicted else memory.images
-        weights = prediction_weights(split, o, self.generator)
+        weak = self.weak_view(memory.images) if predicted or any(shape.tail for shape in shapes) else memory.images
+        weights = prediction_weights(split, self.options, self.generator)
         targets = equations.refurbish(weights, split.p_model, memory.labels)
         held = {"views": views, "weak": weak, "targets": targets, "unlabelled": split.unlabelled}
-        if shape.predicted:
+        if predicted:
             held |= {"labels": memory.labels, "weights": weights}
         for name, value in held.items():
             self.buffers.put(name, value)
-        cutmix = self.cutmix_plan(len(plan.rows), shape.mixed, o.cutmix)
-        self._run_sets(torch.cat([plan.rows, cutmix], dim=1), shape, self.version(*held))
+        return self.version(*held)
+
+    def _steps(self, plan: EpochPlan) -> tuple[Tensor, PassShape]:
+        """A plan with a draw of CutMix for each step, and the shape of its steps."""
+        shape = self._shape(plan)
+        return torch.cat([plan.rows, self.cutmix_plan(len(plan.rows), shape.mixed, self.options.cutmix)], dim=1), shape
 
     def _shape(self, plan: EpochPlan) -> PassShape:
         o, n = self.options, plan.rows.shape[1]
@@ -137,36 +150,52 @@ def _shuffled(codes: Tensor, code: int, generator: torch.Generator) -> Tensor:
     return rows[torch.randperm(len(rows), generator=generator)]
 
 
-def proportional_plan(codes: Tensor, batch_size: int, generator: torch.Generator) -> EpochPlan:
+def proportional_plans(
+    codes: Tensor, batch_size: int, generator: torch.Generator, with_rest: bool = False
+) -> list[EpochPlan]:
     """Batches of `batch_size` in which C, R and U have their share of the memory, each to within one sample.
 
-    `codes` (on the host) tells the set of each memory row.
+    `codes` (on the host) tells the set of each memory row. With `with_rest` a second plan has what fills no batch.
     """
     everything = torch.cat([_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED)])
-    size = min(batch_size, len(everything))
-    steps = len(everything) // size
-    # A rest that fills no batch is left out at random, not always from the end.
-    kept = torch.randperm(len(everything), generator=generator)[: steps * size].sort().values
-    rows = everything[kept].view(size, steps).T.contiguous()  # sorted C, R, U within each batch
+    # What fills no batch is drawn from all, not always from the end.
+    order = torch.randperm(len(everything), generator=generator)
+    return [_spread(everything, part, codes) for part in in_batches(order, batch_size, with_rest)]
+
+
+def _spread(everything: Tensor, part: Tensor, codes: Tensor) -> EpochPlan:
+    """Of the rows, sorted C, R, U, those at the places in `part`, (steps, size): each set spread over the steps."""
+    steps, size = part.shape
+    rows = everything[part.flatten().sort().values].view(size, steps).T.contiguous()  # sorted C, R, U in each batch
     n_clean, n_tail = (codes[rows] == CLEAN).sum(dim=1).min(), (codes[rows] == UNLABELLED).sum(dim=1).max()
     return EpochPlan(rows, int(n_clean), int(n_tail))
 
 
-def clean_full_plan(codes: Tensor, batch_size: int, generator: torch.Generator) -> EpochPlan:
+def clean_full_plans(
+    codes: Tensor, batch_size: int, generator: torch.Generator, with_rest: bool = False
+) -> list[EpochPlan]:
     """`batch_size` clean samples a step; R and U batches so large that an epoch passes each once (at least 2).
 
     Their sizes are rounded up to even numbers, and above 12 to multiples of 4, so that few shapes occur and few steps
-    need to be captured.
+    need to be captured. With `with_rest` a second plan has one step more: the clean samples that fill no batch, even
+    a single one if others join it, and R and U as in the steps before.
     """
     clean, relabel, unlabelled = (_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED))
-    size = min(batch_size, len(clean))
-    steps = len(clean) // size
-    parts = [clean[: steps * size].view(steps, size)]
-    for rows in (relabel, unlabelled):
-        per_step = min(len(rows), _rounded_up(-(-len(rows) // steps)))
-        cycles = -(-steps * per_step // max(1, len(rows)))
-        parts.append(rows.repeat(cycles)[: steps * per_step].view(steps, per_step))
-    return EpochPlan(torch.cat(parts, dim=1), size, parts[2].shape[1])
+    fewest = 1 if len(relabel) or len(unlabelled) else FEWEST_ROWS
+    parts = in_batches(clean, batch_size, with_rest, fewest)
+    steps = [len(part) for part in parts]
+    others = (_cycled(rows, sum(steps)).split(steps) for rows in (relabel, unlabelled))
+    return [
+        EpochPlan(torch.cat(sets, dim=1), n_clean=sets[0].shape[1], n_tail=sets[2].shape[1])
+        for sets in zip(parts, *others, strict=True)
+    ]
+
+
+def _cycled(rows: Tensor, steps: int) -> Tensor:
+    """Batches so large that they pass all rows once in so many steps, (steps, size); then the rows begin again."""
+    size = min(len(rows), _rounded_up(-(-len(rows) // steps)))
+    cycles = -(-steps * size // max(1, len(rows)))
+    return rows.repeat(cycles)[: steps * size].view(steps, size)
 
 
 def _rounded_up(n: int) -> int:
@@ -175,4 +204,4 @@ def _rounded_up(n: int) -> int:
     return max(2, -(-n // multiple) * multiple)
 
 
-_PLANNERS = {"proportional": proportional_plan, "clean_full": clean_full_plan}
+_PLANNERS = {"proportional": proportional_plans, "clean_full": clean_full_plans}

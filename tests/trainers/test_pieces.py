@@ -17,7 +17,7 @@ from puridiver.equations import negative_entropy
 from puridiver.mixture import fit_mixture
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
-from puridiver.trainers.puridiver import EpochPlan, clean_full_plan, proportional_plan
+from puridiver.trainers.puridiver import EpochPlan, clean_full_plans, proportional_plans
 from puridiver.trainers.selfie import steady_labels
 from puridiver.trainers.split import Split
 from tests import reference
@@ -153,7 +153,7 @@ sizes = pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_proportional_batches_mirror_the_memory_within_one_sample(sizes: tuple[int, int, int], seed: int) -> None:
     split, n = split_of(*sizes), sum(sizes)
-    plan = proportional_plan(split.codes(), 16, seeded(seed))
+    (plan,) = proportional_plans(split.codes(), 16, seeded(seed))
     steps, size = plan.rows.shape
     assert size == min(16, n)
     assert steps == n // size
@@ -166,7 +166,7 @@ def test_proportional_batches_mirror_the_memory_within_one_sample(sizes: tuple[i
 
 @sizes
 def test_a_proportional_epoch_takes_no_sample_twice(sizes: tuple[int, int, int]) -> None:
-    plan = proportional_plan(split_of(*sizes).codes(), 16, seeded(0))
+    (plan,) = proportional_plans(split_of(*sizes).codes(), 16, seeded(0))
     assert len(plan.rows.unique()) == plan.rows.numel()
     assert 0 <= int(plan.rows.min()) <= int(plan.rows.max()) < sum(sizes)
 
@@ -175,16 +175,18 @@ def test_a_proportional_epoch_leaves_out_any_sample_equally_often() -> None:
     split, generator = split_of(20, 8, 7), seeded(0)  # 35 = 2 * 16 + 3
     left_out: Counter[int] = Counter()
     for _ in range(300):
-        left_out.update(set(range(35)) - set(proportional_plan(split.codes(), 16, generator).rows.flatten().tolist()))
+        left_out.update(
+            set(range(35)) - set(proportional_plans(split.codes(), 16, generator)[0].rows.flatten().tolist())
+        )
     assert left_out.total() == 300 * 3
     assert chisquare([left_out[row] for row in range(35)]).pvalue > 1e-3
 
 
 @sizes
-@pytest.mark.parametrize("planner", [proportional_plan, clean_full_plan])
+@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans])
 def test_the_unlabelled_of_every_batch_lie_in_its_tail(sizes: tuple[int, int, int], planner: object) -> None:
     split = split_of(*sizes)
-    plan = planner(split.codes(), 16, seeded(0))  # type: ignore[operator]
+    (plan,) = planner(split.codes(), 16, seeded(0))  # type: ignore[operator]
     head = plan.rows[:, : plan.rows.shape[1] - plan.n_tail]
     assert not split.unlabelled[head].any()
     assert plan.n_tail == max(in_each_batch(plan, split.unlabelled))
@@ -193,7 +195,7 @@ def test_the_unlabelled_of_every_batch_lie_in_its_tail(sizes: tuple[int, int, in
 @sizes
 def test_clean_full_batches_take_sixteen_clean_and_pass_the_other_sets_once(sizes: tuple[int, int, int]) -> None:
     split = split_of(*sizes)
-    plan = clean_full_plan(split.codes(), 16, seeded(0))
+    (plan,) = clean_full_plans(split.codes(), 16, seeded(0))
     n_clean = min(16, sizes[0])
     assert set(in_each_batch(plan, split.clean)) == {n_clean}
     assert len(plan.rows) == sizes[0] // n_clean
@@ -208,13 +210,13 @@ def test_clean_full_batches_take_sixteen_clean_and_pass_the_other_sets_once(size
 
 @sizes
 def test_no_clean_full_batch_holds_a_sample_twice(sizes: tuple[int, int, int]) -> None:
-    plan = clean_full_plan(split_of(*sizes).codes(), 16, seeded(0))
+    (plan,) = clean_full_plans(split_of(*sizes).codes(), 16, seeded(0))
     assert all(len(set(batch)) == len(batch) for batch in plan.rows.tolist())
 
 
-@pytest.mark.parametrize("planner", [proportional_plan, clean_full_plan])
+@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans])
 def test_plans_follow_their_generator(planner: object) -> None:
     split = split_of(40, 16, 8)
-    first, again, other = (planner(split.codes(), 16, seeded(s)).rows for s in (0, 0, 1))  # type: ignore[operator]
+    first, again, other = (planner(split.codes(), 16, seeded(s))[0].rows for s in (0, 0, 1))  # type: ignore[operator]
     assert torch.equal(first, again)
     assert not torch.equal(first, other)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from puridiver.mixture import Mixture
 from puridiver.trainers import Split, Trainer
-from puridiver.trainers.puridiver import PassShape, clean_full_plan, proportional_plan
+from puridiver.trainers.puridiver import PassShape, clean_full_plans, proportional_plans
 from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
 
 IMAGES, LABELS = patterns(24)
@@ -165,7 +165,7 @@ def test_the_pass_has_the_rows_that_the_options_ask_for(cutmix_sets, relabel_vie
     shapes: list[PassShape] = []
     monkeypatch.setattr(trainer, "_run_sets", lambda plan, shape, version: shapes.append(shape))
     consolidate(trainer, 1)
-    plan = {"proportional": proportional_plan, "clean_full": clean_full_plan}[set_batches](
+    (plan,) = {"proportional": proportional_plans, "clean_full": clean_full_plans}[set_batches](
         split.codes(), 8, torch.Generator().manual_seed(0)
     )
     n = plan.rows.shape[1]
@@ -204,10 +204,10 @@ def counts_by_step(split: Split, rows: Tensor) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("planner", [proportional_plan, clean_full_plan])
+@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans])
 def test_plans_have_static_shapes_and_unlabelled_rows_at_the_end(planner, sizes):
     split = split_of_sizes(*sizes)
-    plan = planner(split.codes(), 8, torch.Generator().manual_seed(0))
+    (plan,) = planner(split.codes(), 8, torch.Generator().manual_seed(0))
     head = plan.rows[:, : plan.rows.shape[1] - plan.n_tail]
     assert plan.rows.ndim == 2
     assert not split.unlabelled[head].any()
@@ -217,7 +217,7 @@ def test_plans_have_static_shapes_and_unlabelled_rows_at_the_end(planner, sizes)
 def test_a_proportional_plan_gives_each_set_its_share_of_every_batch(sizes):
     split = split_of_sizes(*sizes)
     n, size = sum(sizes), min(8, sum(sizes))
-    plan = proportional_plan(split.codes(), 8, torch.Generator().manual_seed(0))
+    (plan,) = proportional_plans(split.codes(), 8, torch.Generator().manual_seed(0))
     assert plan.rows.shape == (n // size, size)
     assert len(set(plan.rows.flatten().tolist())) == plan.rows.numel()
     counts = np.array(counts_by_step(split, plan.rows))
@@ -229,14 +229,14 @@ def test_a_proportional_plan_gives_each_set_its_share_of_every_batch(sizes):
 
 def test_a_proportional_plan_leaves_out_other_rows_each_epoch():
     split, generator = split_of_sizes(5, 4, 2), torch.Generator().manual_seed(0)
-    kept = torch.cat([proportional_plan(split.codes(), 8, generator).rows.flatten() for _ in range(30)])
+    kept = torch.cat([proportional_plans(split.codes(), 8, generator)[0].rows.flatten() for _ in range(30)])
     assert set(kept.tolist()) == set(range(11))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_a_clean_full_plan_fills_batches_with_clean_rows_and_passes_r_and_u_once(sizes):
     split = split_of_sizes(*sizes)
-    plan = clean_full_plan(split.codes(), 8, torch.Generator().manual_seed(0))
+    (plan,) = clean_full_plans(split.codes(), 8, torch.Generator().manual_seed(0))
     n_clean, size = sizes[0], min(8, sizes[0])
     steps = n_clean // size
     counts = counts_by_step(split, plan.rows)

@@ -1,0 +1,250 @@
+"""Row 24: what fills no whole batch of a memory epoch is left out, or a smaller batch of its own at its end."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver import NoiseHint, augment
+from puridiver.recipes import RECIPES
+from puridiver.trainers import coteaching
+from puridiver.trainers.batches import in_batches
+from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
+
+IMAGES, LABELS = patterns(29)
+MEMORY = as_samples(IMAGES, LABELS)  # 29 = 3 * 8 + 5
+
+
+def consolidate(trainer, epochs: int, memory=MEMORY) -> None:
+    for _ in trainer.consolidate(memory, epochs):
+        pass
+
+
+class Runner:
+    """Stands in the place of a `PlanRunner`: what it was asked to run, and whether it might have captured it."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, Tensor, tuple]] = []
+
+    def __call__(self, plan: Tensor, *static) -> None:
+        self.calls.append(("often", plan, static))
+
+    def once(self, plan: Tensor, *static) -> None:
+        self.calls.append(("once", plan, static))
+
+
+def watch(trainer, monkeypatch, runner: str) -> Runner:
+    watched = Runner()
+    monkeypatch.setattr(trainer, runner, watched)
+    return watched
+
+
+# Batches -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "left_out", "trained", "trained_from_one"),
+    [
+        (24, [(3, 8)], [(3, 8)], [(3, 8)]),
+        (29, [(3, 8)], [(3, 8), (1, 5)], [(3, 8), (1, 5)]),
+        (26, [(3, 8)], [(3, 8), (1, 2)], [(3, 8), (1, 2)]),
+        (25, [(3, 8)], [(3, 8)], [(3, 8), (1, 1)]),  # a single row
+        (8, [(1, 8)], [(1, 8)], [(1, 8)]),
+        (5, [(1, 5)], [(1, 5)], [(1, 5)]),  # less than a batch is the batch
+    ],
+)
+def test_batches_come_in_parts_of_one_size(n, left_out, trained, trained_from_one):
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    found = [in_batches(order, 8), in_batches(order, 8, with_rest=True), in_batches(order, 8, True, fewest=1)]
+    for parts, shapes in zip(found, (left_out, trained, trained_from_one), strict=True):
+        assert [tuple(part.shape) for part in parts] == shapes
+        joined = torch.cat([part.flatten() for part in parts])
+        assert torch.equal(joined, order[: len(joined)])
+
+
+def test_every_recipe_leaves_the_rest_out():
+    assert {name: options.last_batch for name, options in RECIPES.items()} == dict.fromkeys(RECIPES, "left_out")
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("name", ["plain", "coteaching", "dividemix", "puridiver"])
+def test_a_memory_smaller_than_a_batch_is_one_batch_with_or_without_a_rest(name, n):
+    memory, states = as_samples(IMAGES[:n], LABELS[:n]), []
+    for last_batch in ("left_out", "trained"):
+        trainer = tiny_trainer(name, last_batch=last_batch, cutmix=0.5, warmup_epochs=9, baseline_warmup=9)
+        consolidate(trainer, 2, memory)
+        states.append({key: value.clone() for key, value in trainer.state().items()})
+    assert differing(*states) == []
+
+
+# Plain epochs and Co-teaching --------------------------------------------------------------------------------------
+
+PLAIN = [
+    pytest.param("plain", "_run_plain", id="plain"),
+    pytest.param("selfie", "_run_plain", id="selfie"),
+    pytest.param("dividemix", "_run_plain", id="dividemix's warm-up"),
+    pytest.param("puridiver", "_run_plain", id="puridiver's warm-up"),
+    pytest.param("coteaching", "_run_teaching", id="coteaching"),
+]
+WARM_UP = {"warmup_epochs": 1, "baseline_warmup": 1}
+
+
+@pytest.mark.parametrize(("name", "runner"), PLAIN)
+def test_left_out_an_epoch_is_drawn_as_ever(name, runner, monkeypatch):
+    trainer = tiny_trainer(name, cutmix=0.5, last_batch="left_out", **WARM_UP)
+    expected = torch.Generator()
+    expected.set_state(trainer.generator.get_state())
+    monkeypatch.setattr(trainer, "next_memory_view", lambda memory: memory.images)
+    watched = watch(trainer, monkeypatch, runner)
+    trainer.begin_consolidation(MEMORY)
+    trainer.memory_epoch(MEMORY, 0)
+    epochs = trainer.n_networks if runner == "_run_plain" else 1
+    assert len(watched.calls) == epochs
+    for often, plan, _ in watched.calls:
+        rows = torch.randperm(29, generator=expected)[:24].view(3, 8)
+        cutmix = augment.draw_cutmix_plan(3, 8, 8, 8, 0.5, 1.0, expected)
+        assert often == "often"
+        assert torch.equal(plan, torch.cat([rows, cutmix], dim=1))
+    assert torch.equal(trainer.generator.get_state(), expected.get_state())
+
+
+@pytest.mark.parametrize(("name", "runner"), PLAIN)
+def test_trained_every_sample_is_in_one_batch_of_an_epoch(name, runner, monkeypatch):
+    trainer = tiny_trainer(name, cutmix=1.0, last_batch="trained", **WARM_UP)
+    watched = watch(trainer, monkeypatch, runner)
+    trainer.begin_consolidation(MEMORY)
+    trainer.memory_epoch(MEMORY, 0)
+    calls = watched.calls
+    assert len(calls) == 2 * (trainer.n_networks if runner == "_run_plain" else 1)
+    for (_, whole, _), (how, rest, static) in zip(calls[::2], calls[1::2], strict=True):
+        assert sorted([*whole[:, :8].flatten().tolist(), *rest[:, :5].flatten().tolist()]) == list(range(29))
+        assert how == "often"  # of the same size in every epoch: may be captured
+        assert 5 in static
+        assert rest.shape == (1, 5 + 5 + 4)
+        assert sorted(rest[0, 5:10].tolist()) == list(range(5))  # CutMix's partners are of the rest
+
+
+def test_the_rest_has_cutmix_as_often_as_other_batches(monkeypatch):
+    trainer = tiny_trainer("plain", cutmix=0.5, last_batch="trained")
+    watched = watch(trainer, monkeypatch, "_run_plain")
+    for epoch in range(100):
+        trainer.memory_epoch(MEMORY, epoch)
+    boxes = torch.cat([plan[:, -4:] for _, plan, _ in watched.calls if plan.shape[1] == 14])
+    mixed = ((boxes[:, 1] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 2])).sum()
+    assert 25 <= int(mixed) <= 65
+
+
+def test_the_last_step_learns_from_the_rest(monkeypatch):
+    trainer = tiny_trainer("plain", last_batch="trained")
+    net = copy.deepcopy(trainer.networks[0]).train()
+    step, rows, losses = trainer._plain_step, [], []
+
+    def watched(row, network, n, entropy_weight, version):
+        rows.append(row[:n])
+        step(row, network, n, entropy_weight, version)
+
+    monkeypatch.setattr(trainer._run_plain, "step", watched)
+    monkeypatch.setattr(trainer, "step", lambda network, loss: losses.append(float(loss.detach())))
+    trainer.memory_epoch(MEMORY, 0)
+    assert [len(batch) for batch in rows] == [8, 8, 8, 5]
+    expected = [F.cross_entropy(net(trainer.to_float(MEMORY.images[b])), MEMORY.labels[b]).item() for b in rows]
+    assert losses == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_rest_enters_the_running_statistics():
+    seen = []
+    for last_batch in ("left_out", "trained"):
+        trainer = tiny_trainer("plain", last_batch=last_batch, lr=0.0)
+        consolidate(trainer, 1)
+        seen.append({name: value.clone() for name, value in trainer.networks[0].named_buffers()})
+    assert any("running_mean" in name for name in differing(*seen))
+
+
+def test_coteaching_keeps_its_share_of_the_rest(monkeypatch):
+    trainer = tiny_trainer("coteaching", hint=NoiseHint("sym", 0.5), forget_epochs=1, last_batch="trained")
+    smallest, kept = coteaching.small_loss_rows, []
+
+    def watched(losses: Tensor, share: float) -> Tensor:
+        chosen = smallest(losses, share)
+        kept.append((len(losses), len(chosen)))
+        return chosen
+
+    monkeypatch.setattr(coteaching, "small_loss_rows", watched)
+    trainer.memory_epoch(MEMORY, epoch=3)
+    assert kept == [(8, 4)] * 6 + [(5, 3)] * 2  # two networks
+
+
+# DivideMix ---------------------------------------------------------------------------------------------------------
+
+
+def divided(monkeypatch, n_labelled: int, last_batch: str, **options):
+    """A DivideMix past its warm-up that trusts the last `n_labelled` samples; the trusted rows and the others."""
+    trainer = tiny_trainer("dividemix", baseline_warmup=0, last_batch=last_batch, **options)
+    trusted = (torch.arange(29) >= 29 - n_labelled).float()
+    monkeypatch.setattr(trainer, "_p_clean", lambda memory, network: trusted)
+    monkeypatch.setattr(trainer, "next_memory_view", lambda memory: memory.images)
+    return trainer, trusted.nonzero().squeeze(1), (1 - trusted).nonzero().squeeze(1)
+
+
+def test_dividemix_draws_as_ever_where_the_rest_is_left_out(monkeypatch):
+    trainer, labelled, unlabelled = divided(monkeypatch, 21, "left_out")
+    expected = torch.Generator()
+    expected.set_state(trainer.generator.get_state())
+    watched = watch(trainer, monkeypatch, "_run_mixmatch")
+    trainer.memory_epoch(MEMORY, 1)
+    assert len(watched.calls) == 2
+    for how, plan, _ in watched.calls:
+        x = labelled[torch.randperm(21, generator=expected)[:16].view(2, 8)]
+        others = torch.rand(2, 8, generator=expected).argsort(dim=1)
+        mixup = augment.draw_mixup_plan(2, 2 * (8 + 8), trainer.options.mixup_alpha, expected)
+        assert how == "often"
+        assert torch.equal(plan, torch.cat([x, unlabelled[others], mixup], dim=1))
+    assert torch.equal(trainer.generator.get_state(), expected.get_state())
+
+
+@pytest.mark.parametrize(("n_labelled", "rest"), [(21, 5), (18, 2), (17, 0), (16, 0), (5, 0)])
+def test_dividemix_ends_with_the_rest_of_the_labelled_uncaptured(n_labelled, rest, monkeypatch):
+    trainer, labelled, unlabelled = divided(monkeypatch, n_labelled, "trained")
+    watched = watch(trainer, monkeypatch, "_run_mixmatch")
+    trainer.memory_epoch(MEMORY, 1)
+    size, n_u = min(8, n_labelled), 8
+    expected = [("often", size), ("once", rest)] if rest else [("often", size)]
+    for network in (0, 1):
+        calls = [call for call in watched.calls if call[2][0] == network]
+        assert [(how, static[1]) for how, _, static in calls] == expected
+        assert all(static[2] == n_u for _, _, static in calls)
+        taken = torch.cat([plan[:, : static[1]].flatten() for _, plan, static in calls])
+        assert len(taken.unique()) == len(taken) == n_labelled - (n_labelled == 17)
+        assert set(taken.tolist()) <= set(labelled.tolist())
+        for _, plan, (_, n_x, _, _) in calls:
+            others = plan[:, n_x : n_x + n_u]
+            assert set(others.flatten().tolist()) <= set(unlabelled.tolist())
+            assert all(len(set(batch)) == n_u for batch in others.tolist())
+            assert plan.shape[1] == n_x + n_u + 2 * (n_x + n_u) + 1
+
+
+@pytest.mark.parametrize("head", ["linear", "linear_batchnorm"])
+def test_dividemix_takes_the_additional_step(head, monkeypatch):
+    trainer, _, _ = divided(monkeypatch, 18, "trained", head=head)
+    losses = []
+    monkeypatch.setattr(trainer, "step", lambda network, loss: losses.append((network, float(loss.detach()))))
+    trainer.memory_epoch(MEMORY, 1)
+    assert [network for network, _ in losses] == [0, 0, 0, 1, 1, 1]
+    assert all(math.isfinite(loss) for _, loss in losses)
+
+
+# SPR ---------------------------------------------------------------------------------------------------------------
+
+
+def test_self_replay_leaves_the_rest_out_either_way():
+    states = []
+    for last_batch in ("left_out", "trained"):
+        trainer = tiny_trainer("spr", last_batch=last_batch)
+        consolidate(trainer, 2)
+        states.append({key: value.clone() for key, value in trainer.state().items()})
+    assert differing(*states) == []
