@@ -31,11 +31,24 @@ def test_the_headline_goes_between_its_markers(ledger: Path, tmp_path: Path) -> 
     head, *lines, last = page.read_text().splitlines()
     assert (head, last) == ("one", "two")
     cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[1:-1]}
-    assert cells["PuriDivER, recipe official"] == ["not run", "57.0 ± 1.4 (2)", "not run", "not run", "not run"]
-    assert cells["the paper's PuriDivER"][1] == "59.2 ± 0.3"
-    assert cells["an independent rerun of the released program, last epoch"][1] == "57.1"
+    assert cells["PuriDivER, recipe official"][:2] == ["not run / 61.3 ± 2.1", "57.0 ± 1.4 (2) / 59.2 ± 0.3"]
+    assert cells["PuriDivER, an independent rerun of the released program, last epoch"][1] == "57.1"
+    assert "order of their files" not in page.read_text()
     purity = 100 * full_run()["memory_purity"]
     assert cells["memory purity %, recipe official"] == ["-", f"{purity:.1f}", "-", "-", "-"]
+
+
+def test_figures_in_the_order_of_the_files_are_told_as_such(tmp_path: Path) -> None:
+    rows = [full_run(1, stream="official:sym40:1:listed"), full_run(1, sampler="rm", stream="official:sym40:1:listed")]
+    rows.append(full_run(1, stream="official:sym40:1:listed", options_changed={"relabel_set": "low_uncertainty"}))
+    page, ledger = tmp_path / "page.md", write_ledger(tmp_path / "ledger.jsonl", rows)
+    for name in ("headline", "fidelity"):
+        page.write_text(f"<!-- {name}:begin -->\n<!-- {name}:end -->\n")
+        assert main(["results", str(ledger), f"--{name}", str(page)]) == 0
+        assert "in the order of their files" in page.read_text()
+    assert main(["results", str(ledger), "--out", str(page)]) == 0
+    assert "## CIFAR-10 in the order of the files: does it reproduce?" in page.read_text()
+    assert "## CIFAR-10, the supplement's table" in page.read_text()
 
 
 def test_the_headline_has_the_plain_baselines_that_were_run_under_every_noise(tmp_path: Path) -> None:

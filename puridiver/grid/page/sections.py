@@ -47,11 +47,13 @@ def folded(table: Table) -> str:
 
 def compact(table: Table) -> str:
     """Methods by noises: ours, and the paper's after a stroke."""
-    lines = []
-    for line in table.lines:
-        entries = [entry_of(table, line, cell) for cell in line.cells]
-        lines.append((line.title, *(ours(e) + (f" / {e.paper}" if e.paper else "") for e in entries)))
-    return as_markdown(lines, ("method", *table.noises))
+    return as_markdown([beside_the_paper(table, line) for line in table.lines], ("method", *table.noises))
+
+
+def beside_the_paper(table: Table, line: Line) -> tuple[str, ...]:
+    """A method and its figure under each noise, with the paper's after a stroke."""
+    entries = [entry_of(table, line, cell) for cell in line.cells]
+    return line.title, *(ours(entry) + (f" / {entry.paper}" if entry.paper else "") for entry in entries)
 
 
 def _every_figure(table: Table, c: int) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from puridiver.grid.cells import Column
-from puridiver.grid.page.sections import entry_of, ours
+from puridiver.grid.page.sections import beside_the_paper, entry_of, ours
 from puridiver.grid.page.tables import (
     BASE,
     DEFAULT,
@@ -84,12 +84,11 @@ def headline(table1: Table) -> str:
         table1.line(f"PuriDivER, recipe {name}") for name in ((BASE, DEFAULT) if felt(default_changes()) else (BASE,))
     ]
     baselines = [line for line in table1.lines if line.method.trainer == "plain" and all(c.rows for c in line.cells)]
-    found = [(line.title, *(ours(entry) for entry, _ in _entries(table1, line))) for line in (*lines, *baselines)]
-    base = _entries(table1, lines[0])
+    found = [beside_the_paper(table1, line) for line in (*lines, *baselines)]
     purity = [(f"memory purity %, recipe {line.title.rpartition(' ')[2]}", *map(_purity, line.cells)) for line in lines]
-    rerun = ("an independent rerun of the released program, last epoch", *(figure or UNKNOWN for _, figure in base))
-    paper = ("the paper's PuriDivER", *(entry.paper or UNKNOWN for entry, _ in base))
-    return as_markdown([*found, rerun, paper, *purity], ("last accuracy %", *table1.noises))
+    reran = (figure or UNKNOWN for _, figure in _entries(table1, lines[0]))
+    rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *reran)
+    return as_markdown([*found, rerun, *purity], ("last accuracy %: ours / the paper's", *table1.noises))
 
 
 def _purity(cell: CellRuns) -> str:
