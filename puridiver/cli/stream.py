@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ SHOW_EXAMPLES = """\
 examples:
   puridiver stream show stream.json
   puridiver stream show stream.json --json
+  puridiver stream show stream.json other.json --picture streams.png   which labels come when, side by side
 """
 VERIFY_EXAMPLES = """\
 examples:
@@ -53,7 +55,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_make(actions)
 
     show = add_command(actions, "show", "show a manifest: classes by task, noise asked and realised", SHOW_EXAMPLES)
-    show.add_argument("file", type=Path, metavar="FILE", help="the manifest")
+    show.add_argument("files", nargs="+", type=Path, metavar="FILE", help="the manifest, or several")
+    show.add_argument("--picture", type=Path, metavar="FILE", help="draw which labels come when: .png, .svg or .pdf")
     _add_json(show)
     show.set_defaults(handler=show_stream)
 
@@ -257,13 +260,25 @@ def describe(manifest: StreamManifest) -> str:
 def show_stream(args: argparse.Namespace) -> int:
     from puridiver.streams import StreamManifest
 
-    manifest = StreamManifest.load(args.file)
+    manifests = {str(path): StreamManifest.load(path) for path in args.files}
     if args.json:
-        counts = manifest.counts().tolist()
-        print(json.dumps({**summary(manifest), "counts": counts}, indent=2))
+        found = [{**summary(m), "counts": m.counts().tolist(), "late_minor": late_minor(m)} for m in manifests.values()]
+        print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
     else:
-        _print_table(manifest)
+        for manifest in manifests.values():
+            _print_table(manifest)
+    if args.picture is not None:
+        _draw(manifests, args.picture)
     return 0
+
+
+def _draw(manifests: dict[str, StreamManifest], out: Path) -> None:
+    from puridiver.report.stream_mix import mix_picture
+    from puridiver.report.style import save
+
+    apart = len({Path(path).stem for path in manifests}) == len(manifests)  # else their folders tell them apart
+    titles = {(Path(path).stem if apart else path): manifest for path, manifest in manifests.items()}
+    print(save(mix_picture(titles), out), file=sys.stderr)
 
 
 def _print_table(manifest: StreamManifest) -> None:
@@ -290,6 +305,7 @@ def _print_table(manifest: StreamManifest) -> None:
     table.add_section()
     table.add_row("all", *(f"{n:,} " for n in manifest.counts().sum(0).tolist()))
     table.add_row("minor share", *(f"{share:.1%}" for share in _minor_shares(manifest)))
+    table.add_row("... of the last tenth", *(f"{share:.1%}" for share in late_minor(manifest)))
     console.print(table)
     console.print(f"hash {manifest.content_hash}", soft_wrap=True)
 
@@ -299,6 +315,16 @@ def _minor_shares(manifest: StreamManifest) -> list[float]:
     columns = manifest.counts().T.tolist()
     major = [sum(column[c] for c in group) for column, group in zip(columns, manifest.major_classes, strict=True)]
     return [1 - n / max(sum(column), 1) for n, column in zip(major, columns, strict=True)]
+
+
+def late_minor(manifest: StreamManifest) -> list[float]:
+    """The minor share in the last tenth of each task: far from that of the whole, classes do not mix within tasks."""
+    found = []
+    for task, major in enumerate(manifest.major_classes):
+        labels = manifest.labels[manifest.task_slice(task)]
+        last = labels[-max(1, len(labels) // 10) :].tolist()
+        found.append(sum(label not in major for label in last) / max(len(last), 1))
+    return found
 
 
 def verify_stream(args: argparse.Namespace) -> int:

@@ -1,5 +1,7 @@
 import argparse
+import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 
@@ -152,6 +154,39 @@ def test_show_prints_json(source, tmp_path, capsys):
     assert printed["counts"] == manifest.counts().tolist()
     assert printed["realised_noise"] == 0.4
     assert "order" not in printed
+
+
+def test_show_tells_how_the_last_tenth_of_a_task_is_mixed(source, tmp_path, capsys):
+    manifest = make(tmp_path, "--tasks", 3, "--minor", 20)
+    starts = (0, *manifest.task_ends[:-1])
+    major_first = np.concatenate(
+        [
+            start + np.argsort(~np.isin(manifest.labels[start:end], major), kind="stable")
+            for start, end, major in zip(starts, manifest.task_ends, manifest.major_classes, strict=True)
+        ]
+    )
+    listed = dataclasses.replace(manifest, order=manifest.order[major_first], labels=manifest.labels[major_first])
+    listed.save(tmp_path / "listed.json")
+    capsys.readouterr()
+    assert run("show", tmp_path / "listed.json", tmp_path / "stream.json", "--json") == 0
+    unmixed, mixed = (printed["late_minor"] for printed in json.loads(capsys.readouterr().out))
+    assert unmixed == [1.0, 1.0, 1.0]
+    assert all(share < 0.6 for share in mixed)
+    assert run("show", tmp_path / "listed.json") == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "of the last tenth" in line]
+    assert line.count("100.0%") == 3
+
+
+def test_show_draws_which_labels_come_when(source, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    make(tmp_path, "--tasks", 3)
+    shutil.copy(tmp_path / "stream.json", tmp_path / "other.json")
+    assert run("show", tmp_path / "stream.json", tmp_path / "other.json", "--picture", tmp_path / "mix.svg") == 0
+    assert str(tmp_path / "mix.svg") in capsys.readouterr().err
+    drawn = (tmp_path / "mix.svg").read_text()
+    assert all(f">{text}<" in drawn for text in ("stream", "other", "samples seen", *source.class_names))
+    with pytest.raises(ValueError, match=r"\.png, \.svg or \.pdf"):
+        run("show", tmp_path / "stream.json", "--picture", tmp_path / "mix.txt")
 
 
 def test_show_says_what_is_no_manifest(tmp_path):

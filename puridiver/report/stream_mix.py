@@ -1,0 +1,88 @@
+"""A picture of streams: which given labels come when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from puridiver.report.style import INK, PANEL, Panel, Picture
+from puridiver.streams import StreamManifest
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WINDOWS = 100  # parts of the stream that are counted apart
+MOST_NAMES = 30  # class names that a panel has room for
+
+
+def mix_over_time(manifest: StreamManifest, windows: int = WINDOWS) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The share of each given label in equal parts of the stream, (classes, windows), and where the parts end."""
+    windows = min(windows, len(manifest))
+    ends = np.arange(1, windows + 1) * len(manifest) // windows
+    parts = np.split(manifest.labels, ends[:-1])
+    counts = [np.bincount(part, minlength=len(manifest.class_names)) for part in parts]
+    return np.stack([count / len(part) for count, part in zip(counts, parts, strict=True)], axis=1), ends
+
+
+def by_first_task(manifest: StreamManifest) -> list[int]:
+    """Class ids in the order in which they are first major, so that a drifting stream reads as a staircase."""
+    order = dict.fromkeys(c for group in manifest.major_classes for c in group)
+    return [*order, *(c for c in range(len(manifest.class_names)) if c not in order)]
+
+
+def mix_picture(manifests: Mapping[str, StreamManifest]) -> Picture:
+    """One panel a stream, by title."""
+    panels = [
+        Panel(title, partial(_paint, manifest=manifest), height=max(PANEL[1], 0.2 * _n_names(manifest)))
+        for title, manifest in manifests.items()
+    ]
+    return Picture(
+        "stream-mix",
+        "Which labels come when",
+        "The darker, the more of the samples that come then have that label; lines are the borders of tasks.",
+        panels,
+        ("stream", "class", *(f"task {task}" for task in range(max(m.n_tasks for m in manifests.values())))),
+        [row for title, manifest in manifests.items() for row in _rows(title, manifest)],
+    )
+
+
+def _n_names(manifest: StreamManifest) -> int:
+    n = len(manifest.class_names)
+    return n if n <= MOST_NAMES else 0
+
+
+def _rows(title: str, manifest: StreamManifest) -> list[Sequence[str]]:
+    counts = manifest.counts().tolist()
+    return [(title, manifest.class_names[c], *(f"{n:,}" for n in counts[c])) for c in by_first_task(manifest)]
+
+
+def _paint(axes: Axes, manifest: StreamManifest) -> None:
+    from matplotlib.colors import PowerNorm
+    from matplotlib.ticker import PercentFormatter, StrMethodFormatter
+
+    shares, _ = mix_over_time(manifest)
+    order = by_first_task(manifest)
+    image = axes.imshow(
+        shares[order],
+        aspect="auto",
+        interpolation="nearest",
+        cmap="Blues",
+        norm=PowerNorm(0.5, 0, max(0.5, float(shares.max()))),  # a percent of minor samples has to show, too
+        extent=(0, len(manifest), len(order), 0),
+    )
+    bar = axes.figure.colorbar(image, ax=axes, format=PercentFormatter(1, decimals=0), pad=0.02)
+    bar.outline.set_visible(False)
+    for end in manifest.task_ends[:-1]:
+        axes.axvline(end, color=INK, linewidth=0.8)
+    axes.set_xlabel("samples seen")
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    if _n_names(manifest):
+        axes.set_yticks([row + 0.5 for row in range(len(order))], [manifest.class_names[c] for c in order])
+    else:
+        axes.set_ylabel("classes, in order of their tasks")
+        axes.set_yticks([])
+    axes.tick_params(axis="y", length=0)
