@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size
+from puridiver.stream_names import is_published, parse_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -86,6 +87,8 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise ValueError(f"{name} should be at least {least}, but got {value}")
+        if is_published(self.stream):  # in full, so that every record tells the order
+            object.__setattr__(self, "stream", str(parse_published(self.stream)))
 
     @property
     def shortened(self) -> bool:

@@ -32,8 +32,8 @@ from puridiver.config import (
     resolve_tasks,
 )
 from puridiver.runs import without_folder
+from puridiver.stream_names import LISTED, WORD, is_published, parse_published
 from puridiver.streams.noise import parse_noise
-from puridiver.streams.published import LISTED, is_published, without_seed
 from puridiver.streams.specs import parse_stream
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) ->
     if config.stream.endswith(".json"):
         return stream_hash  # one stream, whatever the learner's seed
     if is_published(config.stream):
-        kind = without_seed(config.stream)
-        # Before there was a choice all came as listed: the hashes of those runs stand.
-        return kind.removesuffix(f":{LISTED}") if kind.endswith(f":{LISTED}") else [kind, "shuffled"]
+        noise, _, order = parse_published(config.stream)
+        # As it was when all came as listed: the hashes of those runs stand.
+        return f"{WORD}:{noise}" if order == LISTED else [f"{WORD}:{noise}", order]
     made = {"tasks": resolve_tasks(config, source), "noise_map": config.noise_map, "holdout": config.holdout}
     return {**made, "noise": parse_noise(resolve_noise(config, source)), **parse_stream(config.stream)}
 

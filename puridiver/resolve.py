@@ -8,8 +8,8 @@ from pathlib import Path
 from puridiver import data
 from puridiver.config import RunConfig, resolve_noise, resolve_tasks
 from puridiver.data.base import DataSource
+from puridiver.stream_names import is_published
 from puridiver.streams import StreamManifest, named_map, resolve_stream
-from puridiver.streams.published import is_published
 
 
 def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:

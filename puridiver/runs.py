@@ -17,6 +17,7 @@ from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.recipes import PAPER, without_later
 from puridiver.storage import write_atomically
+from puridiver.stream_names import as_recorded
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
@@ -126,7 +127,7 @@ class RunFolder:
             raise DataError(f"{self.path / name} is damaged: {error}") from error
         if not isinstance(found, dict):
             raise DataError(f"{self.path / name} is damaged: it should hold an object")
-        return found
+        return _in_full(found) if name == CONFIG else found
 
     def check_same_run(self, description: dict[str, Any], held: dict[str, Any]) -> None:
         """An error that names what differs between the run the folder holds and the one that is to continue it."""
@@ -163,6 +164,17 @@ class RunFolder:
             )
         if found:
             os.truncate(path, size)
+
+
+def _in_full(description: dict[str, Any]) -> dict[str, Any]:
+    """What a run was begun with, its stream by its full name: older versions kept no order of published ones."""
+    config = description.get("config")
+    if not isinstance(config, dict) or not isinstance(config.get("stream"), str):
+        return description
+    try:
+        return {**description, "config": {**config, "stream": as_recorded(config["stream"])}}
+    except ValueError:  # no stream at all: whoever makes the config says so
+        return description
 
 
 def identity(description: dict[str, Any]) -> dict[str, Any]:

@@ -107,7 +107,7 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     make.add_argument("--holdout", type=int, metavar="N", help="samples kept out for validation (0)")
     make.add_argument("--cut-by", choices=("given", "true"), help="labels that tasks are cut by (given)")
     told = "import a published stream, such as sym40:1, each task shuffled (sym40:1:listed: in the files' order)"
-    make.add_argument("--official", metavar="NOISE:SEED", help=told)
+    make.add_argument("--official", metavar="NOISE:SEED[:listed]", help=told)
     make.add_argument("--splits", type=Path, metavar="PATH", help="published splits: .npz, or a folder")
     _add_data_root(make)
     _add_json(make)

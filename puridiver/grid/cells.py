@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from puridiver.config import RunConfig
-from puridiver.streams.published import PUBLISHED_KINDS, WORD
+from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from puridiver.report.ledger import code_of
 from puridiver.report.table import settings_of
 from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
+from puridiver.stream_names import PUBLISHED_KINDS
 from puridiver.streams.noise import noise_name, parse_noise
-from puridiver.streams.published import PUBLISHED_KINDS
 
 Kind = tuple[Variant, str | None]  # with the code; None for any
 

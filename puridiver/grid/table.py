@@ -16,7 +16,7 @@ from puridiver.grid.cells import Column, Grid
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
 from puridiver.report.table import latex_escaped, latex_tabular
-from puridiver.streams.published import PUBLISHED_KINDS
+from puridiver.stream_names import PUBLISHED_KINDS
 
 NAMES = {
     "digits": "digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision",

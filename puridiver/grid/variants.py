@@ -26,8 +26,8 @@ from puridiver.provenance import settings_hash
 from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
 from puridiver.report.ledger import device_type
 from puridiver.runtime import Runtime
+from puridiver.stream_names import PUBLISHED_KINDS, kind_in_record
 from puridiver.streams import StreamManifest
-from puridiver.streams.published import PUBLISHED_KINDS, kind_of_stream
 
 Row = Mapping[str, Any]
 Place = tuple[int, int]  # numbers of a method and a column
@@ -71,7 +71,7 @@ def runtime_of_row(row: Row) -> Runtime:
 
 def row_kind(row: Row) -> str:
     """The stream of a row as a column of a grid names it."""
-    return kind_of_stream(str(row["stream"]))
+    return kind_in_record(str(row["stream"]))
 
 
 @dataclass(frozen=True)

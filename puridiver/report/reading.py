@@ -17,8 +17,8 @@ from puridiver.report.ledger import code_of, device_type, read_rows
 from puridiver.report.titles import UNTITLED, Title, read_titles
 from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
+from puridiver.stream_names import without_seed
 from puridiver.streams.noise import noise_name
-from puridiver.streams.published import is_published, without_seed
 
 CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and its list of them
 OPTION = "option:"
@@ -124,7 +124,7 @@ class Run:
             option = name.removeprefix(OPTION)
             return f"{option}={s['options_changed'][option]}" if option in s["options_changed"] else ""
         if name == "stream_kind":  # published streams of several seeds are of one kind
-            return without_seed(s["stream"]) if is_published(s["stream"]) else s["stream"]
+            return without_seed(s["stream"])
         if name in ("code", SETTINGS):
             return (code_of(s) if name == "code" else s.get("settings_hash", ""))[:7] or "not told"
         if name == "device_type":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.report.ledger import code_of, device_type
+from puridiver.stream_names import without_seed
 from puridiver.streams.noise import noise_name
-from puridiver.streams.published import is_published, without_seed
 
+HASH_SHOWN = 7  # characters
 # Runs are of one kind if they agree in all of these, and in the code. The hash has all of it and more, but versions
 # before it did not write it.
 GROUP = (
@@ -51,18 +52,23 @@ def settings_of(row: Mapping[str, Any]) -> str:
 def _kind(row: Mapping[str, Any], name: str) -> Any:
     """A row's entry for grouping; published streams of one noise and several seeds are of one kind."""
     value = row.get(name)
-    return without_seed(str(value)) if name == "stream" and is_published(str(value)) else value
+    return without_seed(str(value)) if name == "stream" else value
 
 
 def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
-    """What tells kinds apart whose lines read the same: code, or settings that have no column."""
+    """What tells kinds apart whose lines read the same: the stream, code, or settings that have no column."""
     marks = [""] * len(kinds)
-    for name, value in (("code", code_of), ("settings", lambda row: row.get("settings_hash") or "not told")):
+    values: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "stream": lambda row: without_seed(str(row["stream"])),
+        "code": lambda row: code_of(row)[:HASH_SHOWN],
+        "settings": lambda row: str(row.get("settings_hash", ""))[:HASH_SHOWN],
+    }
+    for name, value in values.items():
         labels = [(*labels_of(members[0]), mark) for members, mark in zip(kinds, marks, strict=True)]
         for number, members in enumerate(kinds):
             alike = [kinds[other][0] for other, label in enumerate(labels) if label == labels[number]]
             if len({value(row) for row in alike}) > 1:
-                marks[number] += f", {name} {value(members[0])[:7] or 'not told'}"
+                marks[number] += f", {name} {value(members[0]) or 'not told'}"
     return marks
 
 

@@ -3,7 +3,7 @@
 Facts about them, measured: tasks are cut by the given label into equal parts (CIFAR-10: 5 x 10,000); the
 major classes make up 90 % of each task (now and then 1 % less of the last but one) and about 81 % of the
 last, which gets what is left over. Asymmetric noise swaps pairs of classes, other pairs for each seed. Most files
-list a task's major classes first: see `puridiver.streams.published` for the order in which a stream comes.
+list a task's major classes first: see `puridiver.stream_names` for the order in which a stream comes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
+from puridiver.stream_names import LISTED, parse_published
 from puridiver.streams.build import realised_noise
 from puridiver.streams.checks import IntArray, as_labels
 from puridiver.streams.manifest import StreamManifest, source_fields
 from puridiver.streams.noise import NOISE_KINDS, ClassMap, parse_noise
 from puridiver.streams.official_json import read_tasks
 from puridiver.streams.official_named import read_named_tasks
-from puridiver.streams.published import parse_published
 from puridiver.streams.tasks import group_classes
 
 # How far the measured noise may be from the rate in a stream's name before the file counts as another's.
@@ -50,8 +50,9 @@ def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamMa
     `splits` is an .npz file, a folder that holds one named after the source, or a folder of JSON files. With
     ":listed" at the end it comes in the order of the files.
     """
-    noise, seed, listed = parse_published(spec)
+    noise, seed, order = parse_published(spec)
     parse_noise(noise)
+    listed = order == LISTED
     splits = Path(splits)
     npz = splits / f"{source.name}.npz" if splits.is_dir() else splits
     if npz.is_file():
@@ -90,7 +91,8 @@ def from_npz(
 def shuffled_within_tasks(index: IntArray, labels: IntArray, ends: Sequence[int], seed: int) -> tuple[IntArray, ...]:
     """Both in one random order within each task, decided by the seed of the stream.
 
-    The released program shuffles, too, but with a generator that everything else draws from: its order cannot be had.
+    The released program shuffles, too, but with a generator that everything else draws from, so that but for the first
+    task its very order cannot be had.
     """
     generator = np.random.default_rng(seed)
     starts = [0, *ends[:-1]]

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.data.base import DataSource
+from puridiver.stream_names import is_published
 from puridiver.streams.build import make_stream
 from puridiver.streams.checks import parse_share
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.official import find_official
-from puridiver.streams.published import is_published
 
 
 def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = None, **options: Any) -> StreamManifest:
@@ -45,8 +45,8 @@ def parse_stream(spec: str) -> dict[str, Any]:
     match = re.fullmatch(r"blurry-?([\d.]+)", tasks)
     if match is None and tasks not in ("disjoint", "time"):
         raise ValueError(
-            'a stream should be "blurry-10", "blurry-10:sym-40", "disjoint", "time", "official:sym40:1" or the path '
-            f"of a manifest (.json), but got {spec!r}"
+            'a stream should be "blurry-10", "blurry-10:sym-40", "disjoint", "time", "official:sym40:1", '
+            f'"official:sym40:1:listed" or the path of a manifest (.json), but got {spec!r}'
         )
     options: dict[str, Any] = {"kind": tasks}
     if match:

@@ -51,6 +51,20 @@ def test_figures_in_the_order_of_the_files_are_told_as_such(tmp_path: Path) -> N
     assert "## CIFAR-10, the supplement's table" in page.read_text()
 
 
+def test_the_headline_changes_order_once_the_released_procedure_was_run_under_every_noise(tmp_path: Path) -> None:
+    noises = ("sym-20", "sym-40", "sym-60", "asym-20", "asym-40")
+    kinds = {noise: f"official:{noise.replace('-', '')}:1:listed" for noise in noises}
+    listed = [full_run(1, 0.5, noise, stream=stream) for noise, stream in kinds.items()]
+    listed += [{**run, "sampler": "rm", "trainer": "plain"} for run in listed]
+    shuffled = [full_run(1, 0.6, noise) for noise in noises]
+    for n, told in ((4, True), (5, False)):
+        page = tmp_path / "page.md"
+        page.write_text("<!-- headline:begin -->\n<!-- headline:end -->\n")
+        ledger = write_ledger(tmp_path / "ledger.jsonl", [*listed, *shuffled[:n]])
+        assert main(["results", str(ledger), "--headline", str(page)]) == 0
+        assert ("in the order of their files" in page.read_text()) == told
+
+
 def test_the_headline_has_the_plain_baselines_that_were_run_under_every_noise(tmp_path: Path) -> None:
     rows = [row for row in runs_of("table1") if row["sampler"] in ("rsv", "rm")]
     rows = [row for row in rows if row["sampler"] == "rsv" or row["noise_rate"] != 0.6]  # RM lacks sym-60

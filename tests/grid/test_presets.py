@@ -107,7 +107,7 @@ def test_spr_and_its_parts_have_the_published_settings() -> None:
 
 def test_the_published_streams_are_used_where_there_are_some() -> None:
     streams = {cell.config.stream for cell in cells(find_grid("table1", ["cifar10"], [1, 2], official=True))}
-    assert {"official:sym20:1", "official:asym40:2"} <= streams
+    assert {"official:sym20:1:shuffled", "official:asym40:2:shuffled"} <= streams
     assert all(stream.startswith("official:") for stream in streams)
     for name, data in (("disjoint", "cifar10"), ("table1", "digits")):
         generated = {cell.config.stream for cell in cells(find_grid(name, [data], official=True))}

@@ -60,6 +60,13 @@ def test_lines_that_would_read_the_same_name_code_or_settings() -> None:
     ]
 
 
+def test_lines_of_other_streams_name_them() -> None:
+    streams = ("official:sym40:0:shuffled", "official:sym40:0", "disjoint")
+    found = [line[3] for line in summarise([row(0, 0.5, stream=stream) for stream in streams])]
+    names = ("official:sym40:shuffled", "official:sym40:listed", "disjoint")
+    assert found == [f"official, stream {name}" for name in names]
+
+
 def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:
     (line,) = summarise([row(0, 0.1), row(0, 0.5)])
     cells = dict(zip(HEADINGS, line, strict=True))

@@ -40,7 +40,9 @@ def test_an_official_stream_needs_its_splits(tmp_path):
     stream = dataclasses.replace(make_stream(SOURCE, seed=1), task_ends=(60, 120, 180, 240, 300))
     path = write_npz(tmp_path / "small.npz", stream)
     assert resolve_stream("official:sym40:1:listed", SOURCE, path).order.tolist() == stream.order.tolist()
-    assert sorted(resolve_stream("official:sym40:1", SOURCE, path).order.tolist()) == sorted(stream.order.tolist())
+    shuffled = resolve_stream("official:sym40:1", SOURCE, path)
+    assert shuffled == resolve_stream("official:sym40:1:shuffled", SOURCE, path)
+    assert shuffled.order.tolist() != stream.order.tolist()
     with pytest.raises(ValueError, match="published split files"):
         resolve_stream("official:sym40:1", SOURCE)
 

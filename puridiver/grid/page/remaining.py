@@ -12,8 +12,8 @@ from puridiver.grid.table import make_entry
 from puridiver.grid.variants import Row, row_kind
 from puridiver.report.ledger import device_type
 from puridiver.report.table import as_markdown, labels_of, settings_of, summarise
+from puridiver.stream_names import LISTED_KIND, WORD
 from puridiver.streams.noise import noise_name
-from puridiver.streams.published import LISTED_KIND, WORD
 
 # Flags of a run's command that its row does not tell otherwise.
 TOLD_BY_COMMAND = ("--holdout", "--stream-limit", "--test-limit")

@@ -9,7 +9,7 @@ the page.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from puridiver.grid.variants import Row, row_kind
 from puridiver.recipes import DEFAULT, RECIPES, default_changes
 from puridiver.recipes import PUBLISHED as BASE
 from puridiver.runtime import Runtime
-from puridiver.streams.published import LISTED_KIND, PUBLISHED_KINDS, WORD
+from puridiver.stream_names import LISTED_KIND, PUBLISHED_KINDS, WORD
 
 NETWORKS = {"cifar10": CIFAR10_DEFAULTS["network"], "cifar100": CIFAR100_DEFAULTS["network"]}
 MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)
@@ -82,9 +82,10 @@ class Table:
         return [cell.column.noise for cell in self.lines[0].cells]
 
     @property
-    def was_run(self) -> bool:
-        """But for the first line, which stands in other tables too."""
-        return any(line.was_run for line in self.lines[1:])
+    def cells_run(self) -> int:
+        """But for the first line where it stands in other tables too."""
+        lines = self.lines[1:] if self.preset in FIDELITY else self.lines
+        return sum(bool(cell.rows) for line in lines for cell in line.cells)
 
     @property
     def listed(self) -> bool:
@@ -116,11 +117,15 @@ class Contents:
     validation: Sequence[Row]
     other: Sequence[Row]
 
-    def tables_of(self, data: str, presets: Sequence[str]) -> list[Table]:
-        """The tables of some presets, all of one order: that of the released program, if any of them was run in it."""
+    def tables_of(
+        self, data: str, presets: Sequence[str], enough: Callable[[Sequence[Table]], bool] = lambda tables: False
+    ) -> list[Table]:
+        """The tables of some presets, all of one order: that of the released program if they are `enough` in it, else
+        the one in which more of their cells were run."""
         groups = [found for group, found in self.tables.items() if group.data == data]
         wanted = [[table for table in found if table.preset in presets] for found in groups]
-        return next((found for found in wanted if any(table.was_run for table in found)), wanted[0])
+        fullest = max(wanted, key=lambda tables: sum(table.cells_run for table in tables))  # the first of equals
+        return wanted[0] if enough(wanted[0]) else fullest
 
 
 def sort_rows(rows: Sequence[Row]) -> Contents:

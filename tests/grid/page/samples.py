@@ -21,7 +21,7 @@ MEASURED = {
 def full_run(seed: int = 1, accuracy: float = 0.5, noise: str = "sym-40", **changes: Any) -> dict[str, Any]:
     """PuriDivER by the recipe `official` on a published CIFAR-10 stream."""
     kind, _, percent = noise.partition("-")
-    where = {"stream": f"official:{kind}{percent}:{seed}", "noise": kind, "noise_rate": int(percent) / 100}
+    where = {"stream": f"official:{kind}{percent}:{seed}:shuffled", "noise": kind, "noise_rate": int(percent) / 100}
     return row(seed, accuracy, **{**MEASURED, **where, **changes})
 
 

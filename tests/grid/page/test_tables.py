@@ -112,19 +112,24 @@ def test_runs_in_the_order_of_the_files_have_tables_of_their_own() -> None:
     assert not both.other
 
 
-def test_a_table_is_shown_in_the_released_order_once_any_of_it_was_run_so() -> None:
-    listed = [
-        listed_run(1),
-        listed_run(1, sampler="rm", trainer="plain"),
-        listed_run(1, options_changed={"alpha": 0.1}),
-    ]
-    assert all(table.listed for table in sort_rows(listed).tables_of("cifar10", ["table1", "table4"]))
+def test_of_two_orders_the_fuller_is_shown_unless_the_other_has_enough() -> None:
+    listed = [listed_run(1), listed_run(1, sampler="rm", trainer="plain")]
     some = sort_rows([*listed, full_run(2)])
-    assert [table.listed for table in some.tables_of("cifar10", ["table1"])] == [False]
-    # Its first line, the recipe as it is, stands in other tables too and decides nothing here.
+    assert [table.listed for table in some.tables_of("cifar10", ["table1"])] == [True]
+    assert [table.listed for table in some.tables_of("cifar10", ["table1"], lambda tables: True)] == [False]
+    as_full = sort_rows([*listed, full_run(2), full_run(2, sampler="rm", trainer="plain")])
+    assert [table.listed for table in as_full.tables_of("cifar10", ["table1"])] == [False]
+    # The first line of a fidelity table, the recipe as it is, stands in other tables too and does not count.
     row_4 = listed_run(1, options_changed={"relabel_set": "low_uncertainty"})
-    fidelity = sort_rows([*listed, row_4, full_run(2)]).tables_of("cifar10", ["fidelity-official", "fidelity-paper"])
+    asym = [full_run(2, noise="asym-40"), full_run(2)]
+    fidelity = sort_rows([*listed, row_4, *asym]).tables_of("cifar10", ["fidelity-official", "fidelity-paper"])
     assert [table.listed for table in fidelity] == [True, True]
+
+
+def test_rows_that_do_not_tell_the_order_are_in_that_of_the_files() -> None:
+    """Before there was a choice it was the only one."""
+    (group,) = sort_rows([full_run(1, stream="official:sym40:1")]).tables
+    assert group.listed
 
 
 def test_co_teaching_told_and_untold_are_two_lines() -> None:

@@ -1,0 +1,66 @@
+"""Names of published streams: "official:sym40:1:shuffled", each task shuffled, and "official:sym40:1:listed".
+
+In most of the published CIFAR-10 files (all but the symmetric ones of seed 1) a task lists the samples of its major
+classes first and all others after them. The released program shuffles each task before it streams it, so that the
+classes do mix; "listed" leaves the order as it lies in the files (row 23 of docs/FIDELITY.md).
+
+Whoever asks for "official:sym40:1" gets the shuffled one, and records name it in full. Records that do not are from
+before there was a choice: all of those are listed (`as_recorded`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+WORD, SHUFFLED, LISTED = "official", "shuffled", "listed"
+ORDERS = (SHUFFLED, LISTED)
+LISTED_KIND = f"{WORD}:{LISTED}"
+PUBLISHED_KINDS = (WORD, LISTED_KIND)  # as columns of grids name them
+EXAMPLES = f'"{WORD}:sym40:1" (or "{WORD}:sym40:1:{LISTED}", in the order of the files)'
+
+
+class Published(NamedTuple):
+    """Which published stream: its noise, its seed, and the order within its tasks."""
+
+    noise: str
+    seed: int
+    order: str
+
+    @property
+    def kind(self) -> str:
+        """As columns of grids name it."""
+        return LISTED_KIND if self.order == LISTED else WORD
+
+    def __str__(self) -> str:
+        return f"{WORD}:{self.noise}:{self.seed}:{self.order}"
+
+
+def is_published(stream: str) -> bool:
+    return stream.startswith(f"{WORD}:")
+
+
+def parse_published(spec: str, unsaid: str = SHUFFLED) -> Published:
+    """Read "official:sym40:1" or "official:sym40:1:listed"; the first word may be left out, and the order too."""
+    noise, _, rest = spec.removeprefix(f"{WORD}:").partition(":")
+    seed, colon, order = rest.partition(":")
+    if not seed.isdecimal() or (colon and order not in ORDERS):
+        raise ValueError(f"an official stream should be named like {EXAMPLES}, but got {spec!r}")
+    return Published(noise, int(seed), order if colon else unsaid)
+
+
+def as_recorded(stream: str) -> str:
+    """The name in full of a stream in a record: a row, or the config of a run."""
+    return str(parse_published(stream, unsaid=LISTED)) if is_published(stream) else stream
+
+
+def kind_in_record(stream: str) -> str:
+    """ "official" or "official:listed" for a published stream of a record, any other as it stands."""
+    return parse_published(stream, unsaid=LISTED).kind if is_published(stream) else stream
+
+
+def without_seed(stream: str) -> str:
+    """What the published streams of several seeds have in common in records: "official:sym40:listed"; others whole."""
+    if not is_published(stream):
+        return stream
+    noise, _, order = parse_published(stream, unsaid=LISTED)
+    return f"{WORD}:{noise}:{order}"
