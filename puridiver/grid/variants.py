@@ -113,8 +113,10 @@ class Expectations:
         column = self.grid.columns[c]
         # How files are read is among the settings, and makes other data of the same folder.
         settings = {**column.settings, **({"data_root": self.root} if self.root else {})}
+        if column.stream.endswith(".json"):
+            settings["stream"] = column.stream  # a manifest may name its data
         try:
-            return self.sources.of(RunConfig(**{**settings, "data": column.data, "stream": column.stream}))
+            return self.sources.of(RunConfig(**{**settings, "data": column.data}))
         except (PuridiverError, ValueError, OSError):
             return None
 

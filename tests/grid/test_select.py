@@ -8,16 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from puridiver.cli import main
 from puridiver.config import RunConfig
+from puridiver.data import load
 from puridiver.experiment import Experiment
 from puridiver.grid.cells import Cell, Grid
 from puridiver.grid.define import find_grid, read_grid
 from puridiver.grid.select import Asked
 from puridiver.grid.table import GridTable, make_table
 from puridiver.report.reading import find_runs, grouped
+from puridiver.streams import make_stream
 from tests.grid.samples import TINY, row, rows_of, without_hash
 from tests.learner_samples import patterns
 from tests.wild import write_classes
@@ -184,12 +187,28 @@ def test_what_is_only_measured_does_not_change_the_run() -> None:
 
 
 def own_data(tmp_path: Path) -> Path:
-    import numpy as np
-
     train, test = patterns(90, n_classes=3, seed=1), patterns(30, n_classes=3, seed=2)
     arrays = dict(zip(("train_images", "train_labels", "test_images", "test_labels"), (*train, *test), strict=True))
     np.savez(tmp_path / "own.npz", **{name: np.asarray(values) for name, values in arrays.items()})
     return tmp_path / "own.npz"
+
+
+def test_a_grid_of_published_streams_in_both_orders_fills_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = make_stream(load("digits"), n_tasks=5, noise="sym-40", seed=1)
+    arrays = {"index": made.order, "label": made.labels, "order": np.concatenate(made.major_classes)}
+    np.savez(tmp_path / "digits.npz", **{f"sym40_seed1_{name}": array for name, array in arrays.items()})
+    # Network and memory are what suits the data, which has to be found for both.
+    settings = 'epochs = 1\nseeds = [1]\ndevice = "cpu"\nmethods = ["rsv+plain"]\n'
+    grid_of(tmp_path, f'streams = ["official", "official:listed"]\n{settings}')
+    words = ["grid", str(tmp_path / "mine.toml"), "--splits", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert main([*words, "--engine", "lanes", "--lanes", "1", "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "official:listed" in printed
+    assert "not run" not in printed
+    assert main(["table", str(tmp_path / "mine.toml"), str(tmp_path / "out")]) == 0
+    assert "not run" not in capsys.readouterr().out
 
 
 def test_a_grid_prints_a_table_of_what_it_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
