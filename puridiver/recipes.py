@@ -151,7 +151,16 @@ class Options:
     cutmix: float = _option(0.5, "probability of CutMix on a memory batch", low=0, high=1)
     crop_padding: int = _option(4, "pixels of padding before the random crop", low=0)
     flip: bool = _option(True, "mirror images at random")
-    strong: str = _option("autoaugment", "strong augmentation s(.)", ("autoaugment", "none"), off="none")
+    strong: str = _option(
+        "autoaugment",
+        "[row 26] strong augmentation s(.); with autoaugment_grey no black but grey comes in from outside, and rotations "
+        "go one way",
+        ("autoaugment", "autoaugment_grey", "none"),
+        off="none",
+    )
+    weak: str = _option(
+        "flip", "[row 25] weak augmentation w(.): mirrored, or cropped and mirrored", ("flip", "crop_flip"), later=True
+    )
 
     # Baselines
     baseline_warmup: int = _option(10, "SELFIE, DivideMix: plain epochs of each consolidation at first", low=0)

@@ -25,7 +25,7 @@ from puridiver.augment.cutmix import (
 from puridiver.augment.mixup import MixupDraw, beta_sample, beta_samples, draw_mixup, draw_mixup_plan, mix, planned_mix
 from puridiver.augment.rainbow import PERTURBATIONS, PerturbationDraw, draw_perturbations, perturbations
 from puridiver.augment.simclr import SimCLRDraw, draw_simclr, simclr_view
-from puridiver.augment.views import ViewSettings, strong_view, to_float, weak_view
+from puridiver.augment.views import ViewSettings, crop_flip_view, strong_view, to_float, weak_view
 
 __all__ = [
     "CIFAR10_POLICY",
@@ -41,6 +41,7 @@ __all__ = [
     "beta_sample",
     "beta_samples",
     "crop_flip",
+    "crop_flip_view",
     "cutmix",
     "draw_autoaugment",
     "draw_crop_flip",

@@ -116,7 +116,7 @@ def draw_autoaugment(n: int, generator: torch.Generator) -> AutoAugmentDraw:
     return AutoAugmentDraw(sub_policy, applied, sign)
 
 
-def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0) -> Tensor:
+def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0, rotates_both_ways: bool = True) -> Tensor:
     """Applies to each image the steps drawn for it; `fill` is the grey level that moves in from outside."""
     check_images(images)
     check_rows(images, draw)
@@ -124,13 +124,13 @@ def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0) -> Tensor:
         raise ValueError(f"fill should be a grey level from 0 to 255, but got {fill}")
     augmented = images.clone()
     for step in (0, 1):
-        _apply_step(augmented, draw, step, fill)
+        _apply_step(augmented, draw, step, fill, rotates_both_ways)
     return augmented
 
 
-def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int) -> None:
+def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int, rotates_both_ways: bool) -> None:
     """Applies one of the two steps in place, all samples of an operation together."""
-    operation, value = _resolve(draw, step)
+    operation, value = _resolve(draw, step, rotates_both_ways)
     sample = draw.applied[:, step].nonzero().squeeze(1)
     sample = sample[operation[sample].argsort(stable=True)]  # grouped by operation
     sizes = operation[sample].bincount(minlength=len(_NAMES)).tolist()
@@ -142,10 +142,11 @@ def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int) -> 
             images.index_copy_(0, index, result)
 
 
-def _resolve(draw: AutoAugmentDraw, step: int) -> tuple[Tensor, Tensor]:
+def _resolve(draw: AutoAugmentDraw, step: int, rotates_both_ways: bool) -> tuple[Tensor, Tensor]:
     """Each sample's operation (an index of _NAMES) and its value, sign and centre included, on the host."""
     operation = _OPERATION[draw.sub_policy, step]
-    sign = torch.where(_SIGNED[operation], draw.sign[:, step], 1)
+    signed = _SIGNED[operation] & (rotates_both_ways | (operation != _NAMES.index("rotate")))
+    sign = torch.where(signed, draw.sign[:, step], 1)
     return operation, _CENTRE[operation] + sign * _LEVEL[draw.sub_policy, step]
 
 

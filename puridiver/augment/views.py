@@ -12,7 +12,9 @@ from puridiver.augment.autoaugment import autoaugment, draw_autoaugment
 from puridiver.augment.base import check_images
 from puridiver.augment.crop_flip import crop_flip, draw_crop_flip
 
-STRONG_POLICIES = ("autoaugment", "none")
+STRONG_POLICIES = ("autoaugment", "autoaugment_grey", "none")
+WEAK_POLICIES = ("flip", "crop_flip")
+GREY = 128
 
 
 @dataclass(frozen=True)
@@ -26,32 +28,45 @@ class ViewSettings:
     flip
         Whether a mirrored image still shows its class (not so for digits).
     strong
-        What the strong view adds to crop and flip: "autoaugment" or "none".
+        What the strong view adds to crop and flip: "autoaugment"; "autoaugment_grey", by which grey instead of black
+        comes in from outside and rotations go one way only; or "none".
+    weak
+        What the weak view is: "flip" or "crop_flip".
     """
 
     crop_padding: int = 4
     flip: bool = True
     strong: str = "autoaugment"
+    weak: str = "flip"
 
     def __post_init__(self) -> None:
         if self.crop_padding < 0:
             raise ValueError(f"crop_padding should be 0 or more pixels, but got {self.crop_padding}")
-        if self.strong not in STRONG_POLICIES:
-            allowed = " or ".join(repr(policy) for policy in STRONG_POLICIES)
-            raise ValueError(f"strong should be {allowed}, but got {self.strong!r}")
+        for name, policies in (("strong", STRONG_POLICIES), ("weak", WEAK_POLICIES)):
+            if getattr(self, name) not in policies:
+                allowed = " or ".join(repr(policy) for policy in policies)
+                raise ValueError(f"{name} should be {allowed}, but got {getattr(self, name)!r}")
+
+
+def crop_flip_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
+    """Random crop and flip."""
+    return crop_flip(images, draw_crop_flip(len(images), settings.crop_padding, settings.flip, generator))
 
 
 def strong_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
     """Crop, flip and, unless the settings say "none", AutoAugment."""
-    moved = crop_flip(images, draw_crop_flip(len(images), settings.crop_padding, settings.flip, generator))
+    moved = crop_flip_view(images, settings, generator)
     if settings.strong == "none":
         return moved
-    return autoaugment(moved, draw_autoaugment(len(images), generator))
+    draw = draw_autoaugment(len(images), generator)
+    if settings.strong == "autoaugment_grey":
+        return autoaugment(moved, draw, fill=GREY, rotates_both_ways=False)
+    return autoaugment(moved, draw)
 
 
 def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
-    """Random flip alone; where flips are switched off, the random crop, so that the view still moves."""
-    padding = 0 if settings.flip else settings.crop_padding
+    """Random flip, alone or after a random crop; where flips are switched off, the crop, so that the view still moves."""
+    padding = 0 if settings.flip and settings.weak == "flip" else settings.crop_padding
     return crop_flip(images, draw_crop_flip(len(images), padding, settings.flip, generator))
 
 

@@ -78,7 +78,7 @@ class Trainer(ABC):
         self.runtime, self.generator = context.runtime, context.generator
         self.n_classes = context.n_classes
         o = context.options
-        self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong)
+        self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong, o.weak)
         # One scaling for every source: a stream's own statistics are not known before it has passed.
         channels = context.image_shape[2]
         self._mean = torch.full((channels,), 0.5, device=self.runtime.device)

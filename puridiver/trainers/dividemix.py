@@ -59,7 +59,7 @@ class DivideMix(Trainer):
 
     def memory_view(self, images: Tensor) -> Tensor:
         """Crops and mirrors alone, as its authors and the released program have it."""
-        return self.weak_view(images)
+        return augment.crop_flip_view(images, self.views, self.generator)
 
     def probabilities(self, images: Tensor) -> Tensor:
         """The mean of both networks, as its authors evaluate it."""

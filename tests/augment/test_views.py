@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import puridiver.augment
 from puridiver.augment import (
+    AutoAugmentDraw,
     ViewSettings,
     autoaugment,
     crop_flip,
+    crop_flip_view,
     draw_autoaugment,
     draw_crop_flip,
     draw_cutmix,
@@ -39,6 +43,33 @@ def test_strong_view_without_policy_is_crop_and_flip() -> None:
     expected = crop_flip(images, draw_crop_flip(40, 2, False, generator(4)))
     settings = ViewSettings(crop_padding=2, flip=False, strong="none")
     assert torch.equal(strong_view(images, settings, generator(4)), expected)
+    assert torch.equal(crop_flip_view(images, replace(settings, strong="autoaugment"), generator(4)), expected)
+
+
+def test_with_grey_edges_autoaugment_draws_the_same_and_brings_in_grey() -> None:
+    images = torch.full((400, 3, 32, 32), 200, dtype=torch.uint8)
+    black, grey = (
+        strong_view(images, ViewSettings(crop_padding=0, strong=strong), generator(4))
+        for strong in ("autoaugment", "autoaugment_grey")
+    )
+    source = generator(4)
+    moved = crop_flip(images, draw_crop_flip(400, 0, True, source))
+    draw = draw_autoaugment(400, source)
+    assert torch.equal(grey, autoaugment(moved, draw, fill=128, rotates_both_ways=False))
+    unlike = (black != grey).flatten(1).any(1)
+    assert unlike.any()
+    assert not unlike.all()
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_rotations_go_one_way_if_asked_for_and_nothing_else_does(both_ways: bool) -> None:
+    images = random_images(2, (3, 32, 32))
+    for sub_policy, step, signed in ((1, 0, both_ways), (1, 1, True), (3, 0, True), (6, 1, True)):  # rotate is 1, 0
+        applied = torch.zeros(2, 2, dtype=torch.bool)
+        applied[:, step] = True
+        draw = AutoAugmentDraw(torch.full((2,), sub_policy), applied, torch.tensor([[1, 1], [-1, -1]]))
+        found = autoaugment(images[:1].repeat(2, 1, 1, 1), draw, rotates_both_ways=both_ways)
+        assert torch.equal(found[0], found[1]) == (not signed)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -57,6 +88,12 @@ def test_weak_view_without_flip_moves_by_the_padding_instead() -> None:
     view = weak_view(images, settings, generator(2))
     assert torch.equal(view, crop_flip(images, draw_crop_flip(50, 1, False, generator(2))))
     assert not torch.equal(view, images)
+
+
+def test_weak_view_may_crop_as_well() -> None:
+    images = random_images(50, (3, 32, 32))
+    view = weak_view(images, ViewSettings(weak="crop_flip"), generator(2))
+    assert torch.equal(view, crop_flip(images, draw_crop_flip(50, 4, True, generator(2))))
 
 
 def test_views_leave_their_input_alone() -> None:
@@ -79,8 +116,10 @@ def test_to_float_normalises_each_channel() -> None:
 
 
 def test_wrong_arguments_say_what_is_allowed() -> None:
-    with pytest.raises(ValueError, match="strong should be 'autoaugment' or 'none', but got 'cutout'"):
+    with pytest.raises(ValueError, match="'autoaugment_grey' or 'none', but got 'cutout'"):
         ViewSettings(strong="cutout")
+    with pytest.raises(ValueError, match="weak should be 'flip' or 'crop_flip', but got 'none'"):
+        ViewSettings(weak="none")
     with pytest.raises(ValueError, match="crop_padding should be 0 or more pixels, but got -1"):
         ViewSettings(crop_padding=-1)
     with pytest.raises(ValueError, match="each of the 1 channels"):

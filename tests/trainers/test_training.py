@@ -18,7 +18,7 @@ from puridiver.trainers import TRAINERS, Trainer
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
 from puridiver.trainers.selfie import steady_labels
-from tests.learner_samples import as_samples, patterns, tiny_trainer
+from tests.learner_samples import SHAPE, as_samples, patterns, tiny_trainer
 
 IMAGES, LABELS = patterns(24)
 ONLINE = [name for name, trainer in TRAINERS.items() if trainer.learns_online]
@@ -351,3 +351,13 @@ def test_dividemix_predicts_by_both_networks():
     trainer, memory = tiny_trainer("dividemix"), as_samples(IMAGES, LABELS)
     both = [trainer.outputs(memory.images, k).logits.softmax(dim=1) for k in (0, 1)]
     torch.testing.assert_close(trainer.probabilities(memory.images), (both[0] + both[1]) / 2)
+
+
+def test_dividemix_learns_from_crops_and_flips_and_the_weak_view_is_what_its_option_says():
+    """Pictures of one grey level: zeros are a crop's padding, other levels would be AutoAugment's."""
+    images = torch.full((60, SHAPE[2], *SHAPE[:2]), 200, dtype=torch.uint8)
+    view = tiny_trainer("dividemix", crop_padding=2, flip=True, strong="autoaugment").memory_view(images)
+    assert set(view.unique().tolist()) == {0, 200}
+    for weak, levels in (("flip", {200}), ("crop_flip", {0, 200})):
+        view = tiny_trainer("puridiver", crop_padding=2, flip=True, weak=weak).weak_view(images)
+        assert set(view.unique().tolist()) == levels

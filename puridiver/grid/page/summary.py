@@ -12,14 +12,14 @@ from puridiver.grid.page.sections import beside_the_paper, entry_of, ours
 from puridiver.grid.page.tables import (
     BASE,
     DEFAULT,
-    RELEASED_STEP,
-    STEP_TITLE,
+    RELEASED,
     UNFELT,
     CellRuns,
     Line,
     Table,
     default_changes,
     felt,
+    released_title,
 )
 from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
@@ -49,11 +49,12 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         f"*Rerun*: {paper_figures()['rerun']['source'].partition(',')[0]}, not by us; of its logs the last epoch. "
         f"*Paper*: its {paper_figures()[table1.paper]['source']}. {ERROR_NOTE}",
     ]
-    step = table1.line(STEP_TITLE)
-    if step.was_run:
-        spelt = " ".join(f"`--set {name}={value}`" for name, value in RELEASED_STEP.items())
-        parts += [f"With the released program's three-set step, too (rows 21 and 22: {spelt}):"]
-        parts += [_verdict(table1, step, rerun=True), _verdict_table(table1, step)]
+    for name, options in RELEASED.items():
+        line = table1.line(released_title(name))
+        if line.was_run:
+            spelt = " ".join(f"`--set {option}={value}`" for option, value in options.items())
+            parts.append(f"With {name} as the released program has them, too ({spelt}):")
+            parts += [_verdict(table1, line, rerun=True), _verdict_table(table1, line)]
     changes = default_changes()
     if not felt(changes):
         same = f"The default recipe, `{DEFAULT}`, is the same as `{BASE}` at present: the table above is of both."

@@ -104,7 +104,7 @@ def test_where_the_default_stays_below_the_paper_the_best_setting_is_named() -> 
 
 def test_the_released_step_has_its_own_verdicts_once_it_was_run() -> None:
     step = [full_run(s, 0.58, options_changed={"cutmix_sets": "clean", "relabel_view": "in_step"}) for s in (1, 2, 3)]
-    head = "With the released program's three-set step, too"
+    head = "With rows 21 and 22 as the released program has them, too"
     summary = part(page_of([full_run(1, 0.5), *step]), "CIFAR-10: does it reproduce?")
     assert "1 of 5 noises (0 not, 4 not run)" in summary.split(head)[1].split("###")[0]
     assert line(summary.split(head)[1], "sym-40")[1:5] == ["58.0 ± 0.0 (3)", "57.1", "+0.90 ± 0.00", "yes"]
@@ -116,14 +116,14 @@ def test_every_figure_of_a_cell_and_where_it_comes_from() -> None:
     figures = {"best_epoch_accuracy": 0.6, "memory_diversity": 3.0, "seconds": 100.0, "stream_hash": "0123456789"}
     rows = [full_run(1, 0.9), full_run(1, 0.5, **figures, commit="b" * 40)]
     table = part(page_of(rows), "CIFAR-10, Table 1")
-    assert "sym-40: every figure (1 of 20 cells run)" in table
+    assert "sym-40: every figure (1 of 21 cells run)" in table
     figures_table, origins = table.split("<details>")[1].split("| method | seeds | runs at once |")
     assert line(figures_table, "PuriDivER, recipe official") == [
         "PuriDivER, recipe official", "50.0 ± -", "1", "60.0 ± -", "59.2 ± 0.3", "57.1", "60.0 ± -", "3.00",
         "100.0 (of 8)",
     ]  # fmt: skip
     assert "NTD" not in figures_table
-    assert "19 of 20 cells were not run: they stand in the first table of this section alone." in origins
+    assert "20 of 21 cells were not run: they stand in the first table of this section alone." in origins
     assert line(table, "NTD")[2] == "not run"  # the grid of methods and noises has every cell
     assert line(origins, "PuriDivER, recipe official") == [
         "PuriDivER, recipe official", "1", "8", "NVIDIA H200", "bfloat16", "bbbbbbbb", "01234567", "1",

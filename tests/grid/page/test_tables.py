@@ -142,7 +142,11 @@ def test_co_teaching_told_and_untold_are_two_lines() -> None:
 
 def test_the_released_step_has_a_line_of_its_own() -> None:
     step = {"cutmix_sets": "clean", "relabel_view": "in_step"}
-    contents = sort_rows([full_run(1), full_run(2, options_changed=step), full_run(3, options_changed={"eta": 2.0})])
+    everything = {**step, "last_batch": "trained", "weak": "crop_flip", "strong": "autoaugment_grey"}
+    others = [full_run(2, options_changed=step), full_run(4, options_changed=everything)]
+    contents = sort_rows([full_run(1), *others, full_run(3, options_changed={"eta": 2.0})])
+    title = "PuriDivER, recipe official with rows 21, 22, 24, 25 and 26"
+    assert seeds(cell(contents, "table1", title).rows) == [4]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official").rows) == [1]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official with rows 21 and 22").rows) == [2]
     assert seeds(contents.other) == [3]
@@ -153,7 +157,15 @@ def test_a_whole_grid_leaves_no_cell_empty(preset: str) -> None:
     changes = {"recipe": "paper" if preset == "fidelity-paper" else "official"}
     contents = sort_rows(runs_of(preset, changes=changes))
     (table,) = contents.tables_of("cifar10", [preset])
-    not_in_the_grid = (", told the noise", "recipe paper", "recipe puridiver", "rows 21 and 22", "NTD", "(row 20)")
+    not_in_the_grid = (
+        ", told the noise",
+        "recipe paper",
+        "recipe puridiver",
+        "rows 21 and 22",
+        "25 and 26",
+        "NTD",
+        "(row 20)",
+    )
     lines = [line for line in table.lines if not line.title.endswith(not_in_the_grid)]
     assert all(seeds(found.rows) == [1, 2, 3] for line in lines for found in line.cells)
     assert not contents.other
