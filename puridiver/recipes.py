@@ -153,8 +153,8 @@ class Options:
     flip: bool = _option(True, "mirror images at random")
     strong: str = _option(
         "autoaugment",
-        "[row 26] strong augmentation s(.); with autoaugment_grey no black but grey comes in from outside, and rotations "
-        "go one way",
+        "[row 26] strong augmentation s(.); autoaugment_grey: grey, not black, comes in from outside, and rotations go "
+        "one way",
         ("autoaugment", "autoaugment_grey", "none"),
         off="none",
     )
