@@ -65,7 +65,7 @@ def strong_view(images: Tensor, settings: ViewSettings, generator: torch.Generat
 
 
 def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
-    """Random flip, alone or with a random crop; where flips are switched off, the crop, so that the view still moves."""
+    """Random flip, alone or with a random crop; where flips are switched off, the crop: the view still has to move."""
     padding = 0 if settings.flip and settings.weak == "flip" else settings.crop_padding
     return crop_flip(images, draw_crop_flip(len(images), padding, settings.flip, generator))
 
