@@ -153,13 +153,16 @@ class Options:
     flip: bool = _option(True, "mirror images at random")
     strong: str = _option(
         "autoaugment",
-        "[row 26] strong augmentation s(.); autoaugment_grey: grey, not black, comes in from outside, and rotations go "
-        "one way",
+        "[row 26] strong augmentation s(.): AutoAugment, with black coming in from outside and rotations both ways, or "
+        "with grey and rotations one way",
         ("autoaugment", "autoaugment_grey", "none"),
         off="none",
     )
     weak: str = _option(
-        "flip", "[row 25] weak augmentation w(.): mirrored, or cropped and mirrored", ("flip", "crop_flip"), later=True
+        "flip",
+        "[row 25] PuriDivER's weak augmentation w(.): mirrored, or cropped and mirrored (without `flip` a crop anyway)",
+        ("flip", "crop_flip"),
+        later=True,
     )
 
     # Baselines

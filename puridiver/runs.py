@@ -17,7 +17,7 @@ from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.recipes import PAPER, without_later
 from puridiver.storage import write_atomically
-from puridiver.stream_names import as_recorded
+from puridiver.stream_names import LISTED, as_recorded, is_published
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
@@ -187,7 +187,11 @@ def identity(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def identity_hash(description: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(identity(description), sort_keys=True).encode()).hexdigest()
+    """What checkpoints know their run by. A stream in the files' order has the name there that it had when all had."""
+    found = identity(description)
+    if is_published(str(found.get("stream", ""))):
+        found["stream"] = found["stream"].removesuffix(f":{LISTED}")
+    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
 
 def without_folder(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from puridiver.cli.common import add_actions, add_command, decoding_progress
 if TYPE_CHECKING:
     from puridiver.data import DataSource, FileOptions, Findings
     from puridiver.streams import StreamManifest
+    from puridiver.streams.checks import IntArray
 
 EXAMPLES = """\
 examples:
@@ -260,25 +262,40 @@ def describe(manifest: StreamManifest) -> str:
 def show_stream(args: argparse.Namespace) -> int:
     from puridiver.streams import StreamManifest
 
-    manifests = {str(path): StreamManifest.load(path) for path in args.files}
+    if args.picture is not None:
+        from puridiver.report.style import check_installed, check_kind
+
+        check_kind(args.picture)  # before anything is read or printed
+        check_installed("plot", "matplotlib")
+    manifests = [StreamManifest.load(path) for path in args.files]
     if args.json:
-        found = [{**summary(m), "counts": m.counts().tolist(), "late_minor": late_minor(m)} for m in manifests.values()]
+        found = [_as_json(path, manifest) for path, manifest in zip(args.files, manifests, strict=True)]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
     else:
-        for manifest in manifests.values():
+        for manifest in manifests:
             _print_table(manifest)
     if args.picture is not None:
-        _draw(manifests, args.picture)
+        _draw(args.files, manifests, args.picture)
     return 0
 
 
-def _draw(manifests: dict[str, StreamManifest], out: Path) -> None:
+def _as_json(path: Path, manifest: StreamManifest) -> dict[str, Any]:
+    counts = manifest.counts().tolist()
+    return {"file": str(path), **summary(manifest), "counts": counts, "late_minor": late_minor(manifest)}
+
+
+def _draw(paths: Sequence[Path], manifests: Sequence[StreamManifest], out: Path) -> None:
     from puridiver.report.stream_mix import mix_picture
     from puridiver.report.style import save
 
-    apart = len({Path(path).stem for path in manifests}) == len(manifests)  # else their folders tell them apart
-    titles = {(Path(path).stem if apart else path): manifest for path, manifest in manifests.items()}
-    print(save(mix_picture(titles), out), file=sys.stderr)
+    print(save(mix_picture(list(zip(_titles(paths), manifests, strict=True))), out), file=sys.stderr)
+
+
+def _titles(paths: Sequence[Path]) -> list[str]:
+    """The files' names, with as many of their folders as it takes to tell them apart."""
+    most = max(len(path.parts) for path in paths)
+    tails = ([Path(*path.with_suffix("").parts[-n:]).as_posix() for path in paths] for n in range(1, most + 1))
+    return next((found for found in tails if len(set(found)) == len(set(paths))), [str(path) for path in paths])
 
 
 def _print_table(manifest: StreamManifest) -> None:
@@ -304,27 +321,32 @@ def _print_table(manifest: StreamManifest) -> None:
         table.add_row(Text(manifest.class_names[label]), *cells)
     table.add_section()
     table.add_row("all", *(f"{n:,} " for n in manifest.counts().sum(0).tolist()))
-    table.add_row("minor share", *(f"{share:.1%}" for share in _minor_shares(manifest)))
-    table.add_row("... of the last tenth", *(f"{share:.1%}" for share in late_minor(manifest)))
+    table.add_row("minor share", *map(_percent, _minor_shares(manifest)))
+    table.add_row("... of the last tenth", *map(_percent, late_minor(manifest)))
     console.print(table)
     console.print(f"hash {manifest.content_hash}", soft_wrap=True)
 
 
-def _minor_shares(manifest: StreamManifest) -> list[float]:
-    """The share of each task whose given label is not major in it."""
-    columns = manifest.counts().T.tolist()
-    major = [sum(column[c] for c in group) for column, group in zip(columns, manifest.major_classes, strict=True)]
-    return [1 - n / max(sum(column), 1) for n, column in zip(major, columns, strict=True)]
+def _minor_shares(manifest: StreamManifest) -> list[float | None]:
+    """The share of each task whose given label is not major in it; None for a task without samples."""
+    tasks = [manifest.labels[manifest.task_slice(task)] for task in range(manifest.n_tasks)]
+    return [_share_outside(labels, major) for labels, major in zip(tasks, manifest.major_classes, strict=True)]
 
 
-def late_minor(manifest: StreamManifest) -> list[float]:
+def late_minor(manifest: StreamManifest) -> list[float | None]:
     """The minor share in the last tenth of each task: far from that of the whole, classes do not mix within tasks."""
-    found = []
-    for task, major in enumerate(manifest.major_classes):
-        labels = manifest.labels[manifest.task_slice(task)]
-        last = labels[-max(1, len(labels) // 10) :].tolist()
-        found.append(sum(label not in major for label in last) / max(len(last), 1))
-    return found
+    tasks = [manifest.labels[manifest.task_slice(task)] for task in range(manifest.n_tasks)]
+    last = [labels[-max(1, len(labels) // 10) :] for labels in tasks]
+    return [_share_outside(labels, major) for labels, major in zip(last, manifest.major_classes, strict=True)]
+
+
+def _share_outside(labels: IntArray, classes: Sequence[int]) -> float | None:
+    found = labels.tolist()
+    return sum(label not in classes for label in found) / len(found) if found else None
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.1%}"
 
 
 def verify_stream(args: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ from puridiver.report.ledger import code_of, device_type, read_rows
 from puridiver.report.titles import UNTITLED, Title, read_titles
 from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
-from puridiver.stream_names import without_seed
+from puridiver.stream_names import as_recorded, without_seed
 from puridiver.streams.noise import noise_name
 
 CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and its list of them
@@ -146,6 +146,7 @@ def read_run(folder: Path) -> Run:
     events = _parsed(folder, METRICS, lambda text: [json.loads(line) for line in text.splitlines()])
     run = Run(folder, summary, config, events, manifest)
     _check(run)
+    summary["stream"] = as_recorded(summary["stream"])
     titles = read_titles(folder.parent.parent) if folder.parent.name == CELLS else {}
     return dataclasses.replace(run, title=titles.get(summary.get("cell", ""), UNTITLED))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 WINDOWS = 100  # parts of the stream that are counted apart
 MOST_NAMES = 30  # class names that a panel has room for
+LONGEST_NAME = 24  # characters
 
 
 def mix_over_time(manifest: StreamManifest, windows: int = WINDOWS) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -34,19 +36,22 @@ def by_first_task(manifest: StreamManifest) -> list[int]:
     return [*order, *(c for c in range(len(manifest.class_names)) if c not in order)]
 
 
-def mix_picture(manifests: Mapping[str, StreamManifest]) -> Picture:
-    """One panel a stream, by title."""
+def mix_picture(streams: Sequence[tuple[str, StreamManifest]]) -> Picture:
+    """One panel a stream with its title, all in one scale."""
+    if not all(len(manifest) for _, manifest in streams):
+        raise ValueError("a stream without samples cannot be drawn")
+    most = max(0.5, *(float(mix_over_time(manifest)[0].max()) for _, manifest in streams))
     panels = [
-        Panel(title, partial(_paint, manifest=manifest), height=max(PANEL[1], 0.2 * _n_names(manifest)))
-        for title, manifest in manifests.items()
+        Panel(title, partial(_paint, manifest=manifest, most=most), height=max(PANEL[1], 0.2 * _n_names(manifest)))
+        for title, manifest in streams
     ]
     return Picture(
         "stream-mix",
         "Which labels come when",
         "The darker, the more of the samples that come then have that label; lines are the borders of tasks.",
         panels,
-        ("stream", "class", *(f"task {task}" for task in range(max(m.n_tasks for m in manifests.values())))),
-        [row for title, manifest in manifests.items() for row in _rows(title, manifest)],
+        ("stream", "class", *(f"task {task}" for task in range(max(m.n_tasks for _, m in streams)))),
+        [row for title, manifest in streams for row in _rows(title, manifest)],
     )
 
 
@@ -60,9 +65,9 @@ def _rows(title: str, manifest: StreamManifest) -> list[Sequence[str]]:
     return [(title, manifest.class_names[c], *(f"{n:,}" for n in counts[c])) for c in by_first_task(manifest)]
 
 
-def _paint(axes: Axes, manifest: StreamManifest) -> None:
+def _paint(axes: Axes, manifest: StreamManifest, most: float) -> None:
     from matplotlib.colors import PowerNorm
-    from matplotlib.ticker import PercentFormatter, StrMethodFormatter
+    from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
     shares, _ = mix_over_time(manifest)
     order = by_first_task(manifest)
@@ -71,7 +76,7 @@ def _paint(axes: Axes, manifest: StreamManifest) -> None:
         aspect="auto",
         interpolation="nearest",
         cmap="Blues",
-        norm=PowerNorm(0.5, 0, max(0.5, float(shares.max()))),  # a percent of minor samples has to show, too
+        norm=PowerNorm(0.5, 0, most),  # a percent of minor samples has to show, too
         extent=(0, len(manifest), len(order), 0),
     )
     bar = axes.figure.colorbar(image, ax=axes, format=PercentFormatter(1, decimals=0), pad=0.02)
@@ -79,9 +84,11 @@ def _paint(axes: Axes, manifest: StreamManifest) -> None:
     for end in manifest.task_ends[:-1]:
         axes.axvline(end, color=INK, linewidth=0.8)
     axes.set_xlabel("samples seen")
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     if _n_names(manifest):
-        axes.set_yticks([row + 0.5 for row in range(len(order))], [manifest.class_names[c] for c in order])
+        names = [textwrap.shorten(manifest.class_names[c], LONGEST_NAME, placeholder="…") for c in order]
+        axes.set_yticks([row + 0.5 for row in range(len(order))], names)
     else:
         axes.set_ylabel("classes, in order of their tasks")
         axes.set_yticks([])

@@ -167,11 +167,17 @@ def _fix_ids(name: str) -> None:
     matplotlib.rcParams["svg.hashsalt"] = name
 
 
-def save(picture: Picture, out: Path, dpi: int | None = None) -> Path:
-    """Write a picture as PNG, SVG or PDF, by the name's ending, on white."""
+def check_kind(out: Path) -> str:
+    """The kind of picture that a file's name asks for."""
     kind = out.suffix.lstrip(".").lower()
     if kind not in ("png", "svg", "pdf"):
         raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
+    return kind
+
+
+def save(picture: Picture, out: Path, dpi: int | None = None) -> Path:
+    """Write a picture as PNG, SVG or PDF, by the name's ending, on white."""
+    kind = check_kind(out)
     if dpi is not None and dpi < 1:
         raise ValueError(f"dpi should be at least 1, but got {dpi}")
     content = io.BytesIO()

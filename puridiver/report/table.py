@@ -59,9 +59,9 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """What tells kinds apart whose lines read the same: the stream, code, or settings that have no column."""
     marks = [""] * len(kinds)
     values: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "stream": lambda row: without_seed(str(row["stream"])),
+        "stream": lambda row: without_seed(str(row.get("stream") or "")),
         "code": lambda row: code_of(row)[:HASH_SHOWN],
-        "settings": lambda row: str(row.get("settings_hash", ""))[:HASH_SHOWN],
+        "settings": lambda row: str(row.get("settings_hash") or "")[:HASH_SHOWN],
     }
     for name, value in values.items():
         labels = [(*labels_of(members[0]), mark) for members, mark in zip(kinds, marks, strict=True)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from puridiver.cli import main
+from puridiver.recipes import default_changes
 from tests.grid.page.samples import full_run, runs_of, write_ledger
 
 ROOT = Path(__file__).parents[2]
@@ -51,16 +53,17 @@ def test_figures_in_the_order_of_the_files_are_told_as_such(tmp_path: Path) -> N
     assert "## CIFAR-10, the supplement's table" in page.read_text()
 
 
-def test_the_headline_changes_order_once_the_released_procedure_was_run_under_every_noise(tmp_path: Path) -> None:
+def test_the_headline_changes_order_once_puridiver_has_as_many_runs_in_the_other(tmp_path: Path) -> None:
     noises = ("sym-20", "sym-40", "sym-60", "asym-20", "asym-40")
-    kinds = {noise: f"official:{noise.replace('-', '')}:1:listed" for noise in noises}
-    listed = [full_run(1, 0.5, noise, stream=stream) for noise, stream in kinds.items()]
+    recipes: tuple[dict[str, Any], ...] = ({}, {"recipe": "puridiver", "default_changes": default_changes()})
+    names = {noise: f"official:{noise.replace('-', '')}:1:listed" for noise in noises}
+    listed = [full_run(1, 0.5, noise, stream=names[noise], **recipe) for noise in noises for recipe in recipes]
     listed += [{**run, "sampler": "rm", "trainer": "plain"} for run in listed]
-    shuffled = [full_run(1, 0.6, noise) for noise in noises]
-    for n, told in ((4, True), (5, False)):
+    official, default = ([full_run(1, 0.6, noise, **recipe) for noise in noises] for recipe in recipes)
+    for shuffled, told in ((official, True), ([*official, *default[:4]], True), ([*official, *default], False)):
         page = tmp_path / "page.md"
         page.write_text("<!-- headline:begin -->\n<!-- headline:end -->\n")
-        ledger = write_ledger(tmp_path / "ledger.jsonl", [*listed, *shuffled[:n]])
+        ledger = write_ledger(tmp_path / "ledger.jsonl", [*listed, *shuffled])
         assert main(["results", str(ledger), "--headline", str(page)]) == 0
         assert ("in the order of their files" in page.read_text()) == told
 

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from puridiver import runs
 from puridiver.cli import main
 from puridiver.data import load
 from puridiver.streams import make_stream
@@ -27,3 +28,11 @@ def test_a_run_on_a_published_stream_from_before_it_was_shuffled_is_resumed_as_i
     capsys.readouterr()
     assert main(["run", "--out", str(folder), "--resume", "--stream", "official:sym40:1"]) == 2
     assert "stream is 'official:sym40:1:listed' there and 'official:sym40:1:shuffled' here" in capsys.readouterr().err
+
+
+def test_checkpoints_from_before_belong_to_their_run() -> None:
+    def run_of(stream: str) -> str:
+        return runs.identity_hash({"config": {"stream": stream, "seed": 1}, "resolved": {"stream_hash": "the same"}})
+
+    assert run_of("official:sym40:1") == run_of("official:sym40:1:listed") != run_of("official:sym40:1:shuffled")
+    assert run_of("mine:listed") != run_of("mine")  # no published stream

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,7 +170,9 @@ def test_show_tells_how_the_last_tenth_of_a_task_is_mixed(source, tmp_path, caps
     listed.save(tmp_path / "listed.json")
     capsys.readouterr()
     assert run("show", tmp_path / "listed.json", tmp_path / "stream.json", "--json") == 0
-    unmixed, mixed = (printed["late_minor"] for printed in json.loads(capsys.readouterr().out))
+    found = json.loads(capsys.readouterr().out)
+    assert [printed["file"] for printed in found] == [str(tmp_path / name) for name in ("listed.json", "stream.json")]
+    unmixed, mixed = (printed["late_minor"] for printed in found)
     assert unmixed == [1.0, 1.0, 1.0]
     assert all(share < 0.6 for share in mixed)
     assert run("show", tmp_path / "listed.json") == 0
@@ -186,7 +189,23 @@ def test_show_draws_which_labels_come_when(source, tmp_path, capsys):
     drawn = (tmp_path / "mix.svg").read_text()
     assert all(f">{text}<" in drawn for text in ("stream", "other", "samples seen", *source.class_names))
     with pytest.raises(ValueError, match=r"\.png, \.svg or \.pdf"):
-        run("show", tmp_path / "stream.json", "--picture", tmp_path / "mix.txt")
+        run("show", tmp_path / "nowhere.json", "--picture", tmp_path / "mix.txt")  # before anything is read
+
+
+def test_streams_in_a_picture_are_told_apart_by_as_much_of_their_path_as_it_takes():
+    paths = [Path(name) for name in ("/runs/a/stream.json", "/runs/b/stream.json")]
+    assert command._titles(paths) == ["a/stream", "b/stream"]
+    assert command._titles([paths[0], Path("other.json")]) == ["stream", "other"]
+    assert command._titles([paths[0], paths[0]]) == ["stream", "stream"]
+    assert command._titles([Path("a.json"), Path("b/a.json")]) == ["a", "b/a"]
+
+
+def test_a_task_without_samples_has_no_minor_share(source, tmp_path):
+    manifest = make(tmp_path, "--tasks", 3)
+    empty = dataclasses.replace(manifest, task_ends=(0, *manifest.task_ends[1:]))
+    for found in (command.late_minor(empty), command._minor_shares(empty)):
+        assert found[0] is None
+        assert all(share is not None for share in found[1:])
 
 
 def test_show_says_what_is_no_manifest(tmp_path):

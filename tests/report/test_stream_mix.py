@@ -41,7 +41,7 @@ def test_classes_stand_in_the_order_of_their_tasks_and_none_is_lost() -> None:
 
 
 def test_the_numbers_behind_the_picture_are_the_counts() -> None:
-    picture = mix_picture({"one": MANIFEST})
+    picture = mix_picture([("one", MANIFEST)])
     counts = {row[1]: [int(n) for n in row[2:]] for row in picture.rows}
     for label, name in enumerate(MANIFEST.class_names):
         assert counts[name] == np.asarray(MANIFEST.counts())[label].tolist()

@@ -112,6 +112,9 @@ class Group(NamedTuple):
         return self.order == LISTED_KIND
 
 
+Suffice = Callable[[Sequence[Table], Sequence[Table]], bool]
+
+
 @dataclass(frozen=True)
 class Contents:
     """Every row of the ledgers: in a table, set aside for a later run, on validation data, or anything else."""
@@ -122,15 +125,13 @@ class Contents:
     validation: Sequence[Row]
     other: Sequence[Row]
 
-    def tables_of(
-        self, data: str, presets: Sequence[str], enough: Callable[[Sequence[Table]], bool] = lambda tables: False
-    ) -> list[Table]:
-        """The tables of some presets, all of one order: that of the released program if they are `enough` in it, else
-        the one in which more of their cells were run."""
+    def tables_of(self, data: str, presets: Sequence[str], suffice: Suffice | None = None) -> list[Table]:
+        """The tables of some presets, all of one order: that in which more of their cells were run; that of the
+        released program also if those in it `suffice` beside the others."""
         groups = [found for group, found in self.tables.items() if group.data == data]
         wanted = [[table for table in found if table.preset in presets] for found in groups]
         fullest = max(wanted, key=lambda tables: sum(table.cells_run for table in tables))  # the first of equals
-        return wanted[0] if enough(wanted[0]) else fullest
+        return wanted[0] if suffice is not None and suffice(wanted[0], fullest) else fullest
 
 
 def sort_rows(rows: Sequence[Row]) -> Contents:

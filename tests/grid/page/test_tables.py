@@ -116,7 +116,7 @@ def test_of_two_orders_the_fuller_is_shown_unless_the_other_has_enough() -> None
     listed = [listed_run(1), listed_run(1, sampler="rm", trainer="plain")]
     some = sort_rows([*listed, full_run(2)])
     assert [table.listed for table in some.tables_of("cifar10", ["table1"])] == [True]
-    assert [table.listed for table in some.tables_of("cifar10", ["table1"], lambda tables: True)] == [False]
+    assert [table.listed for table in some.tables_of("cifar10", ["table1"], lambda first, other: True)] == [False]
     as_full = sort_rows([*listed, full_run(2), full_run(2, sampler="rm", trainer="plain")])
     assert [table.listed for table in as_full.tables_of("cifar10", ["table1"])] == [False]
     # The first line of a fidelity table, the recipe as it is, stands in other tables too and does not count.
