@@ -108,8 +108,12 @@ def _check(pages: dict[Path, str], ledgers: Sequence[str]) -> int:
 
 
 def _print_commands(rows: Sequence[dict[str, Any]]) -> int:
+    from puridiver.stream_names import as_recorded
+
     for number, row in enumerate(rows, start=1):
         versions = ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
         print(f"# {number}: {row['last_accuracy']:.2%}, commit {row.get('commit')}, {versions}, {row.get('device')}")
+        if (now := as_recorded(row["stream"])) != row["stream"]:
+            print(f"# at that commit {row['stream']} was what {now} is now")
         print(row.get("command", "# the row does not tell its command"))
     return 0

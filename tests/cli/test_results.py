@@ -146,6 +146,14 @@ def test_commands_of_every_row(ledger: Path, capsys: pytest.CaptureFixture[str])
     assert lines[1::2] == ["puridiver run --seed 1"] * 2
 
 
+def test_the_command_of_a_row_from_before_published_streams_were_shuffled_says_what_it_meant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [full_run(1, stream="official:sym40:1"), full_run(1, stream="official:sym40:1:listed"), full_run(1)]
+    assert main(["results", str(write_ledger(tmp_path / "ledger.jsonl", rows)), "--commands"]) == 0
+    assert capsys.readouterr().out.count("official:sym40:1 was what official:sym40:1:listed is now") == 1
+
+
 @pytest.mark.parametrize(("flags", "told"), [(["--check"], "say --out"), (["--commands", "--check"], "--commands")])
 def test_flags_that_do_not_go_together(
     ledger: Path, flags: list[str], told: str, capsys: pytest.CaptureFixture[str]
