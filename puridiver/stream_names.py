@@ -58,6 +58,11 @@ def kind_in_record(stream: str) -> str:
     return parse_published(stream, unsaid=LISTED).kind if is_published(stream) else stream
 
 
+def has_order(stream: str, order: str) -> bool:
+    """Whether a stream of a record comes in this order; one that is not published has none, and fits either."""
+    return not is_published(stream) or parse_published(stream, unsaid=LISTED).order == order
+
+
 def without_seed(stream: str) -> str:
     """What the published streams of several seeds have in common in records: "official:sym40:listed"; others whole."""
     if not is_published(stream):

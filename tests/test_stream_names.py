@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from puridiver.config import RunConfig
-from puridiver.stream_names import Published, as_recorded, is_published, kind_in_record, parse_published, without_seed
+from puridiver.stream_names import (
+    Published,
+    as_recorded,
+    has_order,
+    is_published,
+    kind_in_record,
+    parse_published,
+    without_seed,
+)
 
 
 def test_who_asks_for_a_stream_gets_it_shuffled_unless_they_say() -> None:
@@ -35,3 +43,5 @@ def test_a_record_without_an_order_is_from_before_there_was_a_choice() -> None:
         "official:sym40:listed", "official:sym40:listed", "official:sym40:shuffled", "mine.json",
     ]  # fmt: skip
     assert [is_published(name) for name in names] == [True, True, True, False]
+    assert [has_order(name, "listed") for name in names] == [True, True, False, True]
+    assert [has_order(name, "shuffled") for name in names] == [False, False, True, True]

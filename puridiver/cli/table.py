@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from puridiver.cli.common import add_command
+from puridiver.stream_names import ORDERS, has_order
 
 EXAMPLES = """\
 examples:
@@ -35,6 +38,11 @@ def add_parser(subparsers: Any) -> None:
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
     table.add_argument("--data", nargs="+", default=[], help="data sets of a preset's table (default: those there are)")
     table.add_argument("--any-code", action="store_true", help="let a preset's table mix runs of different code")
+    table.add_argument(
+        "--order", choices=ORDERS,
+        help="of runs on published streams those in this order alone: tasks shuffled, or as the files list them "
+        "(default: for a preset's table the one with more runs)",
+    )  # fmt: skip
     table.add_argument(
         "--long", action="store_true",
         help="a preset's table with a line a cell: best epoch, an independent rerun's figure, purity, diversity, time",
@@ -80,6 +88,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     if more := [place for place in places if _names_grid(place)]:
         raise ValueError(f"name one grid, then where its runs are; {more[0]} is another: print its table by itself")
     results = read_results(name, [Path(place) for place in places or [f"runs/{Path(name).stem}"]], args.data)
+    results = dataclasses.replace(results, rows=_in_order(results.rows, args.order))
     if not args.long:
         return FORMATS[args.format](results.table(args.any_code))
     lines, notes = detail(results.grid, results.rows, args.any_code)
@@ -98,4 +107,8 @@ def _ledger_table(args: argparse.Namespace) -> str:
     for place in args.ledger:
         run = row_of_run(Path(place))
         rows += read_rows(ledger_at(Path(place))) if run is None else [run]
-    return FORMATS[args.format](summarise(rows))
+    return FORMATS[args.format](summarise(_in_order(rows, args.order)))
+
+
+def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:
+    return [row for row in rows if order is None or has_order(str(row["stream"]), order)]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
+from tests.grid.page.samples import full_run, write_ledger
 
 TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
 
@@ -57,3 +58,16 @@ def test_run_folders_are_rows_too(two_runs: Path, tmp_path: Path, capsys: pytest
     (tmp_path / "summary.json").write_text("{}")
     assert main(["table", str(tmp_path)]) == 2
     assert "is not that of a finished run of this version: it lacks data" in capsys.readouterr().err
+
+
+def test_of_two_orders_of_published_streams_one_may_be_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [full_run(1, 0.813, stream="official:sym40:1"), full_run(2, 0.813, stream="official:sym40:2:listed")]
+    ledger = str(write_ledger(tmp_path / "ledger.jsonl", [*runs, full_run(3, 0.717)]))
+    for order, shown, hidden in (("listed", "81.3 ± 0.0", "71.7"), ("shuffled", "71.7", "81.3")):
+        for words in ([ledger], ["table1", ledger, "--data", "cifar10"]):
+            assert main(["table", *words, "--order", order]) == 0
+            printed = capsys.readouterr().out
+            assert shown in printed
+            assert hidden not in printed
