@@ -113,7 +113,7 @@ class Course:
 
     def _memory_phase(self) -> None:
         self.clock.switch("consolidate")
-        # Only where the released program takes its last accuracy from: it costs about as much as the training.
+        # Only where the released program takes its last accuracy from: it takes about a quarter of an epoch's training.
         evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1
         for epoch in self.learner.consolidation():
             if evaluate:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,13 +20,13 @@ MOST_NAMES = 30  # class names that a panel has room for
 LONGEST_NAME = 24  # characters
 
 
-def mix_over_time(manifest: StreamManifest, windows: int = WINDOWS) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The share of each given label in equal parts of the stream, (classes, windows), and where the parts end."""
+def mix_over_time(manifest: StreamManifest, windows: int = WINDOWS) -> NDArray[np.float64]:
+    """The share of each given label in equal parts of the stream, (classes, windows)."""
     windows = min(windows, len(manifest))
     ends = np.arange(1, windows + 1) * len(manifest) // windows
     parts = np.split(manifest.labels, ends[:-1])
     counts = [np.bincount(part, minlength=len(manifest.class_names)) for part in parts]
-    return np.stack([count / len(part) for count, part in zip(counts, parts, strict=True)], axis=1), ends
+    return np.stack([count / len(part) for count, part in zip(counts, parts, strict=True)], axis=1)
 
 
 def by_first_task(manifest: StreamManifest) -> list[int]:
@@ -40,7 +39,7 @@ def mix_picture(streams: Sequence[tuple[str, StreamManifest]]) -> Picture:
     """One panel a stream with its title, all in one scale."""
     if not all(len(manifest) for _, manifest in streams):
         raise ValueError("a stream without samples cannot be drawn")
-    most = max(0.5, *(float(mix_over_time(manifest)[0].max()) for _, manifest in streams))
+    most = max(0.5, *(float(mix_over_time(manifest).max()) for _, manifest in streams))
     panels = [
         Panel(title, partial(_paint, manifest=manifest, most=most), height=max(PANEL[1], 0.2 * _n_names(manifest)))
         for title, manifest in streams
@@ -53,6 +52,10 @@ def mix_picture(streams: Sequence[tuple[str, StreamManifest]]) -> Picture:
         ("stream", "class", *(f"task {task}" for task in range(max(m.n_tasks for _, m in streams)))),
         [row for title, manifest in streams for row in _rows(title, manifest)],
     )
+
+
+def shortened(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _n_names(manifest: StreamManifest) -> int:
@@ -69,7 +72,7 @@ def _paint(axes: Axes, manifest: StreamManifest, most: float) -> None:
     from matplotlib.colors import PowerNorm
     from matplotlib.ticker import MaxNLocator, PercentFormatter, StrMethodFormatter
 
-    shares, _ = mix_over_time(manifest)
+    shares = mix_over_time(manifest)
     order = by_first_task(manifest)
     image = axes.imshow(
         shares[order],
@@ -87,8 +90,7 @@ def _paint(axes: Axes, manifest: StreamManifest, most: float) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     if _n_names(manifest):
-        names = [textwrap.shorten(manifest.class_names[c], LONGEST_NAME, placeholder="…") for c in order]
-        axes.set_yticks([row + 0.5 for row in range(len(order))], names)
+        axes.set_yticks([row + 0.5 for row in range(len(order))], [shortened(manifest.class_names[c]) for c in order])
     else:
         axes.set_ylabel("classes, in order of their tasks")
         axes.set_yticks([])

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-
 from puridiver import runs
 from puridiver.cli import main
 from puridiver.data import load
 from puridiver.streams import make_stream
 from tests.cli.test_run import TINY
+from tests.streams.splits import write_npz
 
 
 def test_a_run_on_a_published_stream_from_before_it_was_shuffled_is_resumed_as_it_was(tmp_path, capsys):
     made = make_stream(load("digits"), n_tasks=5, noise="sym-40", seed=1)
-    arrays = {"index": made.order, "label": made.labels, "order": np.concatenate(made.major_classes)}
-    np.savez(tmp_path / "digits.npz", **{f"sym40_seed1_{name}": array for name, array in arrays.items()})
+    write_npz(tmp_path / "digits.npz", made)
     folder, stream = tmp_path / "run", ["--stream", "official:sym40:1:listed", "--splits", str(tmp_path)]
     assert main(["run", *TINY[2:], *stream, "--out", str(folder), "--quiet"]) == 0  # with its own number of tasks
     begun = json.loads((folder / "config.json").read_text())

@@ -23,6 +23,7 @@ from puridiver.report.reading import find_runs, grouped
 from puridiver.streams import make_stream
 from tests.grid.samples import TINY, row, rows_of, without_hash
 from tests.learner_samples import patterns
+from tests.streams.splits import write_npz
 from tests.wild import write_classes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "GRIDS.md"
@@ -196,9 +197,7 @@ def own_data(tmp_path: Path) -> Path:
 def test_a_grid_of_published_streams_in_both_orders_fills_its_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = make_stream(load("digits"), n_tasks=5, noise="sym-40", seed=1)
-    arrays = {"index": made.order, "label": made.labels, "order": np.concatenate(made.major_classes)}
-    np.savez(tmp_path / "digits.npz", **{f"sym40_seed1_{name}": array for name, array in arrays.items()})
+    write_npz(tmp_path / "digits.npz", make_stream(load("digits"), n_tasks=5, noise="sym-40", seed=1))
     # Network and memory are what suits the data, which has to be found for both.
     settings = 'epochs = 1\nseeds = [1]\ndevice = "cpu"\nmethods = ["rsv+plain"]\n'
     grid_of(tmp_path, f'streams = ["official", "official:listed"]\n{settings}')

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from puridiver.report.stream_mix import by_first_task, mix_over_time, mix_picture
+from puridiver.report.stream_mix import by_first_task, mix_over_time, mix_picture, shortened
 from puridiver.streams import make_stream
 from tests.streams.samples import small_source
 
@@ -15,19 +15,17 @@ MANIFEST = make_stream(small_source(), n_tasks=5, noise="sym-40", seed=1)
 
 
 def test_shares_are_of_each_part_of_the_stream() -> None:
-    shares, ends = mix_over_time(MANIFEST, windows=7)
-    assert shares.shape == (10, 7)
-    assert ends.tolist()[-1] == len(MANIFEST)
+    shares = mix_over_time(MANIFEST, windows=6)  # of 50 samples each
+    assert shares.shape == (10, 6)
     assert shares.sum(axis=0) == pytest.approx(1)
-    first = MANIFEST.labels[: ends[0]].tolist()
-    assert shares[:, 0] == pytest.approx([first.count(label) / len(first) for label in range(10)])
-    last = MANIFEST.labels[ends[-2] :].tolist()
+    first, last = MANIFEST.labels[:50].tolist(), MANIFEST.labels[250:].tolist()
+    assert shares[:, 0] == pytest.approx([first.count(label) / 50 for label in range(10)])
     assert shares[:, -1] == pytest.approx([last.count(label) / len(last) for label in range(10)])
 
 
 def test_a_stream_shorter_than_the_picture_has_a_part_for_each_sample() -> None:
-    shares, ends = mix_over_time(MANIFEST, windows=10_000)
-    assert shares.shape[1] == len(ends) == len(MANIFEST)
+    shares = mix_over_time(MANIFEST, windows=10_000)
+    assert shares.shape[1] == len(MANIFEST)
     assert (shares.argmax(axis=0) == MANIFEST.labels).all()
 
 
@@ -45,3 +43,9 @@ def test_the_numbers_behind_the_picture_are_the_counts() -> None:
     counts = {row[1]: [int(n) for n in row[2:]] for row in picture.rows}
     for label, name in enumerate(MANIFEST.class_names):
         assert counts[name] == np.asarray(MANIFEST.counts())[label].tolist()
+
+
+def test_long_names_keep_their_beginning() -> None:
+    assert shortened("aeroplane") == "aeroplane"
+    assert shortened("x" * 24) == "x" * 24
+    assert shortened("x" * 25) == "x" * 23 + "…"  # also without a space to break at
