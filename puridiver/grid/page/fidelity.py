@@ -18,6 +18,11 @@ RULE = (
     "about one comparison of nine, so one verdict among many is a hint and no proof. Of one seed there is no standard "
     "error, and no verdict."
 )
+LISTED_MARK = " (files' order)"
+LISTED_NOTE = (
+    "*(files' order)*: both of a comparison on published streams in the order of their files instead of shuffled "
+    "(row 23)."
+)
 
 
 def changed_reading(table: Table) -> str:
@@ -61,25 +66,36 @@ def verdict(table: Table, found: Comparison) -> str:
     return f"{changed_reading(table) if found.direction > 0 else READINGS[START[table.preset]]} reading is better"
 
 
-def overview(tables: Sequence[Table]) -> str:
-    """The table of docs/FIDELITY.md: a line a row, from both ends."""
+def overview(tables: Sequence[Sequence[Table]]) -> str:
+    """The table of docs/FIDELITY.md: a line a row, from both ends; of each end the tables of every order of streams."""
+    firsts = [orders[0] for orders in tables]
     headings = [
-        "row", *(f"from `{START[table.preset]}`, {noise}" for table in tables for noise in table.noises),
+        "row", *(f"from `{START[table.preset]}`, {noise}" for table in firsts for noise in table.noises),
     ]  # fmt: skip
     lines = []
-    for number in range(1, len(tables[0].lines)):
-        cells = [tables[0].lines[number].title]
-        for table in tables:
-            found = comparisons(table, table.lines[number])
-            cells += [_short(table, comparison) for comparison in found]
+    for number in range(1, len(firsts[0].lines)):
+        cells = [firsts[0].lines[number].title]
+        for orders in tables:
+            found = [[(table, c) for c in comparisons(table, table.lines[number])] for table in orders]
+            cells += [_short(*_most_telling(column)) for column in zip(*found, strict=True)]
         lines.append(tuple(cells))
     ways = "; ".join(
         f"from `{START[table.preset]}`: that recipe with the row alone in {changed_reading(table)} reading"
-        for table in tables
+        for table in firsts
     )
-    return f"{RULE} {ways[0].upper()}{ways[1:]}.\n\n{as_markdown(lines, headings)}"
+    listed = any(LISTED_MARK in cell for line in lines for cell in line)
+    note = f" {LISTED_NOTE}" if listed else ""
+    return f"{RULE} {ways[0].upper()}{ways[1:]}.{note}\n\n{as_markdown(lines, headings)}"
+
+
+def _most_telling(found: Sequence[tuple[Table, Comparison]]) -> tuple[Table, Comparison]:
+    """Of one comparison in every order of the streams the first that can be made, else the first that was run."""
+    ranked = sorted(found, key=lambda pair: (pair[1].difference is None, not pair[1].was_run))
+    return ranked[0]
 
 
 def _short(table: Table, found: Comparison) -> str:
     word = verdict(table, found)
-    return word if found.difference is None else f"{found.text}: {word}"
+    if found.difference is None:
+        return word
+    return f"{found.text}: {word}{LISTED_MARK if table.listed else ''}"

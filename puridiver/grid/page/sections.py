@@ -7,7 +7,7 @@ from typing import Any
 
 from puridiver.grid.detail import HEADINGS, cell_line
 from puridiver.grid.page.tables import CellRuns, Line, Table
-from puridiver.grid.page.verdicts import NOT_RUN
+from puridiver.grid.page.verdicts import NOT_RUN, Comparison, compare_pairs
 from puridiver.grid.table import Entry, known_figure, make_entry
 from puridiver.grid.variants import Row
 from puridiver.report.table import as_markdown
@@ -32,6 +32,12 @@ def ours(entry: Entry) -> str:
     return f"{entry.mean:.1f} ± {deviation} ({entry.seeds})"
 
 
+def by_seed(cell: CellRuns, other: CellRuns) -> Comparison:
+    """A cell against another, on the seeds that both were run on."""
+    ours, theirs = ({row["seed"]: 100 * row["last_accuracy"] for row in found.rows} for found in (cell, other))
+    return compare_pairs([(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())])
+
+
 def section(table: Table) -> str:
     """Both forms of a table."""
     return f"{compact(table)}\n\n{folded(table)}"
@@ -50,10 +56,10 @@ def compact(table: Table) -> str:
     return as_markdown([beside_the_paper(table, line) for line in table.lines], ("method", *table.noises))
 
 
-def beside_the_paper(table: Table, line: Line) -> tuple[str, ...]:
+def beside_the_paper(table: Table, line: Line, suffix: str = "") -> tuple[str, ...]:
     """A method and its figure under each noise, with the paper's after a stroke."""
     entries = [entry_of(table, line, cell) for cell in line.cells]
-    return line.title, *(ours(entry) + (f" / {entry.paper}" if entry.paper else "") for entry in entries)
+    return line.title + suffix, *(ours(entry) + (f" / {entry.paper}" if entry.paper else "") for entry in entries)
 
 
 def _every_figure(table: Table, c: int) -> str:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from puridiver.grid.cells import Column
-from puridiver.grid.page.sections import beside_the_paper, entry_of, ours
+from puridiver.grid.page.sections import beside_the_paper, by_seed, entry_of, ours
 from puridiver.grid.page.tables import (
     BASE,
     DEFAULT,
@@ -36,6 +36,12 @@ ERROR_NOTE = (
     "A difference is ± the standard error of our mean alone: that of the published figure comes on top, and where the "
     "error is as large as the difference a yes or a no is little more than chance."
 )
+PAIRED_HEADING = f"difference to `{BASE}`, same seeds"
+LISTED = ", files' order"
+LISTED_NOTE = (
+    "*Files' order*: on the published streams in the order of their files; the released program shuffles each task "
+    "first ([row 23](docs/FIDELITY.md))."
+)
 BEST_HEADINGS = ("noise", "best setting run", "last % (seeds)", "paper %", "difference")
 
 
@@ -54,7 +60,7 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         if line.was_run:
             spelt = " ".join(f"`--set {option}={value}`" for option, value in options.items())
             parts.append(f"With {name} as the released program has them, too ({spelt}):")
-            parts += [_verdict(table1, line, rerun=True), _verdict_table(table1, line)]
+            parts += [_verdict(table1, line, rerun=True), _verdict_table(table1, line, base)]
     changes = default_changes()
     if not felt(changes):
         same = f"The default recipe, `{DEFAULT}`, is the same as `{BASE}` at present: the table above is of both."
@@ -71,25 +77,47 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         )
         what = f"It is `{BASE}` with {spelt}.{note}"
         parts += [f"### The default recipe, `{DEFAULT}`", what, _verdict(table1, default, rerun=False)]
-        parts.append(_verdict_table(table1, default))
+        parts.append(_verdict_table(table1, default, base))
     best = _best_found(table1, default, rows)
     return "\n\n".join([*parts, *([best] if best else [])])
 
 
-def headline(table1: Table) -> str:
+def headline(tables: Sequence[Table]) -> str:
     """The few figures that a README shows: noises by what is ours and what is published.
 
-    Of the baselines those with plain training that were run under every noise.
+    Of the baselines those with plain training that were run under every noise. Of the tables, one for each order of the
+    streams, the first counts, and of the others what was run more often there.
     """
-    lines = [
-        table1.line(f"PuriDivER, recipe {name}") for name in ((BASE, DEFAULT) if felt(default_changes()) else (BASE,))
-    ]
-    baselines = [line for line in table1.lines if line.method.trainer == "plain" and all(c.rows for c in line.cells)]
-    found = [beside_the_paper(table1, line) for line in (*lines, *baselines)]
+    first, *others = tables
+    found = [beside_the_paper(first, line, _in_order(first)) for line in _headline_lines(first)]
+    for table in others:
+        more = [line for line in _headline_lines(table) if _was_run_more(line, first.line(line.title))]
+        found += [beside_the_paper(table, line, _in_order(table)) for line in more]
+    lines = _puridiver(first)
     purity = [(f"memory purity %, recipe {line.title.rpartition(' ')[2]}", *map(_purity, line.cells)) for line in lines]
-    reran = (figure or UNKNOWN for _, figure in _entries(table1, lines[0]))
+    reran = (figure or UNKNOWN for _, figure in _entries(first, lines[0]))
     rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *reran)
-    return as_markdown([*found, rerun, *purity], ("last accuracy %: ours / the paper's", *table1.noises))
+    block = as_markdown([*found, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))
+    return block + (f"\n\n{LISTED_NOTE}" if any(LISTED in line[0] for line in found) else "")
+
+
+def _puridiver(table: Table) -> list[Line]:
+    """PuriDivER by the released program's procedure, and by the default where that is another."""
+    names = (BASE, DEFAULT) if felt(default_changes()) else (BASE,)
+    return [table.line(f"PuriDivER, recipe {name}") for name in names]
+
+
+def _headline_lines(table: Table) -> list[Line]:
+    plain = [line for line in table.lines if line.method.trainer == "plain"]
+    return [*_puridiver(table), *(line for line in plain if all(cell.rows for cell in line.cells))]
+
+
+def _was_run_more(line: Line, other: Line) -> bool:
+    return any(len(a.rows) > len(b.rows) for a, b in zip(line.cells, other.cells, strict=True))
+
+
+def _in_order(table: Table) -> str:
+    return LISTED if table.listed else ""
 
 
 def _purity(cell: CellRuns) -> str:
@@ -116,8 +144,9 @@ def _verdict(table: Table, line: Line, rerun: bool) -> str:
     return f"**{target[0].upper()}{target[1:]}: {counts['yes']} of {len(found)} noises ({counts['no']} not{missing}).**"
 
 
-def _verdict_table(table: Table, line: Line) -> str:
-    lines = [
+def _verdict_table(table: Table, line: Line, base: Line | None = None) -> str:
+    """A line beside what is published; with another line also beside that, seed by seed."""
+    lines: list[tuple[str, ...]] = [
         (
             noise,
             ours(entry),
@@ -130,7 +159,10 @@ def _verdict_table(table: Table, line: Line) -> str:
         )
         for noise, (entry, rerun) in zip(table.noises, _entries(table, line), strict=True)
     ]
-    return as_markdown(lines, HEADINGS)
+    if base is None:
+        return as_markdown(lines, HEADINGS)
+    paired = [by_seed(cell, other).text for cell, other in zip(line.cells, base.cells, strict=True)]
+    return as_markdown([(*cells, text) for cells, text in zip(lines, paired, strict=True)], (*HEADINGS, PAIRED_HEADING))
 
 
 def _points(found: float | None, ours: Entry) -> str:

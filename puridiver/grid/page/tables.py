@@ -9,7 +9,7 @@ the page.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -87,12 +87,6 @@ class Table:
         return [cell.column.noise for cell in self.lines[0].cells]
 
     @property
-    def cells_run(self) -> int:
-        """But for the first line where it stands in other tables too."""
-        lines = self.lines[1:] if self.preset in FIDELITY else self.lines
-        return sum(bool(cell.rows) for line in lines for cell in line.cells)
-
-    @property
     def listed(self) -> bool:
         """Whether its streams came in the order of their files."""
         return self.lines[0].cells[0].column.stream == LISTED_KIND
@@ -112,9 +106,6 @@ class Group(NamedTuple):
         return self.order == LISTED_KIND
 
 
-Suffice = Callable[[Sequence[Table], Sequence[Table]], bool]
-
-
 @dataclass(frozen=True)
 class Contents:
     """Every row of the ledgers: in a table, set aside for a later run, on validation data, or anything else."""
@@ -125,13 +116,10 @@ class Contents:
     validation: Sequence[Row]
     other: Sequence[Row]
 
-    def tables_of(self, data: str, presets: Sequence[str], suffice: Suffice | None = None) -> list[Table]:
-        """The tables of some presets, all of one order: that in which more of their cells were run; that of the
-        released program also if those in it `suffice` beside the others."""
-        groups = [found for group, found in self.tables.items() if group.data == data]
-        wanted = [[table for table in found if table.preset in presets] for found in groups]
-        fullest = max(wanted, key=lambda tables: sum(table.cells_run for table in tables))  # the first of equals
-        return wanted[0] if suffice is not None and suffice(wanted[0], fullest) else fullest
+    def tables_of(self, data: str, preset: str) -> list[Table]:
+        """The tables of a preset, one for each order of the streams that was run: the released program's first."""
+        found = [tables for group, tables in self.tables.items() if group.data == data]
+        return [table for tables in found for table in tables if table.preset == preset]
 
 
 def sort_rows(rows: Sequence[Row]) -> Contents:

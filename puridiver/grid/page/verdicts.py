@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from puridiver.grid.table import Entry
@@ -72,3 +74,12 @@ def compare(changed: Entry, base: Entry) -> Comparison:
     if changed.deviation is None or base.deviation is None:
         return Comparison(True, found, None)
     return Comparison(True, found, math.sqrt(changed.deviation**2 / changed.seeds + base.deviation**2 / base.seeds))
+
+
+def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Comparison:
+    """Runs of a changed setting, each beside one of the same stream and seed; the error of one pair is not known."""
+    if not pairs:
+        return Comparison(False, None, None)
+    found = [changed - base for changed, base in pairs]
+    error = statistics.stdev(found) / math.sqrt(len(found)) if len(found) > 1 else None
+    return Comparison(True, round(statistics.mean(found), 6), error)

@@ -211,3 +211,24 @@ def test_commits_and_versions_are_told() -> None:
     text = part(page_of([full_run(1), full_run(2), full_run(3, commit=None)]), "To derive a figure again")
     assert line(text, "aaaaaaaa")[1:4] == ["2", "0.1.0", "2.11.0"]
     assert line(text, "not told")[1] == "1"
+
+
+def test_a_fidelity_row_run_in_the_order_of_the_files_alone_is_told_as_such() -> None:
+    shuffled = [full_run(seed, 0.5) for seed in (1, 2, 3)]
+    listed = [{**run, "stream": f"{run['stream'].removesuffix(':shuffled')}:listed"} for run in fidelity_rows()]
+    block = fidelity_block([*shuffled, *listed])
+    alone = line(fidelity_block(fidelity_rows()), "row 4: what is re-labelled")
+    assert line(block, "row 4: what is re-labelled")[1] == f"{alone[1]} (files' order)"
+    both = line(fidelity_block([*fidelity_rows(), *listed]), "row 4: what is re-labelled")
+    assert both == alone  # shuffled ones count before others
+
+
+def test_what_the_order_of_the_streams_changes_is_told_by_the_seeds_run_both_ways() -> None:
+    shuffled = [full_run(seed, 0.5) for seed in (1, 2, 3)]
+    listed = [full_run(1, 0.52, stream="official:sym40:1:listed"), full_run(2, 0.54, stream="official:sym40:2:listed")]
+    heading = "CIFAR-10: what the order of the published streams changes"
+    found = part(page_of([*shuffled, *listed]), heading)
+    assert line(found, "PuriDivER, recipe official")[1:3] == ["", "-3.00 ± 1.00 (2)"]
+    assert "| RSV |" not in found
+    assert heading not in page_of(shuffled)
+    assert heading not in page_of([*shuffled, *(full_run(4, 0.5, stream="official:sym40:4:listed"),)])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from puridiver.grid.page.verdicts import at_least, compare, difference, within
+from puridiver.grid.page.verdicts import at_least, compare, compare_pairs, difference, within
 from puridiver.grid.table import Entry, make_entry
 
 NOT_RUN = Entry(None, None, 0, "")
@@ -52,3 +52,10 @@ def test_a_comparison_says_which_of_the_two_is_missing() -> None:
     assert not compare(NOT_RUN, entry(50.0)).was_run
     alone = compare(entry(50.0), NOT_RUN)
     assert (alone.was_run, alone.difference, alone.direction) == (True, None, None)
+
+
+def test_pairs_are_compared_by_the_spread_of_their_own_differences() -> None:
+    found = compare_pairs([(60.0, 50.0), (42.0, 30.0), (71.0, 60.0)])  # 10, 12, 11: far closer than the runs
+    assert found.difference == 11.0
+    assert found.error == pytest.approx(1 / math.sqrt(3))
+    assert (compare_pairs([(60.0, 50.0)]).text, compare_pairs([]).text) == ("+10.00 ± -", "-")
