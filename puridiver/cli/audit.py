@@ -103,7 +103,7 @@ def handle(args: argparse.Namespace) -> int:
     report = _run(args, labelled, settings, errors)
     summary = summarise(report, args.data, settings, time.perf_counter() - started)
     if true is not None:
-        summary["planted"] = planted_found(report, true)
+        summary["planted" if args.plant else "known"] = found_of_truth(report, true)
     if args.out:
         _write(Path(args.out), report, labelled, summary)
     if args.json:
@@ -180,7 +180,10 @@ def _planted(args: argparse.Namespace, true: Any, source: DataSource) -> Any:
 
 
 def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
-    """The data source, what of it is audited, and the true labels (None unless noise was planted)."""
+    """The data source, what of it is audited, and the true labels (UNKNOWN where nobody knows).
+
+    None where the data say of no sample that its label may be another than the true one, and none was planted.
+    """
     import numpy as np
     import torch
 
@@ -197,7 +200,10 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     chosen = torch.from_numpy(rows)
     given, true = part.labels[chosen].numpy(), None
     if args.plant:
-        given, true = _planted(args, given, source), given
+        true = part.best_labels[chosen].numpy()
+        given = _planted(args, true, source)
+    elif part.true is not None and part.truth_known:
+        true = part.true[chosen].numpy()
     shortened = len(rows) < len(part)
     known = getattr(part, "names", None)  # of sets that are made of files
     names = [known[row] if known else f"{args.split} {row}" for row in rows.tolist()] if known or shortened else None
@@ -304,16 +310,17 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
     }
 
 
-def planted_found(report: AuditReport, true: Any) -> dict[str, float]:
-    """How the audit fared against labels that were put wrong on purpose, of those that nobody has checked."""
+def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
+    """How the audit fared against the true labels that are known, of those that nobody has checked."""
+    from puridiver.data.base import UNKNOWN
     from puridiver.metrics.audit import list_quality, ranking_quality
 
-    left = ~report.checked
-    wrong, p_correct = (report.given != true)[left], report.p_correct[left]
+    judged = ~report.checked & (true != UNKNOWN)
+    wrong, p_correct = (report.given != true)[judged], report.p_correct[judged]
+    found = {"samples": len(wrong), "true_noise_rate": float(wrong.sum() / max(len(wrong), 1))}
     if not 0 < wrong.sum() < len(wrong):  # a review may leave nothing wrong, and nothing to rank
-        return {"true_noise_rate": float(wrong.sum() / max(len(wrong), 1))}
-    return {"true_noise_rate": float(wrong.mean()), **ranking_quality(p_correct, wrong),
-            **list_quality(p_correct < 0.5, wrong)}  # fmt: skip
+        return found
+    return {**found, **ranking_quality(p_correct, wrong), **list_quality(p_correct < 0.5, wrong)}
 
 
 def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
@@ -346,8 +353,8 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
     )  # fmt: skip
     if report.caution:
         console.print(f"note: {report.caution}", highlight=False)
-    if "planted" in summary:
-        console.print(planted_words(summary["planted"]), highlight=False)
+    for kind in {"planted", "known"} & summary.keys():
+        console.print(truth_words(summary[kind], kind), highlight=False)
     table = Table(title="most doubtful first", title_justify="left")
     for heading in ("row", "given", "suggested", "chance right", "why"):
         table.add_column(heading, overflow="fold")
@@ -364,8 +371,13 @@ def _of_what(summary: dict[str, Any]) -> str:
     return f"the {left} labels that nobody has checked ({summary['checked']} are)"
 
 
-def planted_words(found: dict[str, float]) -> str:
-    share = f"planted: {found['true_noise_rate']:.1%} wrong"
+def truth_words(found: dict[str, float], kind: str) -> str:
+    """What of the wrong labels, which were planted or are known by true labels in the data, the audit found."""
+    rate = found["true_noise_rate"]
+    share = {
+        "planted": f"planted: {rate:.1%} wrong",
+        "known": f"by the true labels that the data have of {found['samples']}: {rate:.1%} wrong",
+    }[kind]
     if "auc" not in found:
         return f"{share} among what nobody has checked"
     return (

@@ -15,7 +15,7 @@ from puridiver.auditing.evidence import Evidence
 from puridiver.auditing.report import judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.cli import main
-from puridiver.cli.audit import add_parser, planted_found, planted_words, settings_for
+from puridiver.cli.audit import add_parser, found_of_truth, settings_for, truth_words
 from puridiver.data import from_arrays
 from tests.auditing.samples import CLASSES, planted
 
@@ -69,6 +69,38 @@ def test_planted_noise_is_judged_and_told(data, capsys):
     shown = capsys.readouterr().out
     assert "planted: 20.0% wrong" in " ".join(shown.split())
     assert "looks like" in shown
+
+
+@pytest.fixture(scope="module")
+def partly_known(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """As `data`, with the true labels of the first hundred."""
+    images, given, true = planted()
+    path = tmp_path_factory.mktemp("data") / "known.npz"
+    known = np.where(np.arange(len(true)) < 100, true, -1)
+    np.savez(path, train_images=images, train_labels=given, train_true_labels=known, class_names=np.array(CLASSES))
+    return str(path)
+
+
+def test_where_true_labels_are_known_the_audit_is_judged_by_them(partly_known, capsys):
+    _, given, true = planted()
+    command = ["audit", partly_known, *QUICK, "--passes", "1"]
+    assert main([*command, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert "planted" not in summary
+    assert summary["known"]["samples"] == 100
+    assert summary["known"]["true_noise_rate"] == pytest.approx((given != true)[:100].mean())
+    assert summary["known"]["auc"] > 0.8
+    assert main([*command, "--quiet"]) == 0
+    assert "by the true labels that the data have of 100: " in " ".join(capsys.readouterr().out.split())
+
+
+def test_noise_is_planted_in_true_labels_where_they_are_known(partly_known, tmp_path):
+    _, given, true = planted()
+    command = ["audit", partly_known, *QUICK, "--passes", "1", "--plant", "sym-20", "--out", str(tmp_path / "a")]
+    assert main([*command, "--quiet"]) == 0
+    rows = sorted(rows_of(tmp_path / "a" / "labels.csv"), key=lambda row: int(row["row"]))
+    best = np.where(np.arange(len(true)) < 100, true, given)
+    assert sum(row["label"] != CLASSES[label] for row, label in zip(rows, best, strict=True)) == 30
 
 
 def test_a_limit_takes_some_samples_and_says_which(data, capsys, tmp_path):
@@ -202,9 +234,9 @@ def test_what_is_planted_is_counted_among_what_nobody_has_checked():
     checked = given != true
     checked[np.flatnonzero(checked)[:5]] = False
     report = judge(evidence, np.where(checked, true, given), CLASSES, AuditSettings(), given, checked)
-    assert planted_found(report, true)["true_noise_rate"] == 5 / (150 - checked.sum())
+    assert found_of_truth(report, true)["true_noise_rate"] == 5 / (150 - checked.sum())
     clean = judge(evidence, true, CLASSES, AuditSettings(), given, given != true)
-    assert planted_words(planted_found(clean, true)) == "planted: 0.0% wrong among what nobody has checked"
+    assert truth_words(found_of_truth(clean, true), "planted") == "planted: 0.0% wrong among what nobody has checked"
 
 
 @pytest.mark.parametrize("kind", ["folder", "table"])
