@@ -113,7 +113,7 @@ class Course:
 
     def _memory_phase(self) -> None:
         self.clock.switch("consolidate")
-        # Only where the released program takes its last accuracy from: it takes about a quarter of an epoch's training.
+        # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
         evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1
         for epoch in self.learner.consolidation():
             if evaluate:

@@ -45,7 +45,7 @@ def parse_published(spec: str, unsaid: str = SHUFFLED) -> Published:
     seed, colon, order = rest.partition(":")
     if not seed.isdecimal() or (colon and order not in ORDERS):
         raise ValueError(f"an official stream should be named like {EXAMPLES}, but got {spec!r}")
-    return Published(noise, int(seed), order if colon else unsaid)
+    return Published(noise.replace("-", ""), int(seed), order if colon else unsaid)  # "sym-40" is "sym40"
 
 
 def as_recorded(stream: str) -> str:
@@ -58,9 +58,14 @@ def kind_in_record(stream: str) -> str:
     return parse_published(stream, unsaid=LISTED).kind if is_published(stream) else stream
 
 
+def order_in_record(stream: str) -> str:
+    """The order of a published stream of a record, "" for any other."""
+    return parse_published(stream, unsaid=LISTED).order if is_published(stream) else ""
+
+
 def has_order(stream: str, order: str) -> bool:
     """Whether a stream of a record comes in this order; one that is not published has none, and fits either."""
-    return not is_published(stream) or parse_published(stream, unsaid=LISTED).order == order
+    return order_in_record(stream) in ("", order)
 
 
 def without_seed(stream: str) -> str:

@@ -14,7 +14,7 @@ from puridiver import data, provenance
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
 from puridiver.provenance import Identity, hash_code, identify, settings_hash
-from puridiver.recipes import recipe
+from puridiver.recipes import Options, recipe
 from puridiver.resolve import resolve_run_stream
 from puridiver.runtime import Runtime
 
@@ -53,8 +53,13 @@ def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
 
 LATER = {
     "online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True),
-    "last_batch": ("left_out", "trained"),
+    "last_batch": ("left_out", "trained"), "cutmix_sets": ("labelled", "clean"), "weak": ("flip", "crop_flip"),
+    "relabel_view": ("before_epoch", "in_step"),
 }  # fmt: skip
+
+
+def test_every_option_that_came_later_is_tested() -> None:
+    assert {field.name for field in dataclasses.fields(Options) if field.metadata["later"]} == set(LATER)
 
 
 @pytest.mark.parametrize("name", LATER)

@@ -20,6 +20,7 @@ def test_who_asks_for_a_stream_gets_it_shuffled_unless_they_say() -> None:
     for spec in ("official:sym40:1", "sym40:1", "official:sym40:1:shuffled"):
         assert parse_published(spec) == Published("sym40", 1, "shuffled")
     assert parse_published("official:asym20:3:listed") == Published("asym20", 3, "listed")
+    assert str(parse_published("official:sym-40:1")) == "official:sym40:1:shuffled"
 
 
 @pytest.mark.parametrize("spec", ["official:", "official:sym40", "official:sym40:x", "sym40:1:", "sym40:1:sorted"])

@@ -60,8 +60,11 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
 
 
 def _spread(rows: Sequence[Row], name: str, show: Callable[[Sequence[float]], str] = spread) -> str:
+    """Of the rows that have a value; where not all do, their number follows."""
     values = [row[name] for row in rows if row.get(name) is not None]
-    return show(values) if values else NOT_RUN
+    if not values:
+        return NOT_RUN
+    return show(values) + (f" ({len(values)})" if len(values) < len(rows) else "")
 
 
 def _time(rows: Sequence[Row]) -> str:

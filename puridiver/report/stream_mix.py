@@ -44,13 +44,14 @@ def mix_picture(streams: Sequence[tuple[str, StreamManifest]]) -> Picture:
         Panel(title, partial(_paint, manifest=manifest, most=most), height=max(PANEL[1], 0.2 * _n_names(manifest)))
         for title, manifest in streams
     ]
+    n_tasks = max(manifest.n_tasks for _, manifest in streams)
     return Picture(
         "stream-mix",
         "Which labels come when",
         "The darker, the more of the samples that come then have that label; lines are the borders of tasks.",
         panels,
-        ("stream", "class", *(f"task {task}" for task in range(max(m.n_tasks for _, m in streams)))),
-        [row for title, manifest in streams for row in _rows(title, manifest)],
+        ("stream", "class", *(f"task {task}" for task in range(n_tasks))),
+        [row for title, manifest in streams for row in _rows(title, manifest, n_tasks)],
     )
 
 
@@ -63,9 +64,10 @@ def _n_names(manifest: StreamManifest) -> int:
     return n if n <= MOST_NAMES else 0
 
 
-def _rows(title: str, manifest: StreamManifest) -> list[Sequence[str]]:
-    counts = manifest.counts().tolist()
-    return [(title, manifest.class_names[c], *(f"{n:,}" for n in counts[c])) for c in by_first_task(manifest)]
+def _rows(title: str, manifest: StreamManifest, n_tasks: int) -> list[Sequence[str]]:
+    """How many samples of each class a task has; empty for tasks that only another stream has."""
+    counts, missing = manifest.counts().tolist(), [""] * (n_tasks - manifest.n_tasks)
+    return [(title, manifest.class_names[c], *(f"{n:,}" for n in counts[c]), *missing) for c in by_first_task(manifest)]
 
 
 def _paint(axes: Axes, manifest: StreamManifest, most: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.report.ledger import code_of, device_type
-from puridiver.stream_names import without_seed
+from puridiver.stream_names import order_in_record, without_seed
 from puridiver.streams.noise import noise_name
 
 HASH_SHOWN = 7  # characters
@@ -69,7 +69,16 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
             alike = [kinds[other][0] for other, label in enumerate(labels) if label == labels[number]]
             if len({value(row) for row in alike}) > 1:
                 marks[number] += f", {name} {value(members[0]) or 'not told'}"
-    return marks
+    return [order + mark for order, mark in zip(_orders(kinds, marks), marks, strict=True)]
+
+
+def _orders(kinds: Sequence[Sequence[Mapping[str, Any]]], marks: Sequence[str]) -> list[str]:
+    """The order of each published stream, if the rows have both and no mark tells it: another order, another stream."""
+    orders = [order_in_record(str(members[0].get("stream") or "")) for members in kinds]
+    both = len(set(orders) - {""}) > 1
+    return [
+        f", {order}" if both and order and order not in mark else "" for order, mark in zip(orders, marks, strict=True)
+    ]
 
 
 def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:

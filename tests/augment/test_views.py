@@ -59,6 +59,9 @@ def test_with_grey_edges_autoaugment_draws_the_same_and_brings_in_grey() -> None
     unlike = (black != grey).flatten(1).any(1)
     assert unlike.any()
     assert not unlike.all()
+    geometric = [r for r in range(400) if (grey[r] == 128).any() and not (black[r] == 128).any()]
+    assert geometric  # even images have no grey of their own: it came in where black did
+    assert all((black[r] == 0).any() for r in geometric)
 
 
 @pytest.mark.parametrize("both_ways", [True, False])

@@ -37,7 +37,7 @@ def test_the_headline_goes_between_its_markers(ledger: Path, tmp_path: Path) -> 
     assert cells["PuriDivER, an independent rerun of the released program, last epoch"][1] == "57.1"
     assert "order" not in page.read_text()
     purity = 100 * full_run()["memory_purity"]
-    assert cells["memory purity %, recipe official"] == ["-", f"{purity:.1f}", "-", "-", "-"]
+    assert cells["memory purity %: PuriDivER, recipe official"] == ["-", f"{purity:.1f} (2)", "-", "-", "-"]
 
 
 def test_figures_in_the_order_of_the_files_are_told_as_such(tmp_path: Path) -> None:
@@ -71,7 +71,9 @@ def test_the_headline_has_both_orders_of_a_line_that_was_run_more_often_in_that_
         ledger = write_ledger(tmp_path / "ledger.jsonl", [*listed, *shuffled])
         assert main(["results", str(ledger), "--headline", str(page)]) == 0
         titles = [line.split("|")[1].strip() for line in page.read_text().splitlines() if line.startswith("|")]
-        assert {title.removesuffix(", files' order") for title in titles if title.endswith(", files' order")} == more
+        listed_titles = {title.removesuffix(", files' order") for title in titles if title.endswith(", files' order")}
+        purities = {f"memory purity %: {title}" for title in more if title != "RM"}
+        assert listed_titles == more | purities
         assert {"PuriDivER, recipe official", "PuriDivER, recipe puridiver"} < set(titles)
         assert "[row 23]" in page.read_text()
 

@@ -67,6 +67,15 @@ def test_lines_of_other_streams_name_them() -> None:
     assert found == [f"official, stream {name}" for name in names]
 
 
+def test_rows_of_both_orders_of_published_streams_tell_theirs() -> None:
+    listed = row(0, 0.5, stream="official:sym40:0", options_changed={"eta": 2.0})
+    assert [line[3] for line in summarise([listed, row(0, 0.5, stream="official:sym40:0:shuffled")])] == [
+        "official, eta=2.0, listed",
+        "official, shuffled",
+    ]
+    assert [line[3] for line in summarise([listed])] == ["official, eta=2.0"]
+
+
 def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:
     (line,) = summarise([row(0, 0.1), row(0, 0.5)])
     cells = dict(zip(HEADINGS, line, strict=True))

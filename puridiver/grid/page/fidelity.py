@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from puridiver.grid.page.sections import entry_of, ours
+from puridiver.grid.page.sections import by_seed, entry_of, ours
 from puridiver.grid.page.tables import FIDELITY, Line, Table
-from puridiver.grid.page.verdicts import NOT_RUN, Comparison, compare
+from puridiver.grid.page.verdicts import NOT_RUN, TOO_FEW, Comparison
 from puridiver.report.table import as_markdown
 
 # Of each preset: where it starts, and whose reading a row then takes.
 START = {FIDELITY[0]: "official", FIDELITY[1]: "paper"}
 READINGS = {"official": "the released program's", "paper": "the paper's"}
 RULE = (
-    "A difference is of mean last accuracies, in points, ± its standard error (both samples' deviations over seeds). "
-    "It counts only if it is more than two standard errors; with three seeds on each side chance alone passes that in "
-    "about one comparison of nine, so one verdict among many is a hint and no proof. Of one seed there is no standard "
-    "error, and no verdict."
+    "A difference is the mean, in points of last accuracy, over the seeds that were run both ways (the same streams), "
+    "± its standard error. A reading *is better* where chance alone would give as large a difference in at most one of "
+    "twenty comparisons (a paired t-test), and *may be better* in one of five; of many rows some will pass by chance, "
+    "and with three seeds only large effects can. Of one seed there is no error, and no verdict."
 )
 LISTED_MARK = " (files' order)"
 LISTED_NOTE = (
@@ -48,11 +48,7 @@ def section(table: Table) -> str:
 
 def comparisons(table: Table, line: Line) -> list[Comparison]:
     """A line against the first, the recipe as it is, noise by noise."""
-    base = table.lines[0]
-    return [
-        compare(entry_of(table, line, cell), entry_of(table, base, other))
-        for cell, other in zip(line.cells, base.cells, strict=True)
-    ]
+    return [by_seed(cell, other) for cell, other in zip(line.cells, table.lines[0].cells, strict=True)]
 
 
 def verdict(table: Table, found: Comparison) -> str:
@@ -60,10 +56,11 @@ def verdict(table: Table, found: Comparison) -> str:
     if found.difference is None:
         return "nothing to compare with" if found.was_run else NOT_RUN
     if found.direction is None:
-        return "too few seeds"
+        return TOO_FEW
     if found.direction == 0:
         return "not told apart"
-    return f"{changed_reading(table) if found.direction > 0 else READINGS[START[table.preset]]} reading is better"
+    reading = changed_reading(table) if found.direction > 0 else READINGS[START[table.preset]]
+    return f"{reading} reading {'is' if abs(found.direction) > 1 else 'may be'} better"
 
 
 def overview(tables: Sequence[Sequence[Table]]) -> str:
@@ -89,9 +86,8 @@ def overview(tables: Sequence[Sequence[Table]]) -> str:
 
 
 def _most_telling(found: Sequence[tuple[Table, Comparison]]) -> tuple[Table, Comparison]:
-    """Of one comparison in every order of the streams the first that can be made, else the first that was run."""
-    ranked = sorted(found, key=lambda pair: (pair[1].difference is None, not pair[1].was_run))
-    return ranked[0]
+    """Of one comparison in every order of the streams the first with a verdict, a difference, or any run."""
+    return min(found, key=lambda pair: (pair[1].chance is None, pair[1].difference is None, not pair[1].was_run))
 
 
 def _short(table: Table, found: Comparison) -> str:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from puridiver.grid.page.sections import by_seed
-from puridiver.grid.page.tables import Line, Table
+from puridiver.grid.page.tables import CellRuns, Table
+from puridiver.grid.page.verdicts import Comparison
 from puridiver.report.table import as_markdown
 
 NOTE = (
     "Shuffled less listed, in points of last accuracy: the mean over the seeds that were run both ways ± its standard "
-    "error (number of those seeds). What is not here was run in one order alone. Two errors and more are told apart; "
-    "of many such comparisons one in ten or so will be by chance."
+    "error (number of those seeds; p by a paired t-test: how often chance alone would give as much). What is not here "
+    "was run in one order alone."
 )
 
 
 def section(shuffled: Table, listed: Table) -> str:
     """Methods by noises; empty if nothing was run in both orders."""
-    pairs = [(line, listed.line(line.title)) for line in shuffled.lines]
-    lines = [(line.title, *_differences(line, other)) for line, other in pairs]
+    pairs = [(line, listed.find(line.title)) for line in shuffled.lines]
+    lines = [(line.title, *map(_difference, line.cells, other.cells)) for line, other in pairs if other is not None]
     lines = [cells for cells in lines if any(cells[1:])]
     return f"{NOTE}\n\n{as_markdown(lines, ('method', *shuffled.noises))}" if lines else ""
 
 
-def _differences(line: Line, other: Line) -> list[str]:
-    return [_difference(line, other, c) for c in range(len(line.cells))]
+def _difference(cell: CellRuns, other: CellRuns) -> str:
+    found = by_seed(cell, other)
+    return f"{found.text} ({_sureness(found)})" if found.pairs else ""
 
 
-def _difference(line: Line, other: Line, c: int) -> str:
-    both = {row["seed"] for row in line.cells[c].rows} & {row["seed"] for row in other.cells[c].rows}
-    return f"{by_seed(line.cells[c], other.cells[c]).text} ({len(both)})" if both else ""
+def _sureness(found: Comparison) -> str:
+    return str(found.pairs) + ("" if found.chance is None else f"; p = {found.chance:.2f}")

@@ -7,7 +7,7 @@ from typing import Any
 
 from puridiver.grid.detail import HEADINGS, cell_line
 from puridiver.grid.page.tables import CellRuns, Line, Table
-from puridiver.grid.page.verdicts import NOT_RUN, Comparison, compare_pairs
+from puridiver.grid.page.verdicts import NOT_RUN, Comparison, compare
 from puridiver.grid.table import Entry, known_figure, make_entry
 from puridiver.grid.variants import Row
 from puridiver.report.table import as_markdown
@@ -35,7 +35,7 @@ def ours(entry: Entry) -> str:
 def by_seed(cell: CellRuns, other: CellRuns) -> Comparison:
     """A cell against another, on the seeds that both were run on."""
     ours, theirs = ({row["seed"]: 100 * row["last_accuracy"] for row in found.rows} for found in (cell, other))
-    return compare_pairs([(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())])
+    return compare([(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())], bool(ours))
 
 
 def section(table: Table) -> str:

@@ -21,7 +21,7 @@ from puridiver.grid.page.tables import (
     felt,
     released_title,
 )
-from puridiver.grid.page.verdicts import NOT_RUN, UNKNOWN, at_least, difference, within
+from puridiver.grid.page.verdicts import NOT_RUN, TOO_FEW, UNKNOWN, at_least, difference, within
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
 from puridiver.grid.variants import Row, row_kind
 from puridiver.recipes import RECIPES
@@ -89,16 +89,19 @@ def headline(tables: Sequence[Table]) -> str:
     streams, the first counts, and of the others what was run more often there.
     """
     first, *others = tables
-    found = [beside_the_paper(first, line, _in_order(first)) for line in _headline_lines(first)]
-    for table in others:
-        more = [line for line in _headline_lines(table) if _was_run_more(line, first.line(line.title))]
-        found += [beside_the_paper(table, line, _in_order(table)) for line in more]
-    lines = _puridiver(first)
-    purity = [(f"memory purity %, recipe {line.title.rpartition(' ')[2]}", *map(_purity, line.cells)) for line in lines]
-    reran = (figure or UNKNOWN for _, figure in _entries(first, lines[0]))
+    found = [(first, line) for line in _headline_lines(first)]
+    found += [(table, line) for table in others for line in _headline_lines(table) if _was_run_more(line, first)]
+    figures = [beside_the_paper(table, line, _in_order(table)) for table, line in found]
+    ours = {line.title for line in _puridiver(first)}
+    purity = [
+        (f"memory purity %: {line.title}{_in_order(table)}", *map(_purity, line.cells))
+        for table, line in found
+        if line.title in ours
+    ]
+    reran = (figure or UNKNOWN for _, figure in _entries(first, _puridiver(first)[0]))
     rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *reran)
-    block = as_markdown([*found, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))
-    return block + (f"\n\n{LISTED_NOTE}" if any(LISTED in line[0] for line in found) else "")
+    block = as_markdown([*figures, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))
+    return block + (f"\n\n{LISTED_NOTE}" if any(table.listed for table, _ in found) else "")
 
 
 def _puridiver(table: Table) -> list[Line]:
@@ -112,8 +115,10 @@ def _headline_lines(table: Table) -> list[Line]:
     return [*_puridiver(table), *(line for line in plain if all(cell.rows for cell in line.cells))]
 
 
-def _was_run_more(line: Line, other: Line) -> bool:
-    return any(len(a.rows) > len(b.rows) for a, b in zip(line.cells, other.cells, strict=True))
+def _was_run_more(line: Line, first: Table) -> bool:
+    """More often than in the first order, under any noise."""
+    other = first.find(line.title)
+    return other is None or any(len(a.rows) > len(b.rows) for a, b in zip(line.cells, other.cells, strict=True))
 
 
 def _in_order(table: Table) -> str:
@@ -122,7 +127,7 @@ def _in_order(table: Table) -> str:
 
 def _purity(cell: CellRuns) -> str:
     known = [row["memory_purity"] for row in cell.rows if row["memory_purity"] is not None]
-    return f"{100 * statistics.mean(known):.1f}" if known else UNKNOWN
+    return f"{100 * statistics.mean(known):.1f} ({len(known)})" if known else UNKNOWN
 
 
 def _entries(table: Table, line: Line) -> list[tuple[Entry, str]]:
@@ -140,8 +145,9 @@ def _verdict(table: Table, line: Line, rerun: bool) -> str:
         target = "at least at the paper's figure by true last accuracy"
         verdicts = [at_least(entry, entry.paper) for entry, _ in found]
     counts = Counter(verdicts)
-    missing = f", {counts[NOT_RUN]} not run" if counts[NOT_RUN] else ""
-    return f"**{target[0].upper()}{target[1:]}: {counts['yes']} of {len(found)} noises ({counts['no']} not{missing}).**"
+    missing = [f", {counts[word]} {word}" for word in (TOO_FEW, NOT_RUN) if counts[word]]
+    left = f"{counts['no']} not{''.join(missing)}"
+    return f"**{target[0].upper()}{target[1:]}: {counts['yes']} of {len(found)} noises ({left}).**"
 
 
 def _verdict_table(table: Table, line: Line, base: Line | None = None) -> str:

@@ -92,7 +92,15 @@ class Table:
         return self.lines[0].cells[0].column.stream == LISTED_KIND
 
     def line(self, title: str) -> Line:
-        return next(line for line in self.lines if line.title == title)
+        """The line of a title that every table of this preset has."""
+        found = self.find(title)
+        if found is None:
+            raise KeyError(f"{self.title} has no line {title!r}")
+        return found
+
+    def find(self, title: str) -> Line | None:
+        """None where it is there only if it was run: what was told the noise."""
+        return next((line for line in self.lines if line.title == title), None)
 
 
 class Group(NamedTuple):

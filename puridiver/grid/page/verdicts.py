@@ -7,11 +7,14 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy import stats
+
 from puridiver.grid.table import Entry
 
 WITHIN = 2.0  # points
-ERRORS = 2.0  # standard errors that tell two means apart
-NOT_RUN, UNKNOWN = "not run", "-"
+FEWEST = 2  # seeds that a verdict needs
+SURE, HINT = 0.05, 0.2  # what chance alone may do as often
+NOT_RUN, UNKNOWN, TOO_FEW = "not run", "-", "too few seeds"
 
 
 def value_of(figure: str) -> float | None:
@@ -40,23 +43,32 @@ def at_least(ours: Entry, figure: str) -> str:
 def _unless_missing(ours: Entry, found: float | None, verdict: str) -> str:
     if ours.mean is None:
         return NOT_RUN
-    return UNKNOWN if found is None else verdict
+    if found is None:
+        return UNKNOWN
+    return verdict if ours.seeds >= FEWEST else TOO_FEW
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A changed setting against the one it was changed from: difference of means and its standard error, in points."""
+    """A setting against another by pairs of runs of the same stream and seed: mean difference and its error, in points.
+
+    `was_run` says whether the setting was run at all, `chance` how often chance alone would give as large a difference
+    (a paired t-test of two sides).
+    """
 
     was_run: bool
-    difference: float | None
-    error: float | None
+    pairs: int = 0
+    difference: float | None = None
+    error: float | None = None
+    chance: float | None = None
 
     @property
     def direction(self) -> int | None:
-        """1 better, -1 worse, 0 not told apart; None where one of the two was not run, or too seldom."""
-        if self.difference is None or self.error is None:
+        """2 better, 1 perhaps, 0 not told apart, -1 perhaps worse, -2 worse; None where there are too few pairs."""
+        if self.difference is None or self.chance is None:
             return None
-        return 0 if abs(self.difference) <= ERRORS * self.error else int(math.copysign(1, self.difference))
+        size = (self.chance <= SURE) + (self.chance <= HINT)
+        return int(math.copysign(size, self.difference)) if size else 0
 
     @property
     def text(self) -> str:
@@ -66,20 +78,15 @@ class Comparison:
         return f"{self.difference:+.2f} ± {error}"
 
 
-def compare(changed: Entry, base: Entry) -> Comparison:
-    """By the standard error of a difference of two means; there is none where a cell has one seed."""
-    if changed.mean is None or base.mean is None:
-        return Comparison(changed.mean is not None, None, None)
-    found = round(changed.mean - base.mean, 6)
-    if changed.deviation is None or base.deviation is None:
-        return Comparison(True, found, None)
-    return Comparison(True, found, math.sqrt(changed.deviation**2 / changed.seeds + base.deviation**2 / base.seeds))
-
-
-def compare_pairs(pairs: Sequence[tuple[float, float]]) -> Comparison:
-    """Runs of a changed setting, each beside one of the same stream and seed; the error of one pair is not known."""
+def compare(pairs: Sequence[tuple[float, float]], was_run: bool = True) -> Comparison:
+    """Runs of a setting, each beside one of another on the same stream and seed; of one pair the error is not known."""
     if not pairs:
-        return Comparison(False, None, None)
-    found = [changed - base for changed, base in pairs]
-    error = statistics.stdev(found) / math.sqrt(len(found)) if len(found) > 1 else None
-    return Comparison(True, round(statistics.mean(found), 6), error)
+        return Comparison(was_run)
+    found = [one - other for one, other in pairs]
+    mean = round(statistics.mean(found), 6)
+    if len(found) < FEWEST:
+        return Comparison(True, len(found), mean)
+    error = statistics.stdev(found) / math.sqrt(len(found))
+    # Runs that differ by the very same each time leave no doubt.
+    chance = 2 * float(stats.t.sf(abs(mean) / error, len(found) - 1)) if error else float(mean == 0)
+    return Comparison(True, len(found), mean, error, chance)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import pytest
+import scipy.stats
 
-from puridiver.grid.page.verdicts import at_least, compare, compare_pairs, difference, within
+from puridiver.grid.page.verdicts import at_least, compare, difference, within
 from puridiver.grid.table import Entry, make_entry
 
 NOT_RUN = Entry(None, None, 0, "")
@@ -21,7 +22,7 @@ def entry(mean: float, deviation: float | None = 1.0, seeds: int = 3) -> Entry:
 )
 def test_within_two_points_of_a_known_figure(mean: float, verdict: str) -> None:
     assert within(entry(mean), "57.1 ± 0.3") == verdict
-    assert within(make_entry([{"last_accuracy": mean / 100}]), "57.1") == verdict  # its last bits do not decide
+    assert within(make_entry([{"last_accuracy": mean / 100}] * 2), "57.1") == verdict  # its last bits do not decide
 
 
 @pytest.mark.parametrize(("mean", "verdict"), [(57.1, "yes"), (70.0, "yes"), (57.09, "no")])
@@ -35,27 +36,40 @@ def test_what_was_not_run_or_is_not_known_has_no_verdict() -> None:
     assert difference(NOT_RUN, "57.1") is None
 
 
-def test_two_standard_errors_tell_two_means_apart() -> None:
-    error = math.sqrt(1 / 3 + 4 / 3)
-    for gap, direction in ((2 * error + 0.01, 1), (2 * error - 0.01, 0), (-2 * error - 0.01, -1)):
-        found = compare(entry(50.0 + gap, 1.0), entry(50.0, 2.0))
-        assert found.error == pytest.approx(error)
-        assert found.direction == direction
-
-
-def test_one_seed_has_no_standard_error() -> None:
-    found = compare(entry(60.0, None, 1), entry(50.0))
-    assert (found.difference, found.error, found.direction, found.text) == (10.0, None, None, "+10.00 ± -")
-
-
-def test_a_comparison_says_which_of_the_two_is_missing() -> None:
-    assert not compare(NOT_RUN, entry(50.0)).was_run
-    alone = compare(entry(50.0), NOT_RUN)
-    assert (alone.was_run, alone.difference, alone.direction) == (True, None, None)
+def test_a_single_seed_has_no_verdict() -> None:
+    alone = make_entry([{"last_accuracy": 0.5}])
+    assert within(alone, "57.1") == at_least(alone, "57.1") == "too few seeds"
+    assert within(alone, "") == "-"
 
 
 def test_pairs_are_compared_by_the_spread_of_their_own_differences() -> None:
-    found = compare_pairs([(60.0, 50.0), (42.0, 30.0), (71.0, 60.0)])  # 10, 12, 11: far closer than the runs
-    assert found.difference == 11.0
+    found = compare([(60.0, 50.0), (42.0, 30.0), (71.0, 60.0)])  # 10, 12, 11: far closer than the runs
+    assert (found.pairs, found.difference) == (3, 11.0)
     assert found.error == pytest.approx(1 / math.sqrt(3))
-    assert (compare_pairs([(60.0, 50.0)]).text, compare_pairs([]).text) == ("+10.00 ± -", "-")
+    assert found.chance == pytest.approx(scipy.stats.ttest_rel([60, 42, 71], [50, 30, 60]).pvalue)
+    assert found.direction == 2
+
+
+@pytest.mark.parametrize(
+    ("errors", "direction"),
+    [(4.31, 2), (4.29, 1), (1.89, 1), (1.88, 0), (0.0, 0), (-1.88, 0), (-1.89, -1), (-4.31, -2)],
+)
+def test_how_sure_a_difference_of_three_pairs_is_goes_by_student_s_t(errors: float, direction: int) -> None:
+    pairs = [(errors + gap * math.sqrt(3), 0.0) for gap in (-1.0, 0.0, 1.0)]  # a standard error of 1
+    assert compare(pairs).direction == direction
+
+
+def test_differences_that_are_all_the_same_leave_no_doubt() -> None:
+    assert compare([(51.0, 50.0), (41.0, 40.0)]).direction == 2
+    assert compare([(50.0, 50.0), (40.0, 40.0)]).direction == 0
+
+
+def test_one_pair_has_no_standard_error() -> None:
+    found = compare([(60.0, 50.0)])
+    assert (found.difference, found.error, found.direction, found.text) == (10.0, None, None, "+10.00 ± -")
+
+
+def test_a_comparison_says_whether_anything_was_run() -> None:
+    assert not compare([], was_run=False).was_run
+    alone = compare([], was_run=True)
+    assert (alone.was_run, alone.difference, alone.direction, alone.text) == (True, None, None, "-")
