@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from puridiver.auditing.settings import AuditSettings
     from puridiver.errors import DataError, ManifestError, PuridiverError
     from puridiver.learner import Learner
+    from puridiver.memory import Sampler
+    from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
-    from puridiver.trainers import NoiseHint
+    from puridiver.trainers import NoiseHint, Trainer
 
 __all__ = [
     "AuditReport",
@@ -26,9 +28,12 @@ __all__ = [
     "NoiseHint",
     "Options",
     "PuridiverError",
+    "Sampler",
+    "Trainer",
     "__version__",
     "audit",
     "recipe",
+    "register",
 ]
 
 _HOMES = {
@@ -41,8 +46,11 @@ _HOMES = {
     "NoiseHint": "puridiver.trainers",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
+    "Sampler": "puridiver.memory",
+    "Trainer": "puridiver.trainers",
     "audit": "puridiver.auditing.audit",
     "recipe": "puridiver.recipes",
+    "register": "puridiver.plugins",
 }
 
 

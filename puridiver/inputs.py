@@ -127,5 +127,8 @@ def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
 def member(registry: dict[str, Any], family: str, name: str) -> Any:
     """What a registry has under a name, or a ValueError that says what there is."""
     if name not in registry:
-        raise ValueError(f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}")
+        raise ValueError(
+            f"{family} should be one of {', '.join(sorted(registry))}, or your own from a plugin (docs/METHODS.md), "
+            f"but got {name!r}"
+        )
     return registry[name]

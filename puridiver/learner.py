@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import storage
+from puridiver import plugins, storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, member, new_classes
-from puridiver.memory import SAMPLERS, Keeper, Moment
+from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import suggest_network
 from puridiver.recipes import Options, recipe, replaced, suited_to_size
 from puridiver.replay import Replay
@@ -51,8 +51,9 @@ class Learner:
     memory
         How many samples the episodic memory holds, those included that wait in a sampler's delay buffer.
     sampler, trainer, recipe
-        Short names as listed by `puridiver methods`. A recipe is made for 32 px and more: for images under 24 px its
-        augmentation, online rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
+        Short names as listed by `puridiver methods`; a sampler or trainer may be a class of your own
+        (`puridiver.register`). A recipe is made for 32 px and more: for images under 24 px its augmentation, online
+        rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
     network
         "auto" (by image size, on a CPU small), "small", "resnet18", "resnet32" or "resnet34".
     device
@@ -87,8 +88,8 @@ class Learner:
         image_shape: tuple[int, int, int] = (32, 32, 3),
         memory: int = 500,
         *,
-        sampler: str = "puridiver",
-        trainer: str = "puridiver",
+        sampler: str | type[Sampler] = "puridiver",
+        trainer: str | type[Trainer] = "puridiver",
         recipe: str | Options = "puridiver",
         network: str = "auto",
         device: str = "auto",
@@ -106,8 +107,9 @@ class Learner:
         if seed < 0:
             raise ValueError(f"seed should be at least 0, but got {seed}")
         self.options = _resolve_options(recipe, self.image_shape, options)
-        self.sampler = member(SAMPLERS, "sampler", sampler)(self.options)
-        self._trainer_class = member(TRAINERS, "trainer", trainer)
+        plugins.load_all()
+        self.sampler = member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
+        self._trainer_class = member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, graphs)
         self.network = suggest_network(self.image_shape, self.runtime.device) if network == "auto" else network
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint

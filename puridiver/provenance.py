@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from puridiver import plugins
 from puridiver._version import __version__
 from puridiver.config import (
     RunConfig,
@@ -72,7 +73,7 @@ def identify(config: RunConfig, source: DataSource, stream_hash: str, runtime: R
     """The identity of the run that a config makes of a source's stream; where files lie does not enter."""
     fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.name not in TOLD_OTHERWISE}
     settings = _hash_of({**fields, **_resolved(config, source, runtime)})
-    code = code_hash()
+    code = code_of(config)
     cell = _hash_of([settings, stream_hash, code])
     return Identity(cell, settings, code, settings_hash(config, source, stream_hash, runtime))
 
@@ -114,6 +115,17 @@ def _hash_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def plugins_of(config: RunConfig) -> dict[str, plugins.Origin]:
+    """Where the config's methods came from that are not the package's own."""
+    return plugins.origins(("sampler", config.sampler), ("trainer", config.trainer))
+
+
+def code_of(config: RunConfig) -> str:
+    """The hash of the package's code, and of the plugins that the run uses."""
+    found = plugins_of(config)
+    return _hash_of([code_hash(), {key: origin.code for key, origin in found.items()}]) if found else code_hash()
+
+
 @functools.cache
 def code_hash() -> str:
     """The hash of the running package's code; read once, so that a later edit does not change what is running."""
@@ -144,6 +156,8 @@ def command_for(config: RunConfig) -> str:
             words += [flag, PLACES.get(option.name) or without_folder(str(value))]
     for name, value in config.options.items():
         words += ["--set", f"{name}={value}"]
+    for place in dict.fromkeys(origin.place for origin in plugins_of(config).values()):
+        words += ["--plugin", place]
     return shlex.join(words)
 
 

@@ -21,6 +21,14 @@ def add_command(subparsers: Any, name: str, summary: str, examples: str) -> argp
     return parser
 
 
+def add_plugin_option(parser: argparse.ArgumentParser) -> None:
+    """`--plugin`, which `main` obeys before the command's handler runs."""
+    parser.add_argument(
+        "--plugin", action="append", default=[], metavar="FILE", dest="plugins",
+        help="a Python file (or module) with a sampler or trainer of your own; may be repeated (docs/METHODS.md)",
+    )  # fmt: skip
+
+
 def add_actions(parser: argparse.ArgumentParser) -> Any:
     """Sub-parsers for the actions of a command; the command alone shows its help, as a wrong use."""
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, add_plugin_option
 
 EXAMPLES = """\
 examples:
@@ -25,6 +25,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--data", nargs="+", default=[], help="data sets to draw (default: those the folder has)")
     parser.add_argument("--any-code", action="store_true", help="also draw runs of other code")
     parser.add_argument("--out", metavar="FILE", help="picture: .png, .svg or .pdf (default: PRESET.png)")
+    add_plugin_option(parser)
     parser.set_defaults(handler=handle)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, add_plugin_option
 from puridiver.cli.run_settings import flag_specs, parse_assignments
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def add_parser(subparsers: Any) -> None:
         "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
         help="replace an option of the recipe in every cell; may be repeated",
     )  # fmt: skip
+    add_plugin_option(parser)
     parser.set_defaults(handler=handle)
 
 

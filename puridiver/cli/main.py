@@ -85,6 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     args.command_line = words  # to tell how an interrupted command goes on
     try:
+        _load(getattr(args, "plugins", []))
         return int(args.handler(args) or 0)
     except KeyboardInterrupt:
         print("puridiver: interrupted", file=sys.stderr)
@@ -102,6 +103,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print("puridiver: error: out of memory: try a smaller --memory or --network, or --device cpu", file=sys.stderr)
         return 3
+
+
+def _load(places: Sequence[str]) -> None:
+    if places:
+        from puridiver import plugins
+
+        for place in places:
+            plugins.add(place)
 
 
 def _in_words(error: Exception) -> str:

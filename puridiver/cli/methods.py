@@ -8,13 +8,14 @@ import json
 import sys
 from typing import Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, add_plugin_option
 
 EXAMPLES = """\
 examples:
   puridiver methods                 samplers, trainers, recipes and networks
   puridiver methods --options       every option and its value in each recipe
   puridiver methods --json          the same for programs
+  puridiver methods --plugin mine.py --check    does my own sampler or trainer behave?
 """
 
 
@@ -27,10 +28,16 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--options", action="store_true", help="show every option and its value in each recipe")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_plugin_option(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="try the samplers and trainers of plugins, and say what is wrong with them"
+    )
     parser.set_defaults(handler=handle)
 
 
 def handle(args: argparse.Namespace) -> int:
+    if args.check:
+        return _check()
     if args.json:
         sys.stdout.write(json.dumps(listing(), indent=1) + "\n")
     elif args.options:
@@ -40,13 +47,34 @@ def handle(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check() -> int:
+    """Try every method of the plugins; 1 if any has a fault."""
+    from puridiver.method_check import find_faults
+    from puridiver.plugins import FAMILIES, is_own, load_all
+
+    load_all()
+    found = [(family, name) for family, (_, members) in FAMILIES.items() for name in members]
+    found = [(family, name) for family, name in found if not is_own(FAMILIES[family][1][name])]
+    if not found:
+        raise ValueError("--check needs a plugin: say --plugin FILE")
+    faulty = False
+    for family, name in found:
+        faults = find_faults(family, name)
+        faulty |= bool(faults)
+        for text in faults or ["no fault found"]:
+            print(f"{family} {name}: {text}")
+    return int(faulty)
+
+
 def listing() -> dict[str, Any]:
     """Everything there is to choose from, by short name."""
+    from puridiver import plugins
     from puridiver.memory import SAMPLERS
     from puridiver.nets import NETWORKS
     from puridiver.recipes import DESCRIPTIONS, RECIPES, Options
     from puridiver.trainers import TRAINERS
 
+    plugins.load_all()
     return {
         "samplers": {name: member.summary for name, member in SAMPLERS.items()},
         "trainers": {name: member.summary for name, member in TRAINERS.items()},

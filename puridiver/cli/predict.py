@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, add_plugin_option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +40,7 @@ def add_parser(subparsers: Any) -> None:
         "--bad-files", choices=("refuse", "skip"), default="refuse", help="files that cannot be read (default: refuse)"
     )
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    add_plugin_option(parser)
     parser.set_defaults(handler=handle)
 
 

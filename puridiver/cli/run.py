@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, add_plugin_option
 from puridiver.cli.run_settings import config_to_run, flag_specs
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    add_plugin_option(parser)
     parser.set_defaults(handler=handle)
 
 
@@ -132,6 +133,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
                 again += [] if args.keep_learner else ["--no-keep-learner"]
                 again += ["--ledger", args.ledger] if args.ledger else []
                 again += ["--tensorboard", args.tensorboard] if args.tensorboard else []
+                again += [word for place in args.plugins for word in ("--plugin", place)]
                 errors.print(f"to continue: {shlex.join(again)}", highlight=False, soft_wrap=True)
             raise
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, add_plugin_option
 from puridiver.stream_names import ORDERS, has_order
 
 EXAMPLES = """\
@@ -49,6 +49,7 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
+    add_plugin_option(table)
     table.set_defaults(handler=handle_table)
 
 

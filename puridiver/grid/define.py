@@ -185,9 +185,11 @@ def _method(path: Path, entry: str | dict[str, Any]) -> Method:
 
 
 def _checked(path: Path, method: Method) -> Method:
+    from puridiver import plugins
     from puridiver.memory import SAMPLERS
     from puridiver.trainers import TRAINERS
 
+    plugins.load_all()
     for family, members, name in (("sampler", SAMPLERS, method.sampler), ("trainer", TRAINERS, method.trainer)):
         if name not in members:
             raise DataError(f"{path}: {family} should be one of {', '.join(members)}, but got {name!r}")

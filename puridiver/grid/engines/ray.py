@@ -27,6 +27,7 @@ from puridiver.errors import DataError
 from puridiver.grid.engines.base import MOST_RETRIES, Backlog, Engine, Event, Job, run_job, set_aside
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.lanes import lane
+from puridiver.plugins import ENVIRONMENT
 from puridiver.provenance import code_hash
 from puridiver.runtime import Runtime
 from puridiver.storage import write_atomically
@@ -107,7 +108,11 @@ class RayEngine(Engine):
         self.lanes = lanes
         self._own_cluster = not self.ray.is_initialized()
         if self._own_cluster:
-            self.ray.init(address=address or os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level="error")
+            plugins = {name: os.environ[name] for name in (ENVIRONMENT,) if name in os.environ}
+            self.ray.init(
+                address=address or os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level="error",
+                runtime_env={"env_vars": plugins} if plugins else None,
+            )  # fmt: skip
         has = self.ray.cluster_resources()
         self.gpus = gpus if gpus is not None else float(has.get("GPU", 0) > 0)
         if self.gpus > has.get("GPU", 0):

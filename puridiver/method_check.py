@@ -1,0 +1,116 @@
+"""Tries a sampler or trainer on a small made stream and says what is wrong with it: for whoever writes one."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from puridiver.learner import Learner
+from puridiver.memory.base import Moment
+from puridiver.samples import Samples
+
+SIDE, MEMORY, EPOCHS = 12, 20, 2
+SIZES = (16, 1, 7, 16, 16, 3, 16, 9)  # of the batches
+NEW_CLASS_EVERY = 2  # batches
+
+
+def find_faults(family: str, name: str) -> list[str]:
+    """What a method does that it must not; an empty list if nothing was found."""
+    faults: list[str] = []
+    chosen = {family: name}
+    try:
+        before = _global_state()
+        first, second = (_learn(chosen, faults) for _ in range(2))
+        if _global_state() != before:
+            faults.append(
+                "it draws from a global random generator (random, numpy.random, torch): use moment.generator in a "
+                "sampler, self.generator in a trainer"
+            )
+        if _outcome(first) != _outcome(second):
+            faults.append("the same seed gives another result the second time")
+        if _after(_copy(first)) != _after(first):
+            faults.append("a saved and loaded learner goes on otherwise: it keeps something that is not saved")
+    except Exception as error:  # whatever it is, its author wants to know
+        faults.append(f"{type(error).__name__}: {error}")
+    return list(dict.fromkeys(faults))
+
+
+def _learn(chosen: dict[str, str], faults: list[str]) -> Learner:
+    learner = Learner(
+        classes=None, image_shape=(SIDE, SIDE, 3), memory=MEMORY, network="small", device="cpu", seed=0,
+        sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"), recipe="official",
+    )  # fmt: skip
+    learner.sampler.choose = _watched(learner.sampler.choose, faults)
+    for number, (images, labels) in enumerate(_stream()):
+        learner.observe(images, labels)
+        if number == len(SIZES) // 2:
+            learner.consolidate(EPOCHS)
+    learner.consolidate(EPOCHS)
+    return learner
+
+
+def _stream() -> Iterator[tuple[np.ndarray, list[int]]]:
+    rng = np.random.default_rng(0)
+    for number, size in enumerate(SIZES):
+        labels = rng.integers(0, 2 + number // NEW_CLASS_EVERY, size)
+        noise = rng.integers(0, 60, (size, SIDE, SIDE, 3))
+        yield (noise + 40 * labels[:, None, None, None]).clip(0, 255).astype(np.uint8), labels.tolist()
+
+
+def _watched(choose: Callable[..., Tensor], faults: list[str]) -> Callable[..., Tensor]:
+    def watched(pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
+        before = {name: tensor.clone() for name, tensor in pool.tensors().items()}
+        rows = choose(pool, n_old, capacity, moment)
+        faults.extend(_faults_of(rows, len(pool), capacity))
+        if any(not torch.equal(tensor, before[name]) for name, tensor in pool.tensors().items()):
+            faults.append("choose changes the samples that it is shown")
+        return rows
+
+    return watched
+
+
+def _faults_of(rows: Any, n: int, capacity: int) -> Iterator[str]:
+    if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
+        yield f"choose should return row numbers as an int64 tensor (N,), but returns {_described(rows)}"
+        return
+    if len(rows) > capacity:
+        yield f"choose keeps more samples than the memory holds: {len(rows)} instead of at most {capacity}"
+    if len(rows.unique()) < len(rows):
+        yield "choose keeps a sample twice"
+    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < n):
+        yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
+
+
+def _described(rows: Any) -> str:
+    if isinstance(rows, Tensor):
+        return f"a tensor of {rows.dtype} and shape {tuple(rows.shape)}"
+    return f"a {type(rows).__name__}"
+
+
+def _global_state() -> tuple[Any, ...]:
+    ours = repr(np.random.get_state(legacy=False))  # noqa: NPY002 - the very generator that must stay as it is
+    return random.getstate(), ours, torch.get_rng_state().numpy().tobytes()
+
+
+def _outcome(learner: Learner) -> tuple[bytes, ...]:
+    """What the memory holds, and what the network says of it."""
+    samples = learner.memory.samples
+    return tuple(t.numpy().tobytes() for t in (samples.arrivals, learner.trainer.outputs(samples.images).logits))
+
+
+def _copy(learner: Learner) -> Learner:
+    with tempfile.TemporaryDirectory() as folder:
+        return Learner.load(learner.save(Path(folder) / "learner"))
+
+
+def _after(learner: Learner) -> tuple[bytes, ...]:
+    for images, labels in _stream():
+        learner.observe(images, labels)
+    return _outcome(learner)

@@ -1,0 +1,204 @@
+"""Samplers and trainers that are not part of the package: whoever writes one registers it, and it is chosen by name.
+
+    @puridiver.register
+    class Newest(puridiver.Sampler):
+        name = "newest"
+
+        def choose(self, pool, n_old, capacity, moment):
+            return torch.arange(len(pool))[-capacity:]
+
+A file or module that does so is a plugin. Plugins come from `--plugin`, from $PURIDIVER_PLUGINS (so that worker
+processes have them, too) and from installed packages with entry points in the group "puridiver.plugins". Their code
+enters the identity of the runs that use it, as the package's own does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from puridiver.errors import DataError
+from puridiver.memory import SAMPLERS, Sampler
+from puridiver.trainers import TRAINERS, Trainer
+
+ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated as folders are in $PATH
+GROUP = "puridiver.plugins"
+OWN = __name__.partition(".")[0]
+NAME = re.compile(r"[a-z][a-z0-9_-]*")
+FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {"sampler": (Sampler, SAMPLERS), "trainer": (Trainer, TRAINERS)}
+
+Member = TypeVar("Member", bound=type)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a method came from: what `--plugin` takes (without folders), and a hash of its code as it was loaded."""
+
+    place: str
+    code: str
+
+
+_origins: dict[type, Origin] = {}
+_loaded: set[str] = set()
+
+
+def register(member: Member) -> Member:
+    """Let a sampler or trainer of your own be chosen by its `name`; a decorator.
+
+    `name` is lower case (letters, digits, - and _). `title` and `summary`, which tables and `puridiver methods` show,
+    are the name and the first line of the docstring unless the class says otherwise.
+    """
+    family, registry = _family(member)
+    name = getattr(member, "name", None)
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(
+            f"{member.__qualname__} should have a name of lower-case letters, digits, - and _, such as "
+            f'name = "newest", but got {name!r}'
+        )
+    missing = sorted(getattr(member, "__abstractmethods__", ()))
+    if missing:
+        raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")
+    if name in registry and is_own(registry[name]) and registry[name] is not member:
+        raise ValueError(f"the name {name!r} is taken by a {family} of the package: choose another")
+    fallbacks = {"title": name, "summary": (inspect.getdoc(member) or name).splitlines()[0]}
+    for attribute, fallback in fallbacks.items():
+        if not hasattr(member, attribute):
+            setattr(member, attribute, fallback)
+    registry[name] = member
+    if not is_own(member):
+        _origins[member] = _origin(member)
+    return member
+
+
+def as_name(member: str | type) -> str:
+    """The name of a method; a class of one's own is registered by the way."""
+    if isinstance(member, str):
+        return member
+    if member not in _origins and not is_own(member):
+        register(member)
+    return str(member.name)  # type: ignore[attr-defined]
+
+
+def _family(member: type) -> tuple[str, dict[str, Any]]:
+    for family, (base, registry) in FAMILIES.items():
+        if isinstance(member, type) and issubclass(member, base):
+            return family, registry
+    raise ValueError(f"what is registered should be a subclass of puridiver.Sampler or Trainer, but got {member!r}")
+
+
+def is_own(member: type) -> bool:
+    """Whether a method is one of the package's."""
+    return member.__module__.partition(".")[0] == OWN
+
+
+# Loading -----------------------------------------------------------------------------------------------------------
+
+
+def add(place: str) -> None:
+    """Load a plugin, a .py file or the name of a module, in this process and in those that it starts."""
+    place = _absolute(place)
+    load(place)
+    known = [word for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if word]
+    if place not in known:
+        os.environ[ENVIRONMENT] = os.pathsep.join([*known, place])
+
+
+def load_all() -> None:
+    """Load what the environment and installed packages name, once."""
+    for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep):
+        if word:
+            load(_absolute(word))
+    for point in importlib.metadata.entry_points(group=GROUP):
+        load(point.module)
+
+
+def load(place: str) -> None:
+    """Load a plugin that was not loaded before."""
+    if place in _loaded:
+        return
+    before = {id(member) for _, registry in FAMILIES.values() for member in registry.values()}
+    try:
+        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    except (Exception, SystemExit) as error:
+        raise DataError(f"plugin {place} could not be loaded: {type(error).__name__}: {error}") from error
+    found = [member for _, registry in FAMILIES.values() for member in registry.values() if id(member) not in before]
+    if not found and not _registered_by(module):
+        raise DataError(f"plugin {place} registers no sampler or trainer: put @puridiver.register before its class")
+    _loaded.add(place)
+
+
+def _absolute(place: str) -> str:
+    if not place.endswith(".py"):
+        return place
+    path = Path(place).expanduser().resolve()
+    if not path.is_file():
+        raise DataError(f"plugin {place} should be a Python file or a module, but there is no such file")
+    return str(path)
+
+
+def _from_file(path: Path) -> ModuleType:
+    """Import a file under a name of its own; files beside it can be imported from it."""
+    name = f"puridiver_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None  # of a path that ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _registered_by(module: ModuleType) -> list[type]:
+    root = module.__name__.partition(".")[0]
+    return [member for member in _origins if member.__module__.partition(".")[0] == root]
+
+
+# Where it came from ------------------------------------------------------------------------------------------------
+
+
+def origins(*methods: tuple[str, str]) -> dict[str, Origin]:
+    """By family and name ("sampler newest"), where those of some methods came from that the package has not."""
+    load_all()
+    members = {f"{family} {name}": FAMILIES[family][1].get(name) for family, name in methods}
+    return {key: _origins[member] for key, member in members.items() if member in _origins}
+
+
+def _origin(member: type) -> Origin:
+    try:
+        file = Path(inspect.getsourcefile(member) or "")
+        code = _code(member, file)
+    except (OSError, TypeError):  # typed at a prompt
+        return Origin(member.__module__, "not known")
+    is_script = member.__module__.startswith("puridiver_plugin_") or member.__module__ == "__main__"
+    return Origin(file.name if is_script else member.__module__, code)
+
+
+def _code(member: type, file: Path) -> str:
+    """A hash of the file, of every Python file of its package, or of the class where it is in no file (a notebook)."""
+    if not file.is_file():
+        return hashlib.sha256(inspect.getsource(member).encode()).hexdigest()
+    root = sys.modules.get(member.__module__.partition(".")[0])
+    package = (
+        Path(root.__file__).parent if root is not None and getattr(root, "__path__", None) and root.__file__ else None
+    )
+    files = sorted(package.rglob("*.py")) if package is not None else [file]
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,232 @@
+"""Samplers and trainers from outside the package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import puridiver
+from puridiver import data, plugins
+from puridiver.cli import main
+from puridiver.config import RunConfig
+from puridiver.errors import DataError
+from puridiver.memory import SAMPLERS
+from puridiver.method_check import find_faults
+from puridiver.provenance import code_hash, code_of, command_for
+from puridiver.trainers import TRAINERS
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "own_methods.py"
+NEWEST = """
+import puridiver, torch
+
+@puridiver.register
+class Newest(puridiver.Sampler):
+    '''Keeps what came last.'''
+    name = "newest"
+    def choose(self, pool, n_old, capacity, moment):
+        return {rows}
+"""
+GOOD = "torch.arange(len(pool))[-capacity:]"
+QUICK = ["--stream-limit", "20", "--test-limit", "50", "--epochs", "1", "--quiet"]
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is forgotten after it."""
+    kept = [dict(registry) for registry in (SAMPLERS, TRAINERS)]
+    loaded, path = set(plugins._loaded), list(sys.path)
+    monkeypatch.setenv(plugins.ENVIRONMENT, "")
+    yield
+    for registry, before in zip((SAMPLERS, TRAINERS), kept, strict=True):
+        registry.clear()
+        registry.update(before)
+    plugins._loaded.clear()
+    plugins._loaded.update(loaded)
+    sys.path[:] = path
+
+
+def newest(folder: Path, rows: str = GOOD, name: str = "newest.py") -> Path:
+    path = folder / name
+    path.write_text(NEWEST.format(rows=rows))
+    return path
+
+
+def test_the_example_is_chosen_by_name_and_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["run", "--plugin", str(EXAMPLE), "--sampler", "low-loss", "--trainer", "smooth", "--json", *QUICK]) == 0
+    )
+    row = json.loads(capsys.readouterr().out)
+    assert set(row["plugins"]) == {"sampler low-loss", "trainer smooth"}
+    assert row["code_hash"] != code_hash()
+    assert row["command"].endswith("--plugin own_methods.py")
+    assert main(["methods", "--plugin", str(EXAMPLE), "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["samplers"]["low-loss"].startswith("Drops what the network finds hardest")
+
+
+def test_the_example_behaves(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--plugin", str(EXAMPLE), "--check"]) == 0
+    told = capsys.readouterr().out
+    assert told == "sampler low-loss: no fault found\ntrainer smooth: no fault found\n"
+
+
+def test_code_of_a_plugin_is_part_of_a_run_s_code_and_of_no_other_s(tmp_path: Path) -> None:
+    config, other = RunConfig(sampler="newest"), RunConfig(sampler="rsv")
+    plugins.add(str(newest(tmp_path)))
+    found = code_of(config)
+    assert found != code_of(other) == code_hash()
+    plugins._loaded.clear()
+    plugins.add(str(newest(tmp_path, GOOD + ".clone()")))
+    assert code_of(config) not in (found, code_hash())
+    assert "--plugin" not in command_for(other)
+
+
+def test_worker_processes_have_the_plugins_too(tmp_path: Path) -> None:
+    grid = tmp_path / "mine.toml"
+    grid.write_text(
+        '[grid]\nmethods = ["newest+plain", "rsv+plain"]\ndata = ["digits"]\nstreams = ["blurry-10"]\n'
+        "seeds = [0]\nepochs = 1\nstream_limit = 20\ntest_limit = 50\n"
+    )
+    words = ["--plugin", str(newest(tmp_path)), "--out", str(tmp_path / "out")]
+    assert main(["grid", str(grid), *words, "--engine", "processes", "--processes", "1", "--quiet"]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
+    assert {row["sampler"]: "plugins" in row for row in rows} == {"newest": True, "rsv": False}
+    assert len({row["code_hash"] for row in rows}) == 2
+
+
+def test_the_environment_is_enough_for_other_programs(tmp_path: Path) -> None:
+    code = "import puridiver; print(puridiver.Learner(sampler='newest', image_shape=(8, 8, 1)).sampler.title)"
+    environment = {**os.environ, plugins.ENVIRONMENT: str(newest(tmp_path)), "PYTHONPATH": str(ROOT)}
+    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert found.stdout == "newest\n"
+
+
+class Oldest(puridiver.Sampler):
+    """Keeps what came first."""
+
+    name = "oldest"
+
+    def choose(self, pool, n_old, capacity, moment):
+        import torch
+
+        return torch.arange(min(len(pool), capacity))
+
+
+def test_a_learner_takes_a_class_and_can_be_saved(tmp_path: Path) -> None:
+    learner = puridiver.Learner(image_shape=(8, 8, 1), sampler=Oldest, trainer="plain", memory=5, seed=1)
+    images = np.zeros((9, 8, 8, 1), np.uint8)
+    learner.observe(images, list("abcabcabc"))
+    assert learner.memory.samples.arrivals.tolist() == [0, 1, 2, 3, 4]
+    assert SAMPLERS["oldest"].summary == "Keeps what came first."
+    assert puridiver.Learner.load(learner.save(tmp_path / "saved")).sampler.name == "oldest"
+    del SAMPLERS["oldest"]
+    with pytest.raises(ValueError, match="or your own from a plugin"):
+        puridiver.Learner.load(tmp_path / "saved")
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("list(range(len(pool)))[-capacity:]", "but returns a list"),
+        ("torch.arange(len(pool)).float()[-capacity:]", "a tensor of torch.float32"),
+        ("torch.arange(len(pool))", "keeps more samples than the memory holds: 24 instead of at most 20"),
+        ("torch.zeros(min(2, capacity), dtype=torch.int64)", "keeps a sample twice"),
+        ("torch.randperm(len(pool))[:capacity]", "global random generator"),
+        ("(pool.labels.zero_(), torch.arange(len(pool))[-capacity:])[1]", "changes the samples"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        (
+            "(setattr(self, 'n', getattr(self, 'n', 0) + 1), torch.arange(len(pool))[self.n % 3:][:capacity])[1]",
+            "keeps something that is not saved",
+        ),
+    ],
+)
+def test_faults_are_found_and_named(rows: str, fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--plugin", str(newest(tmp_path, rows)), "--check"]) == 1
+    assert fault in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["rsv", "puridiver"])
+def test_the_package_s_own_samplers_have_none(name: str) -> None:
+    assert find_faults("sampler", name) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("x = 1", "registers no sampler or trainer"),
+        ("import nothing_of_the_kind", "could not be loaded: ModuleNotFoundError"),
+        ("raise SystemExit(3)", "could not be loaded: SystemExit"),
+        ("def broken(:", "could not be loaded: SyntaxError"),
+        (NEWEST.format(rows=GOOD).replace('"newest"', '"rsv"'), "the name 'rsv' is taken by a sampler of the package"),
+        (NEWEST.format(rows=GOOD).replace('"newest"', '"New est"'), "should have a name of lower-case letters"),
+        (NEWEST.format(rows=GOOD).replace("choose", "chose"), "sampler 'newest' should have choose"),
+        (NEWEST.format(rows=GOOD).replace("puridiver.Sampler", "object"), "should be a subclass of puridiver.Sampler"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_an_error_that_says_why(
+    text: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    assert main(["run", "--plugin", str(path), *QUICK]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--plugin", "nowhere.py"]) == 2
+    assert "plugin nowhere.py should be a Python file or a module, but there is no such file" in capsys.readouterr().err
+
+
+def test_check_without_a_plugin_says_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods", "--check"]) == 2
+    assert "--plugin FILE" in capsys.readouterr().err
+
+
+def test_a_package_is_hashed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "own_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    newest(package)
+    (package / "helper.py").write_text("a = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.load("own_package.newest")
+    before = plugins.origins(("sampler", "newest"))["sampler newest"]
+    assert before.place == "own_package.newest"
+    (package / "helper.py").write_text("a = 2\n")
+    assert plugins._origin(SAMPLERS["newest"]).code != before.code
+
+
+def test_files_beside_a_plugin_can_be_imported(tmp_path: Path) -> None:
+    (tmp_path / "beside_the_plugin.py").write_text("LAST = 3\n")
+    path = tmp_path / "mine.py"
+    path.write_text("import beside_the_plugin\n" + NEWEST.format(rows=GOOD))
+    plugins.add(str(path))
+    assert "newest" in SAMPLERS
+    sys.modules.pop("beside_the_plugin")
+
+
+def test_installed_packages_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest(tmp_path, name="installed_method.py")
+    info = tmp_path / "installed_method-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: installed-method\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[puridiver.plugins]\nmine = installed_method\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.load_all()
+    assert "newest" in SAMPLERS
+
+
+def test_unknown_methods_are_still_refused() -> None:
+    with pytest.raises(ValueError, match="sampler should be one of"):
+        puridiver.Learner(image_shape=(8, 8, 1), sampler="newst")
+    assert data.load("digits").name == "digits"
+    with pytest.raises(DataError, match="no such file"):
+        plugins.add("missing.py")
