@@ -128,7 +128,7 @@ def member(registry: dict[str, Any], family: str, name: str) -> Any:
     """What a registry has under a name, or a ValueError that says what there is."""
     if name not in registry:
         raise ValueError(
-            f"{family} should be one of {', '.join(sorted(registry))}, or your own from a plugin (docs/METHODS.md), "
-            f"but got {name!r}"
+            f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r} "
+            "(one of your own needs its plugin: docs/METHODS.md)"
         )
     return registry[name]

@@ -128,7 +128,7 @@ def test_a_learner_takes_a_class_and_can_be_saved(tmp_path: Path) -> None:
     assert SAMPLERS["oldest"].summary == "Keeps what came first."
     assert puridiver.Learner.load(learner.save(tmp_path / "saved")).sampler.name == "oldest"
     del SAMPLERS["oldest"]
-    with pytest.raises(ValueError, match="or your own from a plugin"):
+    with pytest.raises(ValueError, match="one of your own needs its plugin"):
         puridiver.Learner.load(tmp_path / "saved")
 
 
