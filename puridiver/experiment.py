@@ -29,7 +29,7 @@ from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
 from puridiver.data.base import DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
-from puridiver.provenance import code_of, command_for, commit, identify, plugins_of, versions
+from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, versions
 from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device, steady_threads
@@ -81,7 +81,7 @@ class Experiment:
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
         self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
-        self._code, self._commit = code_of(config), commit()  # now: files may be edited while the run goes on
+        self._code, self._commit = all_code(config), commit()  # now: files may be edited while the run goes on
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         self.source = source or load_source(config, self._decoding)
@@ -302,13 +302,8 @@ class Experiment:
             "versions": versions(),
             "commit": self._commit,
             "command": command_for(self.config),
-            **self._plugins(),
+            **plugin_code(self.config),
         }
-
-    def _plugins(self) -> dict[str, Any]:
-        """Hashes of methods that are not the package's own, by family and name."""
-        found = plugins_of(self.config)
-        return {"plugins": {key: origin.code for key, origin in found.items()}} if found else {}
 
 
 def changes_since(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

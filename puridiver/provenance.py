@@ -73,7 +73,7 @@ def identify(config: RunConfig, source: DataSource, stream_hash: str, runtime: R
     """The identity of the run that a config makes of a source's stream; where files lie does not enter."""
     fields = {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if f.name not in TOLD_OTHERWISE}
     settings = _hash_of({**fields, **_resolved(config, source, runtime)})
-    code = code_of(config)
+    code = code_hash()
     cell = _hash_of([settings, stream_hash, code])
     return Identity(cell, settings, code, settings_hash(config, source, stream_hash, runtime))
 
@@ -108,6 +108,7 @@ def _resolved(config: RunConfig, source: DataSource, runtime: Runtime) -> dict[s
         "device": runtime.device.type,
         "precision": runtime.precision,
         "graphs": runtime.graphs,
+        **plugin_code(config),
     }
 
 
@@ -120,10 +121,16 @@ def plugins_of(config: RunConfig) -> dict[str, plugins.Origin]:
     return plugins.origins(("sampler", config.sampler), ("trainer", config.trainer))
 
 
-def code_of(config: RunConfig) -> str:
-    """The hash of the package's code, and of the plugins that the run uses."""
-    found = plugins_of(config)
-    return _hash_of([code_hash(), {key: origin.code for key, origin in found.items()}]) if found else code_hash()
+def plugin_code(config: RunConfig) -> dict[str, dict[str, str]]:
+    """Hashes of the code of those methods: one of the settings, so that an edit touches no run of another method."""
+    found = {key: origin.code for key, origin in plugins_of(config).items()}
+    return {"plugins": found} if found else {}
+
+
+def all_code(config: RunConfig) -> str:
+    """One hash of the package's code and of the plugins that the run uses."""
+    found = plugin_code(config)
+    return _hash_of([code_hash(), found]) if found else code_hash()
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import puridiver
 from puridiver import data, plugins
@@ -19,7 +20,8 @@ from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults
-from puridiver.provenance import code_hash, code_of, command_for
+from puridiver.provenance import Identity, all_code, code_hash, command_for, identify
+from puridiver.runtime import Runtime
 from puridiver.trainers import TRAINERS
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +67,7 @@ def test_the_example_is_chosen_by_name_and_recorded(capsys: pytest.CaptureFixtur
     )
     row = json.loads(capsys.readouterr().out)
     assert set(row["plugins"]) == {"sampler low-loss", "trainer smooth"}
-    assert row["code_hash"] != code_hash()
+    assert row["code_hash"] == code_hash()
     assert row["command"].endswith("--plugin own_methods.py")
     assert main(["methods", "--plugin", str(EXAMPLE), "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
@@ -78,15 +80,24 @@ def test_the_example_behaves(capsys: pytest.CaptureFixture[str]) -> None:
     assert told == "sampler low-loss: no fault found\ntrainer smooth: no fault found\n"
 
 
-def test_code_of_a_plugin_is_part_of_a_run_s_code_and_of_no_other_s(tmp_path: Path) -> None:
-    config, other = RunConfig(sampler="newest"), RunConfig(sampler="rsv")
+def identity_of(sampler: str) -> Identity:
+    source, runtime = data.load("digits"), Runtime(torch.device("cpu"))
+    return identify(RunConfig(sampler=sampler), source, "stream", runtime)
+
+
+def test_code_of_a_plugin_is_part_of_its_runs_settings_and_of_no_others(tmp_path: Path) -> None:
+    before = identity_of("rsv")
     plugins.add(str(newest(tmp_path)))
-    found = code_of(config)
-    assert found != code_of(other) == code_hash()
+    found = identity_of("newest")
     plugins._loaded.clear()
     plugins.add(str(newest(tmp_path, GOOD + ".clone()")))
-    assert code_of(config) not in (found, code_hash())
-    assert "--plugin" not in command_for(other)
+    edited = identity_of("newest")
+    assert edited.cell != found.cell
+    assert edited.settings_hash != found.settings_hash
+    assert edited.code_hash == found.code_hash == code_hash()  # so that it stands in one table with other methods
+    assert identity_of("rsv") == before
+    assert all_code(RunConfig(sampler="newest")) != all_code(RunConfig(sampler="rsv")) == code_hash()
+    assert "--plugin" not in command_for(RunConfig(sampler="rsv"))
 
 
 def test_worker_processes_have_the_plugins_too(tmp_path: Path) -> None:
@@ -99,7 +110,8 @@ def test_worker_processes_have_the_plugins_too(tmp_path: Path) -> None:
     assert main(["grid", str(grid), *words, "--engine", "processes", "--processes", "1", "--quiet"]) == 0
     rows = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
     assert {row["sampler"]: "plugins" in row for row in rows} == {"newest": True, "rsv": False}
-    assert len({row["code_hash"] for row in rows}) == 2
+    assert main(["table", str(grid), str(tmp_path / "out"), "--plugin", str(tmp_path / "newest.py"), "--any-code"]) == 0
+    assert main(["grid", str(grid), *words, "--dry-run"]) == 0
 
 
 def test_the_environment_is_enough_for_other_programs(tmp_path: Path) -> None:
@@ -115,8 +127,6 @@ class Oldest(puridiver.Sampler):
     name = "oldest"
 
     def choose(self, pool, n_old, capacity, moment):
-        import torch
-
         return torch.arange(min(len(pool), capacity))
 
 
