@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from puridiver.learner import Learner
-from puridiver.memory.base import Moment
+from puridiver.memory.base import Moment, row_faults
 from puridiver.samples import Samples
 
 SIDE, MEMORY, EPOCHS = 12, 20, 2
@@ -38,7 +38,7 @@ def find_faults(family: str, name: str) -> list[str]:
         if _after(_copy(first)) != _after(first):
             faults.append("a saved and loaded learner goes on otherwise: it keeps something that is not saved")
     except Exception as error:  # whatever it is, its author wants to know
-        faults.append(f"{type(error).__name__}: {error}")
+        faults += [] if faults else [f"{type(error).__name__}: {error}"]  # one that follows from another says nothing
     return list(dict.fromkeys(faults))
 
 
@@ -68,30 +68,12 @@ def _watched(choose: Callable[..., Tensor], faults: list[str]) -> Callable[..., 
     def watched(pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         before = {name: tensor.clone() for name, tensor in pool.tensors().items()}
         rows = choose(pool, n_old, capacity, moment)
-        faults.extend(_faults_of(rows, len(pool), capacity))
+        faults.extend(row_faults(rows, len(pool), capacity))
         if any(not torch.equal(tensor, before[name]) for name, tensor in pool.tensors().items()):
             faults.append("choose changes the samples that it is shown")
         return rows
 
     return watched
-
-
-def _faults_of(rows: Any, n: int, capacity: int) -> Iterator[str]:
-    if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
-        yield f"choose should return row numbers as an int64 tensor (N,), but returns {_described(rows)}"
-        return
-    if len(rows) > capacity:
-        yield f"choose keeps more samples than the memory holds: {len(rows)} instead of at most {capacity}"
-    if len(rows.unique()) < len(rows):
-        yield "choose keeps a sample twice"
-    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < n):
-        yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
-
-
-def _described(rows: Any) -> str:
-    if isinstance(rows, Tensor):
-        return f"a tensor of {rows.dtype} and shape {tuple(rows.shape)}"
-    return f"a {type(rows).__name__}"
 
 
 def _global_state() -> tuple[Any, ...]:

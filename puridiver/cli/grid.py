@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.notes import notes
 from puridiver.cli.run_settings import flag_specs, parse_assignments
 
 if TYPE_CHECKING:
@@ -131,6 +132,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     wishes = Wishes(args.engine, args.lanes, args.processes, device, args.ray_address, args.gpus_per_worker)
     with closing(choose_engine(wishes, len(wanted), folder.path / LOGS, sources)) as engine:
         planned = plan(wanted, sources, engine.runtime)
+        told = (notes(p.cell.config, sources.of(p.cell.config), engine.runtime(p.cell.config)) for p in planned)
+        for note in [] if args.quiet else dict.fromkeys(note for found in told for note in found):
+            console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
         if args.dry_run:
             _print_plan(planned, folder, engine.workers, args)
             return 0

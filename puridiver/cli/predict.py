@@ -52,6 +52,7 @@ def handle(args: argparse.Namespace) -> int:
         raise DataError(f"{args.out} cannot be written: there is no folder {Path(args.out).parent}")
     learner = load_learner(Path(args.learner), args.device)
     found = find_images([Path(name) for name in args.images])
+    _check_out(args.out, found)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     classes = [str(name) for name in learner.classes]
@@ -70,6 +71,15 @@ def handle(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(table.getvalue())
     return 0
+
+
+def _check_out(out: str | None, images: Sequence[Path]) -> None:
+    from puridiver.errors import DataError
+
+    if out and Path(out).is_dir():
+        raise DataError(f"--out should be a CSV file, but {out} is a folder")
+    if out and any(path.resolve() == Path(out).resolve() for path in images):
+        raise DataError(f"--out should be another file than the images, but {out} is one of them")
 
 
 def load_learner(folder: Path, device: str) -> Learner:

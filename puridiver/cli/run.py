@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.notes import notes
 from puridiver.cli.run_settings import config_to_run, flag_specs
 
 if TYPE_CHECKING:
@@ -120,7 +121,8 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
     ):
         experiment = Experiment(config, progress)
         experiment.listeners += [log.listener(experiment.options.epochs) for log in logs]
-        for note in [] if args.quiet else notes(experiment):
+        told = notes(config, experiment.source, experiment.learner.runtime, len(experiment.manifest.order))
+        for note in [] if args.quiet else told:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
             return experiment.run()
@@ -155,44 +157,6 @@ def stopping_gently(experiment: Experiment, errors: Console) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-def notes(experiment: Experiment) -> list[str]:
-    """What a user would want to know before waiting for the result."""
-    from puridiver.trainers.schedule import ends_low
-
-    found, learner, config = [], experiment.learner, experiment.config
-    if learner.runtime.device.type == "cpu" and learner.network.startswith("resnet") and not config.shortened:
-        found.append(
-            f"{learner.network} on a CPU takes hours; --network small is far quicker, and --stream-limit, "
-            "--test-limit and --epochs give a quick look"
-        )
-    if left_out := experiment.source.left_out:
-        named = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
-        files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
-        found.append(f"left out, since it cannot be read: {files} ({named})")
-    if learner.capacity >= (arriving := len(experiment.manifest.order)):
-        found.append(
-            f"a memory of {learner.capacity} holds the whole stream ({arriving} samples): say a smaller --memory"
-        )
-    options = learner.options
-    if (
-        config.trainer == "puridiver"
-        and options.epochs <= options.warmup_epochs
-        and (options.relabel or options.consistency)
-    ):
-        found.append(
-            f"{options.epochs} memory epochs are all warm-up (warmup_epochs={options.warmup_epochs}): nothing is "
-            "re-labelled; say more --epochs, or --set warmup_epochs=0"
-        )
-    if options.schedule == "warm_restarts" and not ends_low(options.epochs):
-        found.append(
-            f"{options.epochs} memory epochs end amid a warm restart, where the rate is high: accuracy may fall; "
-            "15, 31, 63, 127 or 255 end at its low"
-        )
-    if learner.trainer.wants_hint and not config.tell_noise:
-        found.append(f"{learner.trainer.title} is not told the noise; --tell-noise tells it the true kind and rate")
-    return found
 
 
 class ProgressBar:

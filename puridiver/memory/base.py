@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -77,6 +77,20 @@ class Sampler(ABC):
     def diagnostics(self) -> dict[str, Tensor]:
         """Figures of the last choice for the metrics, such as alpha."""
         return {}
+
+
+def row_faults(rows: object, n: int, capacity: int) -> Iterator[str]:
+    """What is wrong with a choice among n samples."""
+    if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
+        shape = f"tensor of {rows.dtype} and shape {tuple(rows.shape)}" if isinstance(rows, Tensor) else ""
+        yield f"choose should return row numbers as an int64 tensor (N,), but returns a {shape or type(rows).__name__}"
+        return
+    if len(rows) > capacity:
+        yield f"choose keeps more samples than the memory holds: {len(rows)} instead of at most {capacity}"
+    if len(rows.unique()) < len(rows):
+        yield "choose keeps a sample twice"
+    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < n):
+        yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
 
 
 def class_counts(labels: Tensor, members: Tensor, n_classes: int) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler
+from puridiver.memory.base import Moment, Sampler, row_faults
 from puridiver.memory.memory import Memory
 from puridiver.samples import Samples, joined
 
@@ -23,6 +23,8 @@ class Keeper:
     ) -> None:
         delay = sampler.delay(capacity)
         self.sampler = sampler
+        # The package's own are tested, and a GPU would have to wait for the answer.
+        self._checks = not type(sampler).__module__.startswith("puridiver.")
         self.memory = Memory(capacity - delay, image_shape, device)
         self.delayed = Memory(delay, image_shape, device)  # arrivals that wait to be chosen from
 
@@ -57,6 +59,9 @@ class Keeper:
         pool = joined(self.memory.samples, arrived)
         meet(pool, len(self.memory))
         rows = self.sampler.choose(pool, len(self.memory), self.memory.capacity, moment)
+        if self._checks:
+            for fault in row_faults(rows, len(pool), self.memory.capacity):
+                raise ValueError(f"sampler {self.sampler.name}: {fault}")
         self.memory.replace(pool.take(moment.runtime.move(rows)))
 
     def state(self) -> dict[str, Tensor]:

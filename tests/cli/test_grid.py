@@ -304,3 +304,13 @@ def test_a_figure_that_cannot_be_drawn_is_told(
 ) -> None:
     assert main(["figure", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_a_run_would_be_warned_of_a_grid_tells_once(tmp_path, capsys):
+    path = tmp_path / "mine.toml"
+    path.write_text('[grid]\nmethods = ["rsv+selfie", "gbs+selfie"]\ndata = ["digits"]\nseeds = [0, 1]\nepochs = 7\n')
+    assert main(["grid", str(path), "--out", str(tmp_path / "out"), "--dry-run"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("7 memory epochs are all warm-up (baseline_warmup=10): selfie is plain training") == 1
+    assert main(["grid", str(path), "--out", str(tmp_path / "out"), "--dry-run", "--quiet"]) == 0
+    assert "warm-up" not in capsys.readouterr().err

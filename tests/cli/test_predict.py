@@ -146,3 +146,14 @@ def test_a_disk_too_full_for_the_learner_does_not_cost_the_figures(tmp_path, mon
     assert (tmp_path / "run" / "summary.json").exists()
     assert not (tmp_path / "run" / "learner").exists()
     assert "the learner is not kept" in caplog.text
+
+
+def test_the_images_themselves_are_never_written_over(run, tmp_path, capsys):
+    image = tmp_path / "one.png"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(image)
+    before = image.read_bytes()
+    assert main(["predict", str(run / "run"), str(image), "--out", str(image)]) == 2
+    assert "should be another file than the images" in capsys.readouterr().err
+    assert image.read_bytes() == before
+    assert main(["predict", str(run / "run"), str(image), "--out", str(tmp_path)]) == 2
+    assert "should be a CSV file, but" in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""What a user would want to know before waiting for the result of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_options
+
+if TYPE_CHECKING:
+    from puridiver.data.base import DataSource
+    from puridiver.recipes import Options
+    from puridiver.runtime import Runtime
+
+
+def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int | None = None) -> Iterator[str]:
+    """Of a run of `arriving` samples, if their number is known."""
+    from puridiver import plugins
+    from puridiver.trainers import TRAINERS
+    from puridiver.trainers.schedule import ends_low
+
+    plugins.load_all()
+    options, network = resolve_options(config, source), resolve_network(config, source)
+    if runtime.device.type == "cpu" and network.startswith("resnet") and not config.shortened:
+        yield (
+            f"{network} on a CPU takes hours; --network small is far quicker, and --stream-limit, --test-limit and "
+            "--epochs give a quick look"
+        )
+    if left_out := source.left_out:
+        named = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
+        files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
+        yield f"left out, since it cannot be read: {files} ({named})"
+    memory = resolve_memory(config, source)
+    if arriving is not None and memory >= arriving:
+        yield f"a memory of {memory} holds the whole stream ({arriving} samples): say a smaller --memory"
+    yield from _all_warm_up(config.trainer, options)
+    if options.schedule == "warm_restarts" and not ends_low(options.epochs):
+        yield (
+            f"{_epochs(options)} end amid a warm restart, where the rate is high: accuracy may fall; "
+            "15, 31, 63, 127 or 255 end at its low"
+        )
+    trainer = TRAINERS.get(config.trainer)
+    if trainer is not None and trainer.wants_hint and not config.tell_noise:
+        yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
+
+
+def _all_warm_up(trainer: str, options: Options) -> Iterator[str]:
+    """Robust training that never begins."""
+    if trainer == "puridiver" and (options.relabel or options.consistency):
+        name, what = "warmup_epochs", "nothing is re-labelled"
+    elif trainer in ("selfie", "dividemix"):
+        name, what = "baseline_warmup", f"{trainer} is plain training"
+    else:
+        return
+    if options.epochs <= getattr(options, name):
+        yield (
+            f"{_epochs(options)} are all warm-up ({name}={getattr(options, name)}): {what}; say more --epochs, or "
+            f"--set {name}=0"
+        )
+
+
+def _epochs(options: Options) -> str:
+    return "1 memory epoch" if options.epochs == 1 else f"{options.epochs} memory epochs"
