@@ -61,6 +61,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="where results go (default: runs/NAME, or runs/NAME+NAME)")
     parser.add_argument("--data", nargs="+", default=[], help="data sets (default: those of the paper, or of the file)")
     parser.add_argument("--methods", nargs="+", default=[], metavar="TITLE", help="only these rows (default: all)")
+    parser.add_argument("--noises", nargs="+", default=[], metavar="NOISE", help="only these columns (default: all)")
     parser.add_argument("--seeds", nargs="+", type=int, default=[], metavar="N", help="seeds (default: the preset's)")
     parser.add_argument("--dry-run", action="store_true", help="show the cells and the time they may take; run nothing")
     parser.add_argument("--limit", type=int, metavar="N", help="run at most N cells")
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from contextlib import closing
 
     from puridiver.grid.cells import cells
-    from puridiver.grid.define import find_grid, with_methods
+    from puridiver.grid.define import find_grid, with_methods, with_noises
     from puridiver.grid.engines.choose import Wishes, choose_engine
     from puridiver.grid.folder import LOGS, GridFolder
     from puridiver.grid.plan import Sources, plan
@@ -126,6 +127,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
 
     found = [find_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
     grids = with_methods(found, args.methods) if args.methods else found
+    grids = with_noises(grids, args.noises) if args.noises else grids
     folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
     wanted, sources = [cell for grid in grids for cell in cells(grid, changes_of(args))], Sources()
     device = wanted[0].config.device if wanted else "auto"

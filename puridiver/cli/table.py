@@ -6,17 +6,21 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option
 from puridiver.stream_names import ORDERS, has_order
+
+if TYPE_CHECKING:
+    from puridiver.grid.cells import Grid
 
 EXAMPLES = """\
 examples:
   puridiver table results/digits.jsonl               what `puridiver run --ledger results/digits.jsonl` put there
   puridiver table runs/a runs/b                      runs by their folders
   puridiver table table1 runs/table1                 the paper's Table 1 from a grid's folder, beside its figures
-  puridiver table table1 results/cifar10.jsonl --format latex
+  puridiver table table1 results/cifar10.jsonl --any-code --format latex
+  puridiver table mine.toml --against "rsv + plain"  differences seed by seed, with an interval and p
   puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
       write the table between <!-- digits:begin --> and <!-- digits:end --> of a page
 """
@@ -47,6 +51,18 @@ def add_parser(subparsers: Any) -> None:
         "--long", action="store_true",
         help="a preset's table with a line a cell: best epoch, an independent rerun's figure, purity, diversity, time",
     )  # fmt: skip
+    table.add_argument("--methods", nargs="+", default=[], metavar="TITLE", help="of a preset's table only these rows")
+    table.add_argument(
+        "--noises", nargs="+", default=[], metavar="NOISE", help="of a preset's table only these columns"
+    )
+    table.add_argument(
+        "--against", metavar="TITLE",
+        help="every method of a preset's table against this one, seed by seed: difference, 95 %% interval, p",
+    )  # fmt: skip
+    table.add_argument(
+        "--metric", choices=("last", "average", "anytime", "forgetting", "purity", "diversity"), default="last",
+        help="what --against compares (default: last accuracy)",
+    )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
     add_plugin_option(table)
@@ -58,8 +74,11 @@ def handle_table(args: argparse.Namespace) -> int:
 
     from puridiver.report import insert_between_markers
 
-    if args.long and not _names_grid(args.ledger[0]):
-        raise ValueError("--long needs a preset's name or a grid file before the ledger, such as table1")
+    needy = [name for name in ("long", "against", "methods", "noises") if getattr(args, name)]
+    if needy and not _names_grid(args.ledger[0]):
+        raise ValueError(f"--{needy[0]} needs a preset's name or a grid file before the ledger, such as table1")
+    if args.long and args.against:
+        raise ValueError("--long and --against are two tables: say one of them")
     text = _grid_table(args) if _names_grid(args.ledger[0]) else _ledger_table(args)
     if args.into:
         insert_between_markers(Path(args.into), args.marker, text)
@@ -81,6 +100,8 @@ def _grid_table(args: argparse.Namespace) -> str:
     from pathlib import Path
 
     from puridiver import report
+    from puridiver.grid.against import HEADINGS as AGAINST
+    from puridiver.grid.against import against
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
@@ -90,11 +111,25 @@ def _grid_table(args: argparse.Namespace) -> str:
         raise ValueError(f"name one grid, then where its runs are; {more[0]} is another: print its table by itself")
     results = read_results(name, [Path(place) for place in places or [f"runs/{Path(name).stem}"]], args.data)
     results = dataclasses.replace(results, rows=_in_order(results.rows, args.order))
-    if not args.long:
+    results = dataclasses.replace(results, grid=_part(results.grid, args))
+    if args.against:
+        lines, notes = against(results.grid, results.rows, args.against, args.metric, args.any_code)
+        headings: Sequence[str] = AGAINST
+    elif args.long:
+        (lines, notes), headings = detail(results.grid, results.rows, args.any_code), HEADINGS
+    else:
         return FORMATS[args.format](results.table(args.any_code))
-    lines, notes = detail(results.grid, results.rows, args.any_code)
-    text = report.FORMATS[args.format](lines, HEADINGS)
+    text = report.FORMATS[args.format](lines, headings)
     return text if args.format in ("csv", "latex") else f"{text}\n\n{'; '.join(notes)}."
+
+
+def _part(grid: Grid, args: argparse.Namespace) -> Grid:
+    """The rows and columns that were asked for; the one to compare with is always there."""
+    from puridiver.grid.define import with_methods, with_noises
+
+    titles = [*args.methods, *([args.against] if args.against else [])] if args.methods else []
+    grids = with_methods([grid], titles) if titles else [grid]
+    return (with_noises(grids, args.noises) if args.noises else grids)[0]
 
 
 def _ledger_table(args: argparse.Namespace) -> str:

@@ -77,6 +77,30 @@ def with_methods(grids: Sequence[Grid], titles: Sequence[str]) -> list[Grid]:
     return [grid for grid in chosen if grid.methods]
 
 
+def with_noises(grids: Sequence[Grid], noises: Sequence[str]) -> list[Grid]:
+    """The grids with the columns of these noises alone, without grids that have none."""
+    known = dict.fromkeys(column.noise for grid in grids for column in grid.columns)
+    wanted = {_same_noise(noise) for noise in noises}
+    unknown = [noise for noise in noises if _same_noise(noise) not in map(_same_noise, known)]
+    if unknown:
+        raise ValueError(f"there is no noise {unknown[0]!r} in the grid; its noises are {', '.join(known)}")
+    chosen = [
+        dataclasses.replace(grid, columns=tuple(c for c in grid.columns if _same_noise(c.noise) in wanted))
+        for grid in grids
+    ]
+    return [grid for grid in chosen if grid.columns]
+
+
+def _same_noise(noise: str) -> str:
+    """ "sym-40" and "sym40" are one."""
+    return noise.replace("-", "").lower()
+
+
+def same_title(one: str, other: str) -> bool:
+    """Case and spaces do not matter."""
+    return _plain(one) == _plain(other)
+
+
 def _plain(title: str) -> str:
     return "".join(title.lower().split())
 

@@ -71,6 +71,14 @@ class Comparison:
         return int(math.copysign(size, self.difference)) if size else 0
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """That of 95 %, by Student's t."""
+        if self.difference is None or self.error is None:
+            return None
+        reach = self.error * float(stats.t.ppf(0.975, self.pairs - 1))
+        return self.difference - reach, self.difference + reach
+
+    @property
     def text(self) -> str:
         if self.difference is None:
             return UNKNOWN

@@ -1,0 +1,83 @@
+"""The methods of a grid against one of them: differences seed by seed, with an interval and a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from puridiver.grid.cells import Grid
+from puridiver.grid.define import same_title
+from puridiver.grid.page.verdicts import UNKNOWN, compare
+from puridiver.grid.select import select
+from puridiver.grid.table import NAMES, heading
+from puridiver.grid.variants import Row, row_kind
+from puridiver.runs import without_folder
+
+HEADINGS = ("data", "stream", "noise", "method", "seeds", "mean", "against", "difference", "95 % interval", "p")
+
+
+class Metric(NamedTuple):
+    """A figure of a row, what it is called in words, and what to multiply it by."""
+
+    field: str
+    words: str
+    scale: float = 100.0
+
+
+METRICS: Mapping[str, Metric] = {
+    "last": Metric("last_accuracy", "last accuracy %"),
+    "average": Metric("average_accuracy", "average accuracy %, over the ends of the tasks"),
+    "anytime": Metric("anytime_area", "anytime accuracy %, over the whole stream"),
+    "forgetting": Metric("forgetting", "forgetting, points"),
+    "purity": Metric("memory_purity", "memory purity %"),
+    "diversity": Metric("memory_diversity", "memory diversity", 1.0),
+}
+
+
+def against(
+    grid: Grid, rows: Sequence[Row], title: str, metric: str = "last", any_code: bool = False
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """A line for each other method and column, by the seeds that both were run on; and notes for the reader."""
+    base = next((m for m, method in enumerate(grid.methods) if same_title(method.title, title)), None)
+    if base is None:
+        known = ", ".join(repr(method.title) for method in grid.methods)
+        raise ValueError(f"there is no method {title!r} in the grid; its methods are {known}")
+    selection, chosen, lines = select(grid, rows, any_code), METRICS[metric], []
+    for c, column in enumerate(grid.columns):
+        base_rows = selection.rows.get((base, c), [])
+        theirs = _by_seed(base_rows, chosen)
+        for m, method in enumerate(grid.methods):
+            if m == base:
+                continue
+            found = selection.rows.get((m, c), [])
+            streams = dict.fromkeys(map(row_kind, [*found, *base_rows])) or (column.stream,)
+            stream = ", ".join(str(without_folder(stream)) for stream in streams)
+            where = (NAMES.get(column.data, column.data), stream, column.noise, method.title)
+            lines.append((*where, *_compared(_by_seed(found, chosen), theirs)))
+    shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
+    legend = [
+        f"{chosen.words}: each method against {grid.methods[base].title}, by the seeds that both were run on",
+        "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
+        "- not run, or too few seeds",
+    ]
+    return lines, [*shown, *legend, *selection.notes]
+
+
+def _by_seed(rows: Sequence[Row], metric: Metric) -> dict[int, float]:
+    return {row["seed"]: metric.scale * row[metric.field] for row in rows if row.get(metric.field) is not None}
+
+
+def _compared(ours: Mapping[int, float], theirs: Mapping[int, float]) -> tuple[str, ...]:
+    both = sorted(ours.keys() & theirs.keys())
+    if not both:
+        return ("0", *([UNKNOWN] * 5))
+    found = compare([(ours[seed], theirs[seed]) for seed in both])
+    means = (sum(values[seed] for seed in both) / len(both) for values in (ours, theirs))
+    interval = found.interval
+    return (
+        str(len(both)),
+        *(f"{mean:.2f}" for mean in means),
+        found.text,
+        UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
+        UNKNOWN if found.chance is None else f"{found.chance:.3f}",
+    )

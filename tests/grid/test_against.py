@@ -1,0 +1,87 @@
+"""Methods of a grid against one of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scipy.stats
+
+from puridiver.cli import main
+from puridiver.grid.against import METRICS, against
+from puridiver.grid.define import read_grid
+from tests.grid.samples import row
+
+GRID = """
+[grid]
+methods = ["rsv+plain", "puridiver+puridiver"]
+data = ["digits"]
+streams = ["blurry-10"]
+noises = ["sym-20", "sym-40"]
+seeds = [0, 1, 2]
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(GRID)
+    return path
+
+
+def runs_of(sampler: str, figures: dict[int, float], **changes: Any) -> list[dict[str, Any]]:
+    trainer = "plain" if sampler == "rsv" else "puridiver"
+    told = {"data": "digits", "stream": "blurry-10", "sampler": sampler, "trainer": trainer, "memory": 100}
+    return [row(seed, figure, **{**told, **changes}) for seed, figure in figures.items()]
+
+
+def test_a_difference_is_of_the_seeds_that_both_have(grid: Path) -> None:
+    rows = runs_of("rsv", {0: 0.60, 1: 0.62, 2: 0.61}) + runs_of("puridiver", {0: 0.90, 1: 0.95, 5: 0.1})
+    lines, notes = against(read_grid(grid), rows, "RSV+plain")
+    found = {line[2]: line[4:] for line in lines}
+    assert [line[3] for line in lines] == ["puridiver + puridiver"] * 2
+    test = scipy.stats.ttest_rel([90, 95], [60, 62])
+    low, high = test.confidence_interval()
+    assert found["sym-40"] == (
+        "2", "92.50", "61.00", "+31.50 ± 1.50", f"{low:+.2f} to {high:+.2f}", f"{test.pvalue:.3f}",
+    )  # fmt: skip
+    assert found["sym-20"] == ("0", "-", "-", "-", "-", "-")
+    assert notes[1].startswith("last accuracy %: each method against rsv + plain")
+
+
+def test_other_figures_can_be_compared(grid: Path) -> None:
+    for name, metric in METRICS.items():
+        rows = runs_of("rsv", {0: 0.6}, **{metric.field: 0.5}) + runs_of("puridiver", {0: 0.9}, **{metric.field: 0.75})
+        (_, line), _ = against(read_grid(grid), rows, "rsv + plain", name)
+        assert line[7] == f"{metric.scale / 4:+.2f} ± -"
+
+
+def test_the_command_prints_it_and_says_what_it_needs(
+    grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    rows = runs_of("rsv", {0: 0.60, 1: 0.62}) + runs_of("puridiver", {0: 0.90, 1: 0.95})
+    ledger.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
+    words = ["table", str(grid), str(ledger), "--against", "rsv + plain"]
+    assert main([*words, "--noises", "sym40", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "+31.50 ± 1.50" in lines[1]
+    assert main([*words[:-1], "nobody"]) == 2
+    assert "there is no method 'nobody' in the grid; its methods are 'rsv + plain'" in capsys.readouterr().err
+    assert main([*words, "--long"]) == 2
+    assert main(["table", str(ledger), "--against", "rsv + plain"]) == 2
+    assert "--against needs a preset's name or a grid file" in capsys.readouterr().err
+    assert main(["table", str(grid), str(ledger), "--noises", "sym-30"]) == 2
+    assert "its noises are sym-20, sym-40" in capsys.readouterr().err
+    assert main(["table", str(grid), str(ledger), "--methods", "rsv+plain"]) == 0
+    assert "puridiver + puridiver" not in capsys.readouterr().out
+
+
+def test_a_grid_can_be_cut_to_some_noises(grid: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["grid", str(grid), "--noises", "sym-40", "--dry-run", "--out", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    assert "6 cells" in told
+    assert "sym-20" not in told
