@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -30,8 +31,8 @@ def alpha_picture(runs: Sequence[Run]) -> Picture:
     adaptive = [run for run in with_alpha if run.static_alpha is None] or with_alpha
     highest = max(value for run in adaptive for value in curve(run, "alpha", 1)[1])
     panels = [
-        Panel(f"Alpha over the stream{which}", partial(_paint_alpha, groups, highest))
-        for which, groups in _few_at_a_time(adaptive)
+        Panel(f"Alpha over the stream{which}{_whose(groups, runs)}", partial(_paint_alpha, groups, highest))
+        for which, groups in ((which, _as_elsewhere(groups, runs)) for which, groups in _few_at_a_time(adaptive))
     ]
     if len({run.static_alpha for run in with_alpha}) > 1:
         panels = [*_panels_by_alpha("Last accuracy by alpha, %", with_alpha, last_accuracy), *panels]
@@ -50,6 +51,21 @@ def alpha_picture(runs: Sequence[Run]) -> Picture:
             for task, mean in enumerate(alpha_of_tasks(run))
         ],
     )
+
+
+def _whose(groups: Sequence[Group], runs: Sequence[Run]) -> str:
+    """The name of a line that is alone here, where the page has others: it gets no legend."""
+    return f", {groups[0].label}" if len(groups) == 1 and len(grouped(runs)) > 1 else ""
+
+
+def _as_elsewhere(groups: Sequence[Group], runs: Sequence[Run]) -> list[Group]:
+    """The groups in the colours, and under the names, that they have in pictures of all runs."""
+    everywhere = {id(run): group for group in grouped(runs) for run in group.runs}
+    named = [everywhere[id(group.runs[0])] for group in groups]
+    return [
+        dataclasses.replace(group, number=other.number, label=other.label)
+        for group, other in zip(groups, named, strict=True)
+    ]
 
 
 def alpha_of_tasks(run: Run) -> list[float]:

@@ -288,4 +288,5 @@ def _paint_time(groups: Sequence[Group], axes: Axes) -> None:
         (x, dx), (y, dy) = group.spread(lambda run: run.training_seconds), group.spread(last_accuracy)
         style = {**line_style(group.number), "linestyle": "", "markersize": 8, "label": group.label}
         axes.errorbar([x], [y], xerr=[dx], yerr=[dy], capsize=2, elinewidth=1, **style)
-    axes.set(xlabel="seconds of training", xlim=(0, None), ylim=(0, 101))
+    longest = max(sum(group.spread(lambda run: run.training_seconds)) for group in groups)
+    axes.set(xlabel="seconds of training", xlim=(0, 1.06 * longest or 1), ylim=(0, 101))  # no marker is cut

@@ -102,8 +102,9 @@ def _paint_half(
 ) -> dict[float, str]:
     """Bars of one group, upwards (number 0) or downwards (1), 1 high at most; returns where counts stand."""
     counts = np.histogram(values, edges)[0]
-    # By the bars, since a narrow Gaussian may be far higher; by the curve where there is no bar.
-    highest = int(counts.max()) or math.ceil(max(y.max() for _, y in curves)) or 1
+    # So that the curve is seen whole, unless it is narrow and far higher than the bars, which must be seen as well.
+    tallest, bars = math.ceil(max(y.max() for _, y in curves)), int(counts.max())
+    highest = max(bars, min(tallest, 2 * bars or tallest)) or 1
     unit = (-1 if number else 1) / highest
     axes.bar(
         edges[:-1], counts * unit, np.diff(edges), align="edge", color=colour(number), alpha=0.75,

@@ -86,6 +86,7 @@ def _paint(axes: Axes, manifest: StreamManifest, most: float) -> None:
     )
     bar = axes.figure.colorbar(image, ax=axes, format=PercentFormatter(1, decimals=0), pad=0.02)
     bar.outline.set_visible(False)
+    bar.set_label("share of a given label")
     for end in manifest.task_ends[:-1]:
         axes.axvline(end, color=INK, linewidth=0.8)
     axes.set_xlabel("samples seen")
