@@ -216,7 +216,10 @@ def _print_tables(
     rows = folder.rows()
     if all(row["shortened"] for row in rows):
         if rows:
-            print("Shortened runs (--stream-limit or --test-limit) do not enter the table.")
+            print(
+                "Shortened runs (--stream-limit or --test-limit) do not enter the table; "
+                f"`puridiver table {folder.path}` lists them."
+            )
         return
     tables = []
     for grid in grids:

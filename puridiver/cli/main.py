@@ -67,7 +67,7 @@ def _unknown(parser: argparse.ArgumentParser, chosen: list[str], words: list[str
     for name in chosen:
         (inner,) = (action.choices[name] for action in inner._actions if isinstance(action, argparse._SubParsersAction))
     options = [option for action in inner._actions for option in action.option_strings]
-    near = [match for word in words for match in difflib.get_close_matches(word.partition("=")[0], options, 1)]
+    near = [match for word in words for match in difflib.get_close_matches(word.partition("=")[0], options, 1, 0.75)]
     meant = f"; did you mean {' or '.join(near)}?" if near else ""
     return f"unrecognized arguments: {' '.join(words)}{meant} (`{inner.prog} --help` lists what there is)"
 

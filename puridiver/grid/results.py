@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,9 +58,19 @@ def ledger_at(place: Path) -> Path:
     """A ledger, or that of a grid's folder."""
     ledger = place / LEDGER if place.is_dir() else place
     if not ledger.exists():
-        first = "`puridiver run --ledger` writes it" if place.suffix == ".jsonl" else "run `puridiver grid` first"
-        raise DataError(f"{ledger} is not there: {first}")
+        raise DataError(_missing(place, ledger))
     return ledger
+
+
+def _missing(place: Path, ledger: Path) -> str:
+    """Why there is no ledger, and what to do."""
+    if (place / runs.CONFIG).exists():
+        return f"{place} is a run that has not finished: `puridiver run --out {place} --resume` goes on with it"
+    near = [] if place.exists() else difflib.get_close_matches(place.name, PRESETS, 1, 0.75)
+    if near:
+        return f"{place} is not there; did you mean the preset {near[0]}?"
+    first = "`puridiver run --ledger` writes it" if place.suffix == ".jsonl" else "run `puridiver grid` first"
+    return f"{ledger} is not there: {first}"
 
 
 def _cell_of(folder: Path) -> str | None:

@@ -83,7 +83,7 @@ def make_table(
     selection = select(grid, rows, any_code, code, asked)
     data_sets = dict.fromkeys(column.data for column in grid.columns)
     blocks = tuple(_block(grid, data, selection) for data in data_sets)
-    return GridTable(grid.title, blocks, (*_legend(grid, blocks), *selection.notes))
+    return GridTable(grid.title, blocks, (*_legend(grid, blocks, bool(selection.notes)), *selection.notes))
 
 
 def _block(grid: Grid, data: str, selection: Selection) -> Block:
@@ -132,13 +132,14 @@ def make_entry(rows: Sequence[Row], paper: str = "") -> Entry:
     return Entry(100 * statistics.mean(values), deviation, len(values), paper)
 
 
-def _legend(grid: Grid, blocks: Sequence[Block]) -> list[str]:
+def _legend(grid: Grid, blocks: Sequence[Block], noted: bool) -> list[str]:
+    """What the signs mean; where notes tell of runs that are not shown, an empty cell may have some of those."""
     entries = [entry for block in blocks for _, line in block.lines for entry in line]
     found = ["last accuracy %, mean ± standard deviation (seeds)"]
     if any(entry.paper for entry in entries):
         found.append(f"[...] the paper's {paper_figures()[grid.paper]['source']}")
     if any(entry.mean is None for entry in entries):
-        found.append("- not run")
+        found.append("- no run of these settings and this code" if noted else "- not run")
     absent = [method.title for method in grid.methods if not method.sampler]
     if absent:
         found.append(f"not in this package: {', '.join(absent)}")

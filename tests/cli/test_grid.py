@@ -306,6 +306,16 @@ def test_a_figure_that_cannot_be_drawn_is_told(
     assert message in capsys.readouterr().err
 
 
+def test_a_place_without_results_is_told_by_what_it_is(tmp_path, capsys):
+    begun = tmp_path / "begun"
+    begun.mkdir()
+    (begun / "config.json").write_text("{}")
+    assert main(["table", str(begun)]) == 2
+    assert f"{begun} is a run that has not finished: `puridiver run --out {begun} --resume`" in capsys.readouterr().err
+    assert main(["table", "tabel1", str(tmp_path)]) == 2
+    assert "tabel1 is not there; did you mean the preset table1?" in capsys.readouterr().err
+
+
 def test_what_a_run_would_be_warned_of_a_grid_tells_once(tmp_path, capsys):
     path = tmp_path / "mine.toml"
     path.write_text('[grid]\nmethods = ["rsv+selfie", "gbs+selfie"]\ndata = ["digits"]\nseeds = [0, 1]\nepochs = 7\n')
