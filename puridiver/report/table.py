@@ -56,10 +56,15 @@ def _kind(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
-    """What tells kinds apart whose lines read the same: the stream, code, or settings that have no column."""
+    """What tells kinds apart whose lines read the same: settings that have no column, by name where they have one."""
     marks = [""] * len(kinds)
     values: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "stream": lambda row: without_seed(str(row.get("stream") or "")),
+        "judged on": lambda row: str(row.get("evaluated_on") or ""),
+        "memory": lambda row: str(row.get("memory") or ""),
+        "network": lambda row: str(row.get("network") or ""),
+        "tasks": lambda row: str(len(row.get("task_accuracy", ()))),
+        "epochs": lambda row: str(row.get("epochs") or ""),
         "code": lambda row: code_of(row)[:HASH_SHOWN],
         "settings": lambda row: str(row.get("settings_hash") or "")[:HASH_SHOWN],
     }

@@ -67,6 +67,17 @@ def test_lines_of_other_streams_name_them() -> None:
     assert found == [f"official, stream {name}" for name in names]
 
 
+def test_lines_that_read_the_same_say_in_what_they_differ() -> None:
+    changes: list[dict[str, Any]] = [
+        {}, {"memory": 50}, {"network": "resnet18"}, {"evaluated_on": "validation"}, {"task_accuracy": [0.5]},
+    ]  # fmt: skip
+    found = [line[3] for line in summarise([row(0, 0.5, **change) for change in changes])]
+    assert ["memory 50" in found[1], "network resnet18" in found[2], "judged on validation" in found[3]] == [True] * 3
+    assert "tasks 1" in found[4]
+    assert len(set(found)) == len(found)
+    assert not any("settings" in text for text in found)
+
+
 def test_rows_of_both_orders_of_published_streams_tell_theirs() -> None:
     listed = row(0, 0.5, stream="official:sym40:0", options_changed={"eta": 2.0})
     assert [line[3] for line in summarise([listed, row(0, 0.5, stream="official:sym40:0:shuffled")])] == [
