@@ -58,14 +58,26 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
                 f"labels should be integers or strings, but got {str(labels.dtype).removeprefix('torch.')}"
             )
         labels = labels.detach().cpu().numpy()
-    if isinstance(labels, list | tuple) and len({type(label) for label in labels} & {str, int}) == 2:
-        raise ValueError("labels should be all integers or all strings, but got both")
+    if isinstance(labels, list | tuple):
+        _check_kinds(labels)
     values = np.asarray(labels)
     if values.ndim != 1 or len(values) != n_images:
         raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got {values.shape}")
     if values.dtype.kind not in "iuUS" and not all(type(v) in (int, str) for v in values.tolist()):
         raise ValueError(f"labels should be integers or strings, but got {values.dtype}")
     return values.tolist()
+
+
+def _check_kinds(labels: Sequence[object]) -> None:
+    """Before NumPy makes text of everything: a missing label must not become a class called "nan"."""
+    kinds = {
+        int if isinstance(label, np.integer) else str if isinstance(label, str) else type(label) for label in labels
+    }
+    if kinds == {int, str}:
+        raise ValueError("labels should be all integers or all strings, but got both")
+    wrong = sorted(kind.__name__ for kind in kinds - {int, str})
+    if wrong and len(kinds) > 1:
+        raise ValueError(f"labels should be all integers or all strings, but got {', '.join(wrong)} among them")
 
 
 def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:

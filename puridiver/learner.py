@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, member, new_classes
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
-from puridiver.nets import suggest_network
+from puridiver.nets import check_network, suggest_network
 from puridiver.recipes import Options, recipe, replaced, suited_to_size
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime
@@ -112,6 +113,7 @@ class Learner:
         self._trainer_class = member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, graphs)
         self.network = suggest_network(self.image_shape, self.runtime.device) if network == "auto" else network
+        check_network(self.network)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
         self._keeper = Keeper(self.sampler, int(memory), self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
@@ -123,6 +125,7 @@ class Learner:
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
         self._consolidation: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self._under_way = False
+        self._lock = threading.RLock()  # threads take turns: one may predict while another learns
         self._trainer: Trainer | None = None
         if self.classes:
             self._trainer = self._build_trainer()
@@ -141,18 +144,30 @@ class Learner:
     def observe(self, images: Any, labels: Any) -> None:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
-        Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was.
+        Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was. More images
+        than the option `batch_size` (16) are learnt from as several batches; single ones teach little, since BatchNorm
+        has no statistics of one.
         """
         x = as_images(images, self.image_shape)
         given = as_labels(labels, len(x))
-        found = new_classes(given, self.classes, self.grow)
-        if self._consolidation is not None and not self._under_way:
-            self.trainer.end_consolidation()
-            self._end_consolidation()
-        self._add_classes(found)
-        ids = {label: i for i, label in enumerate(self.classes)}
-        numbers = [ids[label] for label in given]
-        batch = self._batch(x, numbers)
+        with self._lock:
+            self._check_not_under_way("observing")
+            found = new_classes(given, self.classes, self.grow)
+            if self._consolidation is not None:
+                self.trainer.end_consolidation()
+                self._end_consolidation()
+            self._add_classes(found)
+            ids = {label: i for i, label in enumerate(self.classes)}
+            # A large batch has as much to teach as the small ones that it could have come as.
+            n_parts = max(1, -(-len(x) // self.options.batch_size))
+            for part, labels_of_part in zip(
+                x.tensor_split(n_parts), np.array_split([ids[label] for label in given], n_parts), strict=True
+            ):
+                self._learn(part, labels_of_part.tolist())
+
+    def _learn(self, images: Tensor, numbers: list[int]) -> None:
+        """From one batch, by class ids."""
+        batch = self._batch(images, numbers)
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
         replayed = self._replay.next(self.trainer, self.consolidations > 0)
         loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
@@ -174,20 +189,27 @@ class Learner:
         A learner that was saved in the middle of a consolidation and loaded goes on with it here; one that observes
         a batch instead has left it early.
         """
-        begun = self._begin_consolidation(epochs)
-        self._under_way = True
+        with self._lock:
+            begun = self._begin_consolidation(epochs)
+            self._under_way = True
+            steps = self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done)
         try:
-            for epoch in self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done):
-                self._consolidation = Consolidation(epoch + 1, begun.epochs)
+            while True:
+                with self._lock:  # for one epoch: another thread may predict between two
+                    epoch = next(steps, None)
+                    if epoch is None:
+                        return
+                    self._consolidation = Consolidation(epoch + 1, begun.epochs)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
-            self._end_consolidation()
+            with self._lock:
+                steps.close()
+                self._end_consolidation()
 
     def _begin_consolidation(self, epochs: int | None) -> Consolidation:
         if not len(self.memory) and not len(self.delayed):
             raise ValueError("the memory is empty: observe a batch before consolidating")
-        if self._under_way:
-            raise ValueError("a consolidation is under way: finish it, or close its iterator, before another")
+        self._check_not_under_way("another")
         if (loaded := self._consolidation) is not None:
             if epochs not in (None, loaded.epochs):
                 raise ValueError(
@@ -204,6 +226,10 @@ class Learner:
             self._keeper.take_waiting(moment, self.trainer.meet)
         self._consolidation = Consolidation(0, epochs)
         return self._consolidation
+
+    def _check_not_under_way(self, before: str) -> None:
+        if self._under_way:
+            raise ValueError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
     def _end_consolidation(self) -> None:
         if self._consolidation is not None:
@@ -223,12 +249,14 @@ class Learner:
     def predict_proba(self, images: Any) -> np.ndarray:
         """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
         x = as_images(images, self.image_shape)
-        return self.runtime.read(self.trainer.predict(self._on_device(x)).float()).numpy()
+        with self._lock:
+            return self.runtime.read(self.trainer.predict(self._on_device(x)).float()).numpy()
 
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
         """Log-probabilities (N, C) and features (N, d) of images, on the learner's device; a chunk at a time."""
         x = as_images(images, self.image_shape)
-        seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(LOOK_AT_ONCE)]
+        with self._lock:
+            seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(LOOK_AT_ONCE)]
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
@@ -238,28 +266,30 @@ class Learner:
         For labels that a person has checked. Arrivals that the memory does not hold any more change nothing: what
         the network learnt from them in passing stays. The next `consolidate` trains on the corrected labels.
         """
+        with self._lock:
+            self._check_not_under_way("correcting labels")
+            return self._correct(labels)
+
+    def _correct(self, labels: Mapping[int, Label]) -> int:
         advice = "a correction adds no class" + (": observe an image of it first" if self.grow else "")
         check_known(labels.values(), self.classes, advice)
         unseen = [arrival for arrival in labels if not 0 <= arrival < self.seen]
         if unseen:
             raise ValueError(f"arrivals should be from 0 to {self.seen - 1}, as seen so far, but got {unseen[0]!r}")
-        ids, samples = {label: i for i, label in enumerate(self.classes)}, self.memory.samples
-        held = samples.arrivals.tolist()
-        new = [ids[labels[arrival]] if arrival in labels else -1 for arrival in held]
-        replacing = self.runtime.move(torch.tensor(new, dtype=torch.int64))
-        corrected = torch.where(replacing < 0, samples.labels, replacing)
-        self.memory.replace(dataclasses.replace(samples, labels=corrected))
+        ids = {label: i for i, label in enumerate(self.classes)}
         self._replay.drop()  # drawn with the old labels
-        return sum(label >= 0 for label in new)
+        return self.memory.relabel({arrival: ids[label] for arrival, label in labels.items()})
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first."""
-        return audit_rows(self.memory.samples, self.split(), self.classes) if len(self.memory) else []
+        with self._lock:
+            return audit_rows(self.memory.samples, self.split(), self.classes) if len(self.memory) else []
 
     def split(self) -> Split:
         """The memory divided by the network as it is now, whatever the trainer."""
-        samples = self.memory.samples
-        logits = self.trainer.outputs(samples.images).logits
+        with self._lock:
+            samples = self.memory.samples
+            logits = self.trainer.outputs(samples.images).logits
         return split_memory(logits, samples.labels, samples.arrivals, self.options)
 
     @property
@@ -280,7 +310,8 @@ class Learner:
 
         Between observations, or between two epochs of a `consolidation`.
         """
-        return storage.save(Path(folder), *self.state())
+        with self._lock:
+            return storage.save(Path(folder), *self.state())
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto") -> Learner:

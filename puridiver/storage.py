@@ -119,20 +119,28 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
     from safetensors.torch import load as from_bytes
 
-    index = _read_index(folder)
+    index, path, blob = _read_tensors(folder)
     # (What older versions saved has no checksum of its settings.)
     if index.get("settings_sha256") not in (None, _settings_digest(index["settings"])):
         raise DataError(f"{folder / INDEX} is damaged: the checksum of its settings does not match")
-    path = folder / Path(index["tensors"]).name
-    try:
-        blob = path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{folder} is incomplete: {path.name} is missing") from None
-    except OSError as error:  # a bad sector, no permission
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     if hashlib.sha256(blob).hexdigest() != index["sha256"]:
         raise DataError(f"{path} is damaged: its checksum does not match")
     return index["settings"], from_bytes(blob)
+
+
+def _read_tensors(folder: Path) -> tuple[dict[str, Any], Path, bytes]:
+    """The index, and the file that it names with its content; again where a newer save has just replaced both."""
+    index = _read_index(folder)
+    while True:
+        path = folder / Path(index["tensors"]).name
+        try:
+            return index, path, path.read_bytes()
+        except FileNotFoundError:
+            before, index = index, _read_index(folder)
+            if index["tensors"] == before["tensors"]:
+                raise DataError(f"{folder} is incomplete: {path.name} is missing") from None
+        except OSError as error:  # a bad sector, no permission
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _settings_digest(settings: dict[str, Any]) -> str:

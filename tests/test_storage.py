@@ -221,3 +221,19 @@ def test_an_index_cannot_point_outside_its_folder(tmp_path: Path) -> None:
     rewrite_index(inside, tensors=f"../outside/{tensor_file(outside).name}")
     with pytest.raises(DataError, match="missing"):
         storage.load(inside)
+
+
+def test_a_reader_that_a_newer_save_overtakes_reads_the_newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.save(tmp_path, {"n": 1}, {"a": torch.zeros(3)})
+    read_index, calls = storage._read_index, []
+
+    def slowly(folder: Path) -> dict[str, object]:
+        found = read_index(folder)
+        calls.append(found)
+        if len(calls) == 1:
+            storage.save(tmp_path, {"n": 2}, {"a": torch.ones(3)})
+        return found
+
+    monkeypatch.setattr(storage, "_read_index", slowly)
+    settings, tensors = storage.load(tmp_path)
+    assert (settings["n"], tensors["a"].tolist()) == (2, [1.0, 1.0, 1.0])

@@ -13,23 +13,30 @@ from puridiver.auditing.tables import FORMULA_STARTS, csv_text
 from puridiver.errors import DataError
 from puridiver.inputs import Label
 
-ROW, LABEL = "row", "corrected_label"
+ROW, NAME, LABEL = "row", "name", "corrected_label"
 
 
-def read_corrections(path: Path, classes: Sequence[Label], n_samples: int) -> dict[int, int]:
+def read_corrections(
+    path: Path, classes: Sequence[Label], n_samples: int, names: Sequence[str] | None = None
+) -> dict[int, int]:
     """Row of the set to class id, from a CSV with the columns `row` and `corrected_label`.
 
+    Where the samples have names and the table a column `name`, that decides: the set may have grown since, so that rows
+    are others.
     Lines whose corrected label is empty were not reviewed and are left out. A corrected label that equals the given
     one confirms it. Unknown rows, unknown labels and lines that contradict each other are errors.
     """
     ids = _names_to_ids(classes)
+    rows_of = {name: row for row, name in enumerate(names or ())}
     found: dict[int, int] = {}
     lines: dict[int, int] = {}
     for number, record in _records(path):
         text = record[LABEL]
         if not text.strip():
             continue
-        row = _row(record[ROW], n_samples, path, number)
+        row = _row_by_name(record, rows_of, path, number)
+        if row is None:
+            row = _row(record[ROW], n_samples, path, number)
         if text not in ids:
             shown = ", ".join(map(str, classes[:12])) + (", ..." if len(classes) > 12 else "")
             raise DataError(f"{path}, line {number}: corrected_label should be one of {shown}, but is {text!r}")
@@ -40,6 +47,18 @@ def read_corrections(path: Path, classes: Sequence[Label], n_samples: int) -> di
             )
         lines.setdefault(row, number)
     return found
+
+
+def _row_by_name(record: Mapping[str, str], rows_of: Mapping[str, int], path: Path, number: int) -> int | None:
+    """The row of the sample that a line names; None where line or set have no names."""
+    name = (record.get(NAME) or "") if rows_of else ""
+    if not name:
+        return None
+    unguarded = name[1:] if name.startswith("'") and name[1:].startswith(FORMULA_STARTS) else name
+    row = rows_of.get(name, rows_of.get(unguarded))
+    if row is None:
+        raise DataError(f"{path}, line {number}: {name} is not in this set (any more): take the line out")
+    return row
 
 
 def _names_to_ids(classes: Sequence[Label]) -> dict[str, int]:
@@ -86,5 +105,10 @@ def applied(given: np.ndarray, corrections: Mapping[int, int]) -> tuple[np.ndarr
     return labels, checked
 
 
-def corrections_csv(corrections: Mapping[int, int], classes: Sequence[Label]) -> str:
-    return csv_text((ROW, LABEL), ((row, classes[label]) for row, label in sorted(corrections.items())))
+def corrections_csv(
+    corrections: Mapping[int, int], classes: Sequence[Label], names: Sequence[str] | None = None
+) -> str:
+    lines = sorted(corrections.items())
+    if names is None:
+        return csv_text((ROW, LABEL), ((row, classes[label]) for row, label in lines))
+    return csv_text((ROW, NAME, LABEL), ((row, names[row], classes[label]) for row, label in lines))

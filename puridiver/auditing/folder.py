@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
+import logging
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +36,8 @@ from puridiver.errors import DataError
 from puridiver.inputs import Label
 from puridiver.learner import Learner
 from puridiver.storage import write_atomically
+
+logger = logging.getLogger(__name__)
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 
@@ -86,9 +90,14 @@ class AuditFolder:
         write_atomically(self.path / INDEX, (json.dumps(description, indent=1) + "\n").encode())
 
     def clear(self) -> None:
-        """Take an older audit away; other files of the folder stay."""
-        for name in (INDEX, SUMMARY, CORRECTIONS, PAGE, SUSPECTS, LABELS):  # the index first: without it, no audit
+        """Take an older audit away; other files of the folder stay, and what a person checked under another name."""
+        for name in (INDEX, SUMMARY, PAGE, SUSPECTS, LABELS):  # the index first: without it, no audit
             (self.path / name).unlink(missing_ok=True)
+        if (self.path / CORRECTIONS).exists():
+            taken = (self.path / f"corrections-{number}.csv" for number in itertools.count(1))
+            kept = next(path for path in taken if not path.exists())
+            (self.path / CORRECTIONS).rename(kept)
+            logger.warning("the corrections of the audit before are kept in %s (--corrections takes them)", kept)
         for folder in (*self.path.glob("pass-*"), self.path / CLEANLAB):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -114,7 +123,7 @@ class AuditFolder:
     def corrections(self, labelled: LabelledSet) -> dict[int, int]:
         """What earlier reviews corrected."""
         path = self.path / CORRECTIONS
-        return read_corrections(path, labelled.classes, len(labelled.given)) if path.exists() else {}
+        return read_corrections(path, labelled.classes, len(labelled.given), labelled.names) if path.exists() else {}
 
 
 def audit_in_folder(
@@ -132,7 +141,7 @@ def audit_in_folder(
     folder.begin(description)
     known = folder.corrections(labelled) | (corrections or {})
     if known:
-        content = corrections_csv(known, labelled.classes).encode()
+        content = corrections_csv(known, labelled.classes, labelled.names).encode()
         write_atomically(folder.path / CORRECTIONS, content)
     given, checked = applied(labelled.given, known)
     testimonies = []

@@ -279,7 +279,7 @@ def _corrections(args: argparse.Namespace, labelled: LabelledSet) -> dict[int, i
 
     if not args.corrections:
         return {}
-    found = read_corrections(Path(args.corrections), labelled.classes, len(labelled.given))
+    found = read_corrections(Path(args.corrections), labelled.classes, len(labelled.given), labelled.names)
     if not found:
         raise ValueError(f"{args.corrections} corrects nothing: its column corrected_label is empty on every line")
     return found

@@ -66,7 +66,9 @@ def handle(args: argparse.Namespace) -> int:
             every = [f"{value:.4f}" for value in row] if args.probabilities else []
             writer.writerow([name, classes[int(row.argmax())], f"{row.max():.4f}", *every])
     if args.out:
-        write_atomically(Path(args.out), table.getvalue().encode())
+        write_atomically(
+            Path(args.out), table.getvalue().encode(errors="surrogateescape")
+        )  # names of files as they are
         print(args.out)
     else:
         sys.stdout.write(table.getvalue())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -32,6 +35,14 @@ class Memory:
         if len(samples) > self.capacity:
             raise ValueError(f"the memory holds at most {self.capacity} samples, but got {len(samples)}")
         self.samples = samples
+
+    def relabel(self, labels: Mapping[int, int]) -> int:
+        """Give samples other labels, by their arrival; returns how many of them are here."""
+        held = self.samples.arrivals.tolist()
+        new = torch.tensor([labels.get(arrival, -1) for arrival in held], dtype=torch.int64)
+        replacing = new.to(self.samples.labels.device)
+        self.samples = replace(self.samples, labels=torch.where(replacing < 0, self.samples.labels, replacing))
+        return int((new >= 0).sum())
 
     def clear(self) -> None:
         self.samples = Samples(*(tensor[:0].clone() for tensor in self.samples.tensors().values()))

@@ -30,6 +30,12 @@ NETWORKS: dict[str, Callable[[int, tuple[int, int, int], NetworkSettings], Netwo
 }
 
 
+def check_network(name: str) -> None:
+    """An error that says what there is, where a name is none of it."""
+    if name not in NETWORKS:
+        raise ValueError(f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r}")
+
+
 def build_network(
     name: str,
     n_classes: int,
@@ -38,8 +44,7 @@ def build_network(
     generator: torch.Generator,
 ) -> Network:
     """A freshly initialised network; `image_shape` is (height, width, channels)."""
-    if name not in NETWORKS:
-        raise ValueError(f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r}")
+    check_network(name)
     with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
         network = NETWORKS[name](n_classes, image_shape, settings)
     initialise(network, generator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -129,7 +129,7 @@ class Trainer(ABC):
                 losses.append(self._take_online_step(k, images, labels, replay, freeze_norm))
         return losses[0] if alone is None else alone  # of the step before which the batch was new
 
-    def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Iterator[int]:
+    def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
         """Train on the memory, yielding after every epoch; a fresh optimiser at the start and for what follows.
 
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.

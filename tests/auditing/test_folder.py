@@ -98,4 +98,15 @@ def test_clearing_takes_only_what_an_audit_wrote(labelled, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     assert json.loads((tmp_path / "audit.json").read_text())["passes"] == 2
     AuditFolder(tmp_path).clear()
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corrections-1.csv", "notes.txt"]
+
+
+def test_what_a_person_checked_outlives_a_fresh_start(labelled, tmp_path, caplog):
+    quietly(tmp_path, labelled, corrections={0: 1})
+    before = (tmp_path / "corrections.csv").read_bytes()
+    for kept in ("corrections-1.csv", "corrections-2.csv"):
+        (tmp_path / "corrections.csv").write_bytes(before)
+        AuditFolder(tmp_path).clear()
+        assert (tmp_path / kept).read_bytes() == before
+        assert kept in caplog.text
+    assert not (tmp_path / "corrections.csv").exists()

@@ -138,3 +138,15 @@ def test_labels_csv_tells_what_was_changed(report):
     first = read(text)[0]
     assert first["label"] == EVIL[1]
     assert first["checked"] == "True"
+
+
+def test_corrections_follow_the_names_of_samples_where_they_have_some(tmp_path):
+    path = tmp_path / "corrected.csv"
+    path.write_text("row,name,corrected_label\n0,b.png,dog\n1,,cat\n2,'-c.png,dog\n")
+    classes, names = ["cat", "dog"], ["new.png", "a.png", "b.png", "-c.png"]
+    assert read_corrections(path, classes, 4, names) == {2: 1, 1: 0, 3: 1}
+    assert read_corrections(path, classes, 4) == {0: 1, 1: 0, 2: 1}
+    with pytest.raises(DataError, match=r"line 2: b\.png is not in this set"):
+        read_corrections(path, classes, 4, ["new.png", "a.png", "-c.png"])
+    path.write_bytes(corrections_csv({2: 1, 3: 0}, classes, names).encode())
+    assert read_corrections(path, classes, 5, ["first.png", *names]) == {3: 1, 4: 0}
