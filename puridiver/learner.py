@@ -22,7 +22,7 @@ from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import check_network, suggest_network
 from puridiver.recipes import Options, recipe, replaced, suited_to_size
 from puridiver.replay import Replay
-from puridiver.runtime import choose_runtime
+from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
@@ -150,7 +150,7 @@ class Learner:
         """
         x = as_images(images, self.image_shape)
         given = as_labels(labels, len(x))
-        with self._lock:
+        with self._lock, learning():
             self._check_not_under_way("observing")
             found = new_classes(given, self.classes, self.grow)
             if self._consolidation is not None:
@@ -195,7 +195,7 @@ class Learner:
             steps = self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done)
         try:
             while True:
-                with self._lock:  # for one epoch: another thread may predict between two
+                with self._lock, learning():  # for one epoch: another thread may predict between two
                     epoch = next(steps, None)
                     if epoch is None:
                         return
@@ -313,12 +313,17 @@ class Learner:
         with self._lock:
             return storage.save(Path(folder), *self.state())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `copy.deepcopy` and `pickle`: what `save` would write."""
+        with self._lock:
+            return Learner._restore, (*self.state(), str(self.runtime.device))
+
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> Learner:
-        """A saved learner, which goes on as if it had never been away."""
+    def load(cls, folder: str | Path, device: str = "auto", grow: bool | None = None) -> Learner:
+        """A saved learner, which goes on as if it had never been away; `grow` says anew whether classes may join."""
         settings, tensors = storage.load(Path(folder))
         try:
-            return cls._restore(settings, tensors, device)
+            return cls._restore({**settings, **({} if grow is None else {"grow": grow})}, tensors, device)
         except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
             raise DataError(f"{folder} does not hold a whole learner of this version: {error}") from error
 

@@ -88,6 +88,13 @@ class Runtime:
         return tensor.cpu()
 
 
+@contextlib.contextmanager
+def learning() -> Iterator[None]:
+    """With gradients, whatever the caller has turned off around it."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
 def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool = True) -> Runtime:
     """`auto` takes the first CUDA GPU if there is one, else the CPU; bfloat16 where the GPU has it."""
     if precision not in PRECISIONS:

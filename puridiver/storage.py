@@ -112,7 +112,24 @@ def write(folder: Path, frozen: Frozen) -> Path:
     for old in folder.glob("state-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)  # another process may have been here
+    for torn in folder.glob(".state-*.tmp"):
+        if not _is_running(torn):
+            torn.unlink(missing_ok=True)  # of a process that was killed amid a save
     return folder
+
+
+def _is_running(temporary: Path) -> bool:
+    """Whether the process that writes a temporary file may still be there."""
+    process = temporary.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
+    if os.name != "posix" or not process.isdecimal():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # of another user
+        return True
+    return True
 
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import doctest
+import pickle
 import threading
 from typing import Any
 
@@ -417,3 +419,42 @@ def test_labels_of_several_kinds_make_no_classes(labels: list[object]) -> None:
 def test_a_network_that_does_not_exist_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match=r"network should be one of .*resnet18.*, but got 'resnet50'"):
         Learner(image_shape=(8, 8, 1), network="resnet50")
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_gradients_that_the_caller_turned_off_do_not_matter(mode: Any) -> None:
+    images, labels = patterns(16)
+    inside, outside = (Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3) for _ in range(2))
+    with mode():
+        inside.observe(images, labels)
+        inside.consolidate(2)
+    outside.observe(images, labels)
+    outside.consolidate(2)
+    for learner in (inside, outside):
+        learner.observe(images, labels)
+    assert np.array_equal(inside.predict_proba(images), outside.predict_proba(images))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
+def test_a_learner_can_be_copied_and_pickled(again: Any) -> None:
+    images, labels = patterns(32)
+    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
+    learner.observe(images[:16], labels[:16])
+    learner.consolidate(2)
+    copied = again(learner)
+    for each in (learner, copied):
+        each.observe(images[16:], labels[16:])
+    assert copied.memory is not learner.memory
+    assert np.array_equal(copied.predict_proba(images), learner.predict_proba(images))
+
+
+def test_a_loaded_learner_may_be_let_grow(tmp_path) -> None:
+    images, labels = patterns(16)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16)
+    learner.observe(images, labels)
+    learner.save(tmp_path)
+    with pytest.raises(ValueError, match="grow=True"):
+        Learner.load(tmp_path).observe(images, labels + 1)
+    growing = Learner.load(tmp_path, grow=True)
+    growing.observe(images, labels + 1)
+    assert growing.classes == [0, 1, 2, 3]

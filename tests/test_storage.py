@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +239,16 @@ def test_a_reader_that_a_newer_save_overtakes_reads_the_newer(tmp_path: Path, mo
     monkeypatch.setattr(storage, "_read_index", slowly)
     settings, tensors = storage.load(tmp_path)
     assert (settings["n"], tensors["a"].tolist()) == (2, [1.0, 1.0, 1.0])
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are asked for by POSIX signals")
+def test_what_a_killed_save_left_goes_with_the_next(tmp_path: Path) -> None:
+    finished = subprocess.Popen([sys.executable, "-c", ""])
+    finished.wait()
+    torn = tmp_path / f".state-0123.safetensors.{finished.pid}-1.tmp"
+    writing = tmp_path / f".state-0123.safetensors.{os.getpid()}-1.tmp"
+    other = tmp_path / ".notes.tmp"
+    for path in (torn, writing, other):
+        path.write_text("")
+    storage.save(tmp_path, {}, {"a": torch.zeros(3)})
+    assert [path.exists() for path in (torn, writing, other)] == [False, True, True]
