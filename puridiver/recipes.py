@@ -172,6 +172,13 @@ class Options:
     sharpen: float = _option(0.5, "DivideMix: temperature of sharpening", low=1e-3)
     mixup_alpha: float = _option(4.0, "DivideMix: MixUp's alpha", low=1e-3)
     unlabelled_weight: float = _option(25.0, "DivideMix: final weight of the unlabelled loss", low=0)
+    unlabelled_batches: str = _option(
+        "equal",
+        "[row 17] DivideMix: as many unlabelled samples in a batch as labelled ones, as its authors have it, or as "
+        "many as their share of the memory gives",
+        ("equal", "proportional"),
+        later=True,
+    )
     ramp_epochs: int = _option(16, "DivideMix: epochs over which that weight grows", low=1)
 
     # SPR

@@ -54,7 +54,7 @@ def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
 LATER = {
     "online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True),
     "last_batch": ("left_out", "trained"), "cutmix_sets": ("labelled", "clean"), "weak": ("flip", "crop_flip"),
-    "relabel_view": ("before_epoch", "in_step"),
+    "relabel_view": ("before_epoch", "in_step"), "unlabelled_batches": ("equal", "proportional"),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.batches import rounded_up
 
 MIXTURE = MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4)
 SMALLEST_SET = 2  # a labelled or unlabelled set this small cannot fill a batch: the epoch is plain
@@ -53,16 +54,17 @@ class DivideMix(Trainer):
                 self.plain_epoch(memory, network=k, entropy_weight=float(told_asymmetric))
             return
         p_clean = [self._p_clean(memory, k) for k in range(2)]
+        clean = self.runtime.read(torch.stack(p_clean) >= 0.5)  # at once: the host waits here, and not amid the epoch
         weight = ramp(epoch, self.options.baseline_warmup, self.options.ramp_epochs, self.options.unlabelled_weight)
         for k in range(2):
-            self._semi_supervised_epoch(memory, k, p_clean[1 - k], weight)
+            self._semi_supervised_epoch(memory, k, p_clean[1 - k], clean[1 - k], weight)
 
     def memory_view(self, images: Tensor) -> Tensor:
         """Crops and mirrors alone, as its authors and the released program have it."""
         return augment.crop_flip_view(images, self.views, self.generator)
 
     def probabilities(self, images: Tensor) -> Tensor:
-        """The mean of both networks, as its authors evaluate it."""
+        """The mean of both networks (its authors add their logits, the released program asks the first alone)."""
         first, second = (self.outputs(images, k).logits.softmax(dim=1) for k in range(2))
         return (first + second) / 2
 
@@ -71,8 +73,10 @@ class DivideMix(Trainer):
         losses = F.cross_entropy(logits, memory.labels, reduction="none")
         return fit_mixture(losses, settings=MIXTURE).low_posterior.float()
 
-    def _semi_supervised_epoch(self, memory: Samples, network: int, p_clean: Tensor, weight: float) -> None:
-        clean = (p_clean >= 0.5).cpu()
+    def _semi_supervised_epoch(
+        self, memory: Samples, network: int, p_clean: Tensor, clean: Tensor, weight: float
+    ) -> None:
+        """`clean` is which of `p_clean` are at least a half, on the host."""
         labelled, unlabelled = clean.nonzero().squeeze(1), (~clean).nonzero().squeeze(1)
         if min(len(labelled), len(unlabelled)) <= SMALLEST_SET:
             self.plain_epoch(memory, network=network)
@@ -83,11 +87,16 @@ class DivideMix(Trainer):
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
         version = self.version("views0", "views1", "labels", "p_clean", "weight")
-        n_u = min(self.options.batch_size, len(unlabelled))
+        n_u = min(self._unlabelled_wanted(len(labelled), len(unlabelled)), len(unlabelled))
         whole, *rest = (labelled[rows] for rows in self.batch_parts(len(labelled)))
         self._run_mixmatch(self._mixmatch_plan(whole, unlabelled, n_u), network, whole.shape[1], n_u, version)
         for x in rest:  # of another size in every epoch
             self._run_mixmatch.once(self._mixmatch_plan(x, unlabelled, n_u), network, x.shape[1], n_u, version)
+
+    def _unlabelled_wanted(self, n_labelled: int, n_unlabelled: int) -> int:
+        """Unlabelled samples of a batch."""
+        size = self.options.batch_size
+        return size if self.options.unlabelled_batches == "equal" else rounded_up(size * n_unlabelled // n_labelled)
 
     def _mixmatch_plan(self, x: Tensor, unlabelled: Tensor, n_u: int) -> Tensor:
         """Labelled rows (steps, n_x), as many steps of n_u random unlabelled ones, and the draws of MixUp."""

@@ -12,7 +12,7 @@ from puridiver import augment, equations
 from puridiver.plans import Captured, PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
-from puridiver.trainers.batches import FEWEST_ROWS, in_batches
+from puridiver.trainers.batches import FEWEST_ROWS, in_batches, rounded_up
 from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Sets, Split, prediction_weights, split_memory
 
 _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equations.logit_distances}
@@ -193,15 +193,9 @@ def clean_full_plans(
 
 def _cycled(rows: Tensor, steps: int) -> Tensor:
     """Batches so large that they pass all rows once in so many steps, (steps, size); then the rows begin again."""
-    size = min(len(rows), _rounded_up(-(-len(rows) // steps)))
+    size = min(len(rows), rounded_up(-(-len(rows) // steps)))
     cycles = -(-steps * size // max(1, len(rows)))
     return rows.repeat(cycles)[: steps * size].view(steps, size)
-
-
-def _rounded_up(n: int) -> int:
-    """The next even number, from 12 on the next multiple of 4; at least 2."""
-    multiple = 2 if n <= 12 else 4
-    return max(2, -(-n // multiple) * multiple)
 
 
 _PLANNERS = {"proportional": proportional_plans, "clean_full": clean_full_plans}

@@ -5,49 +5,68 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from puridiver import augment
+from puridiver.equations import soft_cross_entropy
+from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer, TrainerContext
 
+CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
 
-def steady_labels(history: Tensor, labels: Tensor) -> Tensor:
-    """The predicted class where all looks in `history` (N, looks) agree (-1: not looked yet), else the label."""
-    agreed = (history == history[:, :1]).all(dim=1) & (history[:, 0] >= 0)
-    return torch.where(agreed, history[:, 0], labels)
+
+def steady_labels(classes: Tensor, times: Tensor, labels: Tensor, looks: int) -> Tensor:
+    """The predicted class where it was the same in the last `looks` looks, else the label; (N,) each."""
+    return torch.where(times >= looks, classes, labels)
 
 
 class Selfie(Trainer):
-    """Cross-entropy on labels that are refurbished where the last few predictions agree."""
+    """Cross-entropy on labels that are refurbished where the last few predictions agree.
+
+    A look is the training pass itself, of the augmented batch. Looks at the images as they are would agree far sooner,
+    on a class that the network says of everything, and training on it would confirm it.
+    """
 
     name = "selfie"
     title = "SELFIE"
-    summary = "re-labels samples whose last predictions all agree, after a warm-up"
+    summary = "re-labels samples whose last predictions in training all agree, after a warm-up"
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
-        device = self.runtime.device
-        self.history = torch.full((0, self.options.selfie_history), -1, dtype=torch.int64, device=device)
-        self.history_of = torch.empty(0, dtype=torch.int64, device=device)  # arrival numbers of its rows
+        self._run_looking = PlanRunner(self.runtime, self._looking_step)
+        self._set_looks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
 
     def begin_consolidation(self, memory: Samples) -> None:
-        """Histories follow their samples; newcomers start without one."""
-        row_of = {arrival: row for row, arrival in enumerate(self.history_of.tolist())}
-        rows = torch.tensor([row_of.get(a, -1) for a in memory.arrivals.tolist()], device=self.runtime.device)
-        unseen = torch.full((1, self.options.selfie_history), -1, dtype=torch.int64, device=self.runtime.device)
-        self.history = torch.cat([self.history, unseen])[rows]  # row -1 is the unseen one
-        self.history_of = memory.arrivals
+        """What the network said before the stream went on does not count."""
+        none = torch.zeros(len(memory), dtype=torch.int64)
+        self._set_looks(none - 1, none)
+
+    def _set_looks(self, classes: Tensor, times: Tensor) -> None:
+        self.buffers.put(CLASS, self.runtime.move(classes))
+        self.buffers.put(TIMES, self.runtime.move(times))
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        look = self.outputs(memory.images).logits.argmax(dim=1)
-        self.history = torch.cat([self.history[:, 1:], look[:, None]], dim=1)
-        labels = memory.labels
-        if epoch >= self.options.baseline_warmup:
-            labels = steady_labels(self.history, labels)
-        self.plain_epoch(memory, self.one_hot(labels))
+        if epoch < self.options.baseline_warmup:
+            self.plain_epoch(memory)
+            return
+        labels = steady_labels(self.buffers[CLASS], self.buffers[TIMES], memory.labels, self.options.selfie_history)
+        self.buffers.put("views", self.next_memory_view(memory))
+        self.buffers.put("targets", self.one_hot(labels))
+        for plan, n in self.plain_plans(len(memory)):
+            self._run_looking(plan, n, self.version("views", "targets", CLASS, TIMES))
+
+    def _looking_step(self, row: Tensor, n: int, version: object) -> None:
+        rows, classes, times = row[:n], self.buffers[CLASS], self.buffers[TIMES]
+        images, targets = augment.planned_cutmix(self.buffers["views"][rows], self.buffers["targets"][rows], row[n:])
+        logits = self.trainees[0].logits(self.to_float(images))
+        said = logits.detach().argmax(dim=1)
+        times.index_copy_(0, rows, torch.where(said == classes[rows], times[rows] + 1, 1))
+        classes.index_copy_(0, rows, said)
+        self.step(0, soft_cross_entropy(logits, targets).mean())
 
     def state(self) -> dict[str, Tensor]:
-        return {**super().state(), "history": self.history, "history_of": self.history_of}
+        return {**super().state(), CLASS: self.buffers[CLASS], TIMES: self.buffers[TIMES]}
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         super().load_state(tensors)
-        self.history = tensors["history"].to(self.runtime.device)
-        self.history_of = tensors["history_of"].to(self.runtime.device)
+        empty = torch.empty(0, dtype=torch.int64)  # of older versions, which looked otherwise
+        self._set_looks(tensors.get(CLASS, empty), tensors.get(TIMES, empty))

@@ -13,12 +13,10 @@ from torch import Tensor
 
 from puridiver import NoiseHint
 from puridiver.equations import negative_entropy
-from puridiver.nets import Outputs
 from puridiver.trainers import TRAINERS, Trainer
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
-from puridiver.trainers.selfie import steady_labels
-from tests.learner_samples import SHAPE, as_samples, patterns, tiny_trainer
+from tests.learner_samples import SHAPE, as_samples, differing, patterns, tiny_trainer
 
 IMAGES, LABELS = patterns(24)
 ONLINE = [name for name, trainer in TRAINERS.items() if trainer.learns_online]
@@ -119,62 +117,70 @@ def test_online_steps_repeat_the_step(monkeypatch):
 # SELFIE ----------------------------------------------------------------------------------------------------------
 
 
-def test_steady_labels_against_a_loop():
-    rng = np.random.default_rng(0)
-    history, labels = torch.from_numpy(rng.integers(-1, 2, (200, 3))), torch.from_numpy(rng.integers(3, size=200))
-    expected = [
-        looks[0] if len(set(looks)) == 1 and looks[0] >= 0 else label
-        for looks, label in zip(history.tolist(), labels.tolist(), strict=True)
-    ]
-    assert steady_labels(history, labels).tolist() == expected
+def looks_and_targets(trainer: Trainer, monkeypatch) -> tuple[dict[int, list[int]], list[dict[int, int]]]:
+    """What each training pass said of each sample, in order, and the targets of each epoch, by row of the memory."""
+    said: dict[int, list[int]] = {}
+    targets: list[dict[int, int]] = []
+    step = trainer._looking_step
+    logits_of = trainer.trainees[0].logits
+
+    def watched(row: Tensor, n: int, version: object) -> None:
+        seen: list[Tensor] = []
+        monkeypatch.setattr(trainer.trainees[0], "logits", lambda x: seen.append(logits_of(x)) or seen[-1])
+        targets[-1].update({r: int(trainer.buffers["targets"][r].argmax()) for r in row[:n].tolist()})
+        step(row, n, version)
+        for r, guess in zip(row[:n].tolist(), seen[0].argmax(dim=1).tolist(), strict=True):
+            said.setdefault(r, []).append(guess)
+
+    monkeypatch.setattr(trainer._run_looking, "step", watched)
+    return said, targets
 
 
-def fake_predictions(trainer: Trainer, monkeypatch, predicted: dict[str, list[int]]) -> None:
-    def outputs(images: Tensor, network: int = 0) -> Outputs:
-        return Outputs(torch.zeros(len(images), 1), F.one_hot(torch.tensor(predicted["now"]), 3).float())
-
-    monkeypatch.setattr(trainer, "outputs", outputs)
-
-
-def watch_targets(trainer: Trainer, monkeypatch) -> list[list[int]]:
-    found: list[list[int]] = []
-    monkeypatch.setattr(
-        trainer, "plain_epoch", lambda memory, targets, network=0: found.append(targets.argmax(dim=1).tolist())
-    )
-    return found
-
-
-def test_selfie_relabels_what_was_predicted_alike_in_all_last_looks(monkeypatch):
-    trainer = tiny_trainer("selfie", selfie_history=3, baseline_warmup=1)
-    memory = as_samples(IMAGES[:3], np.array([0, 0, 0]))
-    predicted: dict[str, list[int]] = {}
-    fake_predictions(trainer, monkeypatch, predicted)
-    found = watch_targets(trainer, monkeypatch)
-    looks = [[2, 1, 2], [2, 1, 1], [2, 1, 2], [2, 0, 2], [1, 0, 2]]
-    epochs = trainer.consolidate(memory, len(looks))
-    for look in looks:
-        predicted["now"] = look
+@pytest.mark.parametrize("cutmix", [0.0, 0.5])
+def test_selfie_relabels_what_its_last_passes_all_called_the_same(cutmix, monkeypatch):
+    trainer = tiny_trainer("selfie", selfie_history=2, baseline_warmup=2, cutmix=cutmix)
+    labels = np.roll(LABELS[:24], 1)  # most are wrong, so that some are called otherwise
+    memory = as_samples(IMAGES[:24], labels)
+    said, targets = looks_and_targets(trainer, monkeypatch)
+    epochs = trainer.consolidate(memory, 10)
+    for epoch in range(10):
+        before = {row: list(looks) for row, looks in said.items()}
+        targets.append({})
         next(epochs)
-    assert found == [[0, 0, 0], [0, 0, 0], [2, 1, 0], [2, 0, 0], [0, 0, 2]]
+        for row, target in targets[-1].items():
+            last = before.get(row, [])[-2:]
+            steady = len(last) == 2 and len(set(last)) == 1
+            assert target == (last[0] if steady else labels[row]), (epoch, row)
+        assert bool(targets[-1]) == (epoch >= 2)  # nothing is looked at before the warm-up is over
+    assert any(target != labels[row] for row, target in targets[-1].items())
+    assert all(target == labels[row] for found in targets[:4] for row, target in found.items())
 
 
-def test_selfie_waits_for_its_warm_up(monkeypatch):
-    trainer = tiny_trainer("selfie", selfie_history=2, baseline_warmup=3)
-    fake_predictions(trainer, monkeypatch, {"now": [2, 2]})
-    found = watch_targets(trainer, monkeypatch)
-    consolidate(trainer, as_samples(IMAGES[:2], np.array([0, 1])), 4)
-    assert found == [[0, 1], [0, 1], [0, 1], [2, 2]]
-
-
-def test_selfies_looks_follow_their_samples_into_the_next_consolidation(monkeypatch):
+def test_selfies_looks_begin_anew_with_every_consolidation():
     trainer = tiny_trainer("selfie", selfie_history=2, baseline_warmup=0)
-    predicted = {"now": [2, 2, 2]}
-    fake_predictions(trainer, monkeypatch, predicted)
-    consolidate(trainer, as_samples(IMAGES[:3], np.zeros(3, dtype=int)), 1)
-    found = watch_targets(trainer, monkeypatch)
-    newcomer_among_them = as_samples(IMAGES[:4], np.zeros(4, dtype=int)).take(torch.tensor([2, 3, 0]))
-    consolidate(trainer, newcomer_among_them, 1)
-    assert found == [[2, 0, 2]]
+    memory = as_samples(IMAGES[:8], LABELS[:8])
+    consolidate(trainer, memory, 3)
+    assert trainer.buffers["steady_times"].max() >= 1
+    epochs = trainer.consolidate(memory, 1)
+    trainer.begin_consolidation(memory)
+    assert trainer.buffers["steady_times"].tolist() == [0] * 8
+    epochs.close()
+
+
+def test_selfie_goes_on_with_its_looks_where_it_was_saved():
+    memory = as_samples(IMAGES[:16], LABELS[:16])
+    whole, parts = (tiny_trainer("selfie", selfie_history=2, baseline_warmup=1) for _ in range(2))
+    consolidate(whole, memory, 6)
+    begun = parts.consolidate(memory, 6)
+    for _ in range(3):
+        next(begun)
+    saved, generator = {k: v.clone() for k, v in parts.state().items()}, parts.generator.get_state()
+    again = tiny_trainer("selfie", selfie_history=2, baseline_warmup=1)
+    again.load_state(saved)
+    again.generator.set_state(generator)
+    for _ in again.consolidate(memory, 6, start=3):
+        pass
+    assert differing(whole.state(), again.state()) == []
 
 
 # Co-teaching -----------------------------------------------------------------------------------------------------
@@ -233,7 +239,9 @@ def test_each_dividemix_network_divides_for_the_other(monkeypatch):
     p_clean = [torch.rand(24, generator=torch.Generator().manual_seed(k)) for k in (0, 1)]
     monkeypatch.setattr(trainer, "_p_clean", lambda memory, network: p_clean[network])
     calls = []
-    monkeypatch.setattr(trainer, "_semi_supervised_epoch", lambda memory, k, p, weight: calls.append((k, p, weight)))
+    monkeypatch.setattr(
+        trainer, "_semi_supervised_epoch", lambda memory, k, p, clean, weight: calls.append((k, p, weight))
+    )
     trainer.memory_epoch(memory, epoch=2)
     assert [(k, p is p_clean[1 - k], weight) for k, p, weight in calls] == [(0, True, 12.5), (1, True, 12.5)]
 
@@ -361,3 +369,15 @@ def test_dividemix_learns_from_crops_and_flips_and_the_weak_view_is_what_its_opt
     for weak, levels in (("flip", {200}), ("crop_flip", {0, 200})):
         view = tiny_trainer("puridiver", crop_padding=2, flip=True, weak=weak).weak_view(images)
         assert set(view.unique().tolist()) == levels
+
+
+@pytest.mark.parametrize(("n_unlabelled", "equal", "proportional"), [(4, 4, 2), (8, 8, 4), (20, 16, 10), (40, 16, 20)])
+def test_dividemix_takes_unlabelled_samples_level_or_by_their_share(n_unlabelled, equal, proportional, monkeypatch):
+    memory = as_samples(np.repeat(IMAGES[:1], 32 + n_unlabelled, axis=0), np.zeros(32 + n_unlabelled, dtype=int))
+    clean = torch.arange(len(memory)) < 32
+    for how, expected in (("equal", equal), ("proportional", proportional)):
+        trainer = tiny_trainer("dividemix", unlabelled_batches=how, batch_size=16)
+        found = []
+        monkeypatch.setattr(trainer, "_run_mixmatch", lambda plan, k, n_x, n_u, version, f=found: f.append((n_x, n_u)))
+        trainer._semi_supervised_epoch(memory, 0, clean.float(), clean, 1.0)
+        assert found == [(16, expected)]
