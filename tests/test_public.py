@@ -22,7 +22,8 @@ def test_public_names_are_the_promised_ones():
     errors = {"DataError", "ManifestError", "PuridiverError"}
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
     learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
-    assert {*audits, *learners, *errors} == set(puridiver.__all__)
+    methods = {"Sampler", "Trainer", "register"}
+    assert {*audits, *learners, *methods, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()
 
