@@ -27,6 +27,7 @@ from puridiver.samples import Samples
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
+LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
 
@@ -144,9 +145,9 @@ class Learner:
     def observe(self, images: Any, labels: Any) -> None:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
-        Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was. More images
-        than the option `batch_size` (16) are learnt from as several batches; single ones teach little, since BatchNorm
-        has no statistics of one.
+        Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was. More than
+        64 images (four times the option `batch_size`) are learnt from as several batches; single ones teach little,
+        since BatchNorm has no statistics of one.
         """
         x = as_images(images, self.image_shape)
         given = as_labels(labels, len(x))
@@ -159,7 +160,7 @@ class Learner:
             self._add_classes(found)
             ids = {label: i for i, label in enumerate(self.classes)}
             # A large batch has as much to teach as the small ones that it could have come as.
-            n_parts = max(1, -(-len(x) // self.options.batch_size))
+            n_parts = max(1, -(-len(x) // (LARGE * self.options.batch_size)))
             for part, labels_of_part in zip(
                 x.tensor_split(n_parts), np.array_split([ids[label] for label in given], n_parts), strict=True
             ):

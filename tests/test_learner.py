@@ -357,7 +357,7 @@ def test_looking_gives_what_predicting_gives(monkeypatch):
 
 def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as() -> None:
     images, labels = patterns(40)
-    whole, parts = (Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3) for _ in range(2))
+    whole, parts = (Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4) for _ in range(2))
     whole.observe(images, labels)
     for start, end in ((0, 14), (14, 27), (27, 40)):
         parts.observe(images[start:end], labels[start:end])
