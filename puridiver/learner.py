@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +18,15 @@ from puridiver.errors import DataError
 from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, member, new_classes
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import check_network, suggest_network
-from puridiver.recipes import Options, recipe, replaced, suited_to_size
+from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
+from puridiver.saved import GIVEN, Consolidation, grouped, settings_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
-# What a learner is saved with and made again from as it is.
-GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
-
-
-@dataclass(frozen=True)
-class Consolidation:
-    """How far a consolidation has come."""
-
-    epochs_done: int
-    epochs: int
 
 
 class Learner:
@@ -108,7 +97,7 @@ class Learner:
             raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
         if seed < 0:
             raise ValueError(f"seed should be at least 0, but got {seed}")
-        self.options = _resolve_options(recipe, self.image_shape, options)
+        self.options = made_for(recipe, self.image_shape, options)
         plugins.load_all()
         self.sampler = member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
         self._trainer_class = member(TRAINERS, "trainer", plugins.as_name(trainer))
@@ -121,10 +110,10 @@ class Learner:
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
-        self.seen, self._seen_of = 0, Counter[int]()  # samples, and those of each class
+        self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class
         self.consolidations = 0
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
-        self._consolidation: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
+        self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self._under_way = False
         self._lock = threading.RLock()  # threads take turns: one may predict while another learns
         self._trainer: Trainer | None = None
@@ -136,7 +125,7 @@ class Learner:
         growing = ", growing" if self.grow else ""
         return (
             f"<Learner: {len(self.classes)} classes{growing}; images {height}x{width}x{channels}; "
-            f"sampler {self.sampler.name}, trainer {self._trainer_class.name}, network {self.network} on "
+            f"sampler {self.sampler.name}, trainer {self.trainer_name}, network {self.network} on "
             f"{self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in a memory of {self.capacity}>"
         )
 
@@ -154,17 +143,16 @@ class Learner:
         with self._lock, learning():
             self._check_not_under_way("observing")
             found = new_classes(given, self.classes, self.grow)
-            if self._consolidation is not None:
+            if self.begun is not None:
                 self.trainer.end_consolidation()
                 self._end_consolidation()
             self._add_classes(found)
             ids = {label: i for i, label in enumerate(self.classes)}
             # A large batch has as much to teach as the small ones that it could have come as.
             n_parts = max(1, -(-len(x) // (LARGE * self.options.batch_size)))
-            for part, labels_of_part in zip(
-                x.tensor_split(n_parts), np.array_split([ids[label] for label in given], n_parts), strict=True
-            ):
-                self._learn(part, labels_of_part.tolist())
+            numbers = torch.tensor([ids[label] for label in given], dtype=torch.int64)
+            for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
+                self._learn(part, its_numbers.tolist())
 
     def _learn(self, images: Tensor, numbers: list[int]) -> None:
         """From one batch, by class ids."""
@@ -174,7 +162,7 @@ class Learner:
         loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
         self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)
-        self._seen_of.update(numbers)
+        self.seen_of.update(numbers)
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
@@ -200,7 +188,7 @@ class Learner:
                     epoch = next(steps, None)
                     if epoch is None:
                         return
-                    self._consolidation = Consolidation(epoch + 1, begun.epochs)
+                    self.begun = Consolidation(epoch + 1, begun.epochs)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
             with self._lock:
@@ -211,7 +199,7 @@ class Learner:
         if not len(self.memory) and not len(self.delayed):
             raise ValueError("the memory is empty: observe a batch before consolidating")
         self._check_not_under_way("another")
-        if (loaded := self._consolidation) is not None:
+        if (loaded := self.begun) is not None:
             if epochs not in (None, loaded.epochs):
                 raise ValueError(
                     f"epochs should be {loaded.epochs}, or left out, to go on with the consolidation "
@@ -225,17 +213,17 @@ class Learner:
         if not len(self.memory):  # all that came is still waiting
             moment = self._moment(torch.zeros((), device=self.runtime.device))
             self._keeper.take_waiting(moment, self.trainer.meet)
-        self._consolidation = Consolidation(0, epochs)
-        return self._consolidation
+        self.begun = Consolidation(0, epochs)
+        return self.begun
 
     def _check_not_under_way(self, before: str) -> None:
         if self._under_way:
             raise ValueError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
     def _end_consolidation(self) -> None:
-        if self._consolidation is not None:
-            self.consolidations += self._consolidation.epochs_done > 0
-        self._consolidation, self._under_way = None, False
+        if self.begun is not None:
+            self.consolidations += self.begun.epochs_done > 0
+        self.begun, self._under_way = None, False
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -299,6 +287,10 @@ class Learner:
         return self._keeper.capacity
 
     @property
+    def trainer_name(self) -> str:
+        return self._trainer_class.name
+
+    @property
     def trainer(self) -> Trainer:
         if self._trainer is None:
             raise ValueError("the learner knows no class yet: observe a batch first, or name classes")
@@ -336,15 +328,15 @@ class Learner:
         if self._trainer is not None:
             tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
         tensors |= {f"replay.{name}": value for name, value in self._replay.state().items()}
-        return self._settings(), tensors
+        return settings_of(self), tensors
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
         self.seen, self.consolidations = settings["seen"], settings["consolidations"]
         # These are absent in what older versions saved.
-        self._seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
+        self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
         begun = settings.get("consolidation")
-        self._consolidation = Consolidation(**begun) if begun else None
+        self.begun = Consolidation(**begun) if begun else None
         self._load_tensors(tensors)
 
     @classmethod
@@ -360,33 +352,8 @@ class Learner:
         learner.load_state(settings, tensors)
         return learner
 
-    def _settings(self) -> dict[str, Any]:
-        return {
-            "classes": self.classes,
-            "image_shape": list(self.image_shape),
-            "memory": self.capacity,
-            "sampler": self.sampler.name,
-            "trainer": self._trainer_class.name,
-            "network": self.network,
-            "seed": self.seed,
-            "grow": self.grow,
-            "precision": self.runtime.precision,
-            "graphs": self.runtime.graphs,
-            "hint": {"kind": self.hint.kind, "rate": self.hint.rate} if self.hint else None,
-            "options": self.options.to_dict(),
-            "seen": self.seen,
-            "seen_of": [self._seen_of[number] for number in range(len(self.classes))],
-            "consolidations": self.consolidations,
-            "consolidation": dataclasses.asdict(self._consolidation) if self._consolidation else None,
-        }
-
     def _load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        groups: dict[str, dict[str, Tensor]] = {
-            "memory": {}, "delayed": {}, "trainer": {}, "generator": {}, "replay": {},
-        }  # fmt: skip
-        for name, value in tensors.items():
-            group, _, rest = name.partition(".")
-            groups[group][rest] = value
+        groups = grouped(tensors)
         self._keeper.load_state(groups["memory"], groups["delayed"])
         if self._trainer is not None:
             self._trainer.load_state(groups["trainer"])
@@ -429,11 +396,5 @@ class Learner:
         trainer = self.trainer
         return Moment(
             trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime,
-            trainer.new_encoder, self._seen_of,
+            trainer.new_encoder, self.seen_of,
         )  # fmt: skip
-
-
-def _resolve_options(base: str | Options, image_shape: tuple[int, int, int], overrides: dict[str, Any]) -> Options:
-    """Options given whole are taken as they are; a named recipe is suited to the size of the images first."""
-    options = base if isinstance(base, Options) else suited_to_size(recipe(base), image_shape)
-    return replaced(options, overrides)

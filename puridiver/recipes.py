@@ -362,3 +362,9 @@ def suited(options: Options, wishes: dict[str, Any]) -> Options:
 def suited_to_size(options: Options, image_shape: tuple[int, int, int]) -> Options:
     """The options with what suits images of this size: the recipes themselves are made for 32 px and more."""
     return suited(options, SUITS_TINY_IMAGES) if max(image_shape[:2]) < TINY_IMAGE else options
+
+
+def made_for(base: str | Options, image_shape: tuple[int, int, int], overrides: dict[str, Any]) -> Options:
+    """Options given whole are taken as they are; a named recipe is suited to the size of the images first."""
+    options = base if isinstance(base, Options) else suited_to_size(recipe(base), image_shape)
+    return replaced(options, overrides)

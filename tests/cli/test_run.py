@@ -10,17 +10,13 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from puridiver import data, runs
+from puridiver import runs
 from puridiver.cli import main
-from puridiver.cli.notes import notes
 from puridiver.cli.run import ProgressBar
 from puridiver.cli.run_settings import flag_specs, parse_assignments
-from puridiver.config import RunConfig
 from puridiver.recipes import OFFICIAL, RECIPES, replaced
-from puridiver.runtime import Runtime
 from tests.learner_samples import patterns
 from tests.resume_samples import traces
 
@@ -336,37 +332,6 @@ def test_a_run_without_a_folder_says_how_to_keep_it(tmp_path, capsys):
     assert f"not kept; to keep them: puridiver run {' '.join(TINY)} --out runs/mine" in told
     assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
     assert "not kept" not in capsys.readouterr().err
-
-
-def told(config: RunConfig) -> list[str]:
-    return list(notes(config, data.load("digits"), Runtime(torch.device("cpu")), 1000))
-
-
-@pytest.mark.parametrize("trainer", ["selfie", "dividemix", "puridiver"])
-@pytest.mark.parametrize("epochs", [1, 10, 11])
-def test_robust_training_that_never_begins_is_told(trainer, epochs):
-    found = [note for note in told(RunConfig(trainer=trainer, epochs=epochs)) if "all warm-up" in note]
-    assert len(found) == (epochs <= 10)
-    assert not [note for note in told(RunConfig(trainer="plain", epochs=epochs)) if "warm-up" in note]
-
-
-def test_a_memory_that_holds_the_whole_stream_is_told():
-    assert any("holds the whole stream" in note for note in told(RunConfig(memory=1000)))
-    assert not any("holds the whole stream" in note for note in told(RunConfig(memory=999)))
-
-
-def test_a_resnet_on_a_cpu_is_warned_of_with_the_small_network_named_first():
-    config = RunConfig(network="resnet18", device="cpu", epochs=1)
-    (note,) = [note for note in told(config) if "takes hours" in note]
-    assert note.index("--network small") < note.index("--stream-limit")
-
-
-@pytest.mark.parametrize(
-    ("epochs", "schedule", "times"), [(20, "warm_restarts", 1), (31, "warm_restarts", 0), (20, "cosine", 0)]
-)
-def test_epochs_that_end_amid_a_warm_restart_are_told(epochs, schedule, times):
-    config = RunConfig(network="small", device="cpu", epochs=epochs, options={"schedule": schedule})
-    assert len([note for note in told(config) if "amid a warm restart" in note]) == times
 
 
 def test_every_setting_of_a_run_has_a_flag():

@@ -1,0 +1,56 @@
+"""What a learner is saved with: its settings, and its tensors by part."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from puridiver.learner import Learner
+
+# What a learner is saved with and made again from as it is.
+GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
+PARTS = ("memory", "delayed", "trainer", "generator", "replay")
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """How far a consolidation has come."""
+
+    epochs_done: int
+    epochs: int
+
+
+def settings_of(learner: Learner) -> dict[str, Any]:
+    """All that is no tensor, as JSON."""
+    return {
+        "classes": learner.classes,
+        "image_shape": list(learner.image_shape),
+        "memory": learner.capacity,
+        "sampler": learner.sampler.name,
+        "trainer": learner.trainer_name,
+        "network": learner.network,
+        "seed": learner.seed,
+        "grow": learner.grow,
+        "precision": learner.runtime.precision,
+        "graphs": learner.runtime.graphs,
+        "hint": {"kind": learner.hint.kind, "rate": learner.hint.rate} if learner.hint else None,
+        "options": learner.options.to_dict(),
+        "seen": learner.seen,
+        "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
+        "consolidations": learner.consolidations,
+        "consolidation": dataclasses.asdict(learner.begun) if learner.begun else None,
+    }
+
+
+def grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+    """Tensors named "trainer.weights" and the like, by part."""
+    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        groups[part][rest] = value
+    return groups

@@ -1,0 +1,42 @@
+"""What a run, or a grid, says before it begins."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from puridiver import data
+from puridiver.cli.notes import notes
+from puridiver.config import RunConfig
+from puridiver.runtime import Runtime
+
+
+def told(config: RunConfig) -> list[str]:
+    return list(notes(config, data.load("digits"), Runtime(torch.device("cpu")), 1000))
+
+
+@pytest.mark.parametrize("trainer", ["selfie", "dividemix", "puridiver"])
+@pytest.mark.parametrize("epochs", [1, 10, 11])
+def test_robust_training_that_never_begins_is_told(trainer, epochs):
+    found = [note for note in told(RunConfig(trainer=trainer, epochs=epochs)) if "all warm-up" in note]
+    assert len(found) == (epochs <= 10)
+    assert not [note for note in told(RunConfig(trainer="plain", epochs=epochs)) if "warm-up" in note]
+
+
+def test_a_memory_that_holds_the_whole_stream_is_told():
+    assert any("holds the whole stream" in note for note in told(RunConfig(memory=1000)))
+    assert not any("holds the whole stream" in note for note in told(RunConfig(memory=999)))
+
+
+def test_a_resnet_on_a_cpu_is_warned_of_with_the_small_network_named_first():
+    config = RunConfig(network="resnet18", device="cpu", epochs=1)
+    (note,) = [note for note in told(config) if "takes hours" in note]
+    assert note.index("--network small") < note.index("--stream-limit")
+
+
+@pytest.mark.parametrize(
+    ("epochs", "schedule", "times"), [(20, "warm_restarts", 1), (31, "warm_restarts", 0), (20, "cosine", 0)]
+)
+def test_epochs_that_end_amid_a_warm_restart_are_told(epochs, schedule, times):
+    config = RunConfig(network="small", device="cpu", epochs=epochs, options={"schedule": schedule})
+    assert len([note for note in told(config) if "amid a warm restart" in note]) == times

@@ -1,0 +1,120 @@
+"""What a long-running service asks of a learner: threads, batches of any size, copies, labels that make no sense."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver import Learner
+from tests.learner_samples import patterns
+
+
+def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as() -> None:
+    images, labels = patterns(40)
+    whole, parts = (Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4) for _ in range(2))
+    whole.observe(images, labels)
+    for start, end in ((0, 14), (14, 27), (27, 40)):
+        parts.observe(images[start:end], labels[start:end])
+    assert whole.memory.samples.arrivals.tolist() == parts.memory.samples.arrivals.tolist()
+    assert np.array_equal(whole.predict_proba(images), parts.predict_proba(images))
+
+
+def test_one_thread_may_predict_while_another_learns() -> None:
+    images, labels = patterns(48)
+    alone, served = (Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3) for _ in range(2))
+    faults: list[Exception] = []
+    done = threading.Event()
+
+    def serve() -> None:
+        try:
+            while not done.is_set():
+                assert np.isfinite(served.predict_proba(images[:4])).all()
+        except Exception as error:
+            faults.append(error)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    for learner in (served, alone):
+        for start in range(0, 48, 8):
+            learner.observe(images[start : start + 8], labels[start : start + 8])
+        learner.consolidate(12)
+        done.set()
+    server.join()
+    assert not faults
+    assert np.array_equal(served.predict_proba(images), alone.predict_proba(images))
+
+
+def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
+    images, labels = patterns(16)
+    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
+    learner.observe(images, labels)
+    epochs = learner.consolidation(3)
+    next(epochs)
+    with pytest.raises(ValueError, match="a consolidation is under way: finish it, or close its iterator"):
+        learner.observe(images, labels)
+    with pytest.raises(ValueError, match="before correcting labels"):
+        learner.correct({0: int(labels[0])})
+    assert learner.seen == 16
+    epochs.close()
+    learner.observe(images, labels)
+    assert learner.consolidations == 1
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", float("nan")], [np.int64(1), "a"], [1, None], ["a", None], [True, 1], [b"a", "a"]]
+)
+def test_labels_of_several_kinds_make_no_classes(labels: list[object]) -> None:
+    learner = Learner(classes=None, image_shape=(8, 8, 1))
+    with pytest.raises(ValueError, match="labels should be all integers or all strings"):
+        learner.observe(np.zeros((2, 8, 8, 1), np.uint8), labels)
+    assert learner.classes == []
+
+
+def test_a_network_that_does_not_exist_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match=r"network should be one of .*resnet18.*, but got 'resnet50'"):
+        Learner(image_shape=(8, 8, 1), network="resnet50")
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
+def test_gradients_that_the_caller_turned_off_do_not_matter(mode: Any) -> None:
+    images, labels = patterns(16)
+    inside, outside = (Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3) for _ in range(2))
+    with mode():
+        inside.observe(images, labels)
+        inside.consolidate(2)
+    outside.observe(images, labels)
+    outside.consolidate(2)
+    for learner in (inside, outside):
+        learner.observe(images, labels)
+    assert np.array_equal(inside.predict_proba(images), outside.predict_proba(images))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda learner: pickle.loads(pickle.dumps(learner))])
+def test_a_learner_can_be_copied_and_pickled(again: Any) -> None:
+    images, labels = patterns(32)
+    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
+    learner.observe(images[:16], labels[:16])
+    learner.consolidate(2)
+    copied = again(learner)
+    for each in (learner, copied):
+        each.observe(images[16:], labels[16:])
+    assert copied.memory is not learner.memory
+    assert np.array_equal(copied.predict_proba(images), learner.predict_proba(images))
+
+
+def test_a_loaded_learner_may_be_let_grow(tmp_path) -> None:
+    images, labels = patterns(16)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16)
+    learner.observe(images, labels)
+    learner.save(tmp_path)
+    with pytest.raises(ValueError, match="grow=True"):
+        Learner.load(tmp_path).observe(images, labels + 1)
+    growing = Learner.load(tmp_path, grow=True)
+    growing.observe(images, labels + 1)
+    assert growing.classes == [0, 1, 2, 3]
