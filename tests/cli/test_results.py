@@ -32,7 +32,11 @@ def test_the_headline_goes_between_its_markers(ledger: Path, tmp_path: Path) -> 
     assert main(["results", str(ledger), "--headline", str(page)]) == 0
     head, *lines, last = page.read_text().splitlines()
     assert (head, last) == ("one", "two")
-    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in lines[1:-1]}
+    rows = [line for line in lines if line.startswith("|")]
+    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in rows}
+    assert (
+        "Recipe `official`: **Within 2 points of the independent rerun's last epoch: 1 of 5 noises" in page.read_text()
+    )
     assert cells["PuriDivER, recipe official"][:2] == ["not run / 61.3 ± 2.1", "57.0 ± 1.4 (2) / 59.2 ± 0.3"]
     assert cells["PuriDivER, an independent rerun of the released program, last epoch"][1] == "57.1"
     assert "order" not in page.read_text()

@@ -100,8 +100,10 @@ def headline(tables: Sequence[Table]) -> str:
     ]
     reran = (figure or UNKNOWN for _, figure in _entries(first, _puridiver(first)[0]))
     rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *reran)
-    block = as_markdown([*figures, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))
-    return block + (f"\n\n{LISTED_NOTE}" if any(table.listed for table, _ in found) else "")
+    parts = [as_markdown([*figures, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))]
+    parts.append(f"Recipe `{BASE}`{_in_order(first)}: {_verdict(first, _puridiver(first)[0], rerun=True)}")
+    parts += [LISTED_NOTE] * any(table.listed for table, _ in found)
+    return "\n\n".join(parts)
 
 
 def _puridiver(table: Table) -> list[Line]:
