@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from puridiver.grid.page import fidelity, orders, remaining, sections, summary
+from puridiver.grid.page import fidelity, orders, paired, remaining, sections, summary
 from puridiver.grid.page.tables import FIDELITY, Contents, Group, Table, sort_rows
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
@@ -113,7 +113,9 @@ def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:
         if table.preset in HEADS:
             head, note = HEADS[table.preset]
             where = NAMES[group.data] if table.preset == "disjoint" else name  # of no published stream
-            parts += [f"## {where}, {head}", note, sections.section(table)]
+            against = paired.parts_less_the_whole(table)
+            parts += [f"## {where}, {head}", note, sections.compact(table), *([against] if against else [])]
+            parts.append(sections.folded(table))
     found = [table for table in tables if table.preset in FIDELITY]
     if found:
         parts += [f"## {name}, what each row of FIDELITY.md is worth", fidelity.RULE]

@@ -38,11 +38,6 @@ def by_seed(cell: CellRuns, other: CellRuns) -> Comparison:
     return compare([(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())], bool(ours))
 
 
-def section(table: Table) -> str:
-    """Both forms of a table."""
-    return f"{compact(table)}\n\n{folded(table)}"
-
-
 def folded(table: Table) -> str:
     """Every figure of every noise that has runs, to be unfolded: few will read them all."""
     run = {noise: any(line.cells[c].rows for line in table.lines) for c, noise in enumerate(table.noises)}

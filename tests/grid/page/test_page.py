@@ -250,3 +250,19 @@ def test_what_the_order_of_the_streams_changes_is_told_by_the_seeds_run_both_way
     assert "| RSV |" not in found
     assert heading not in page_of(shuffled)
     assert heading not in page_of([*shuffled, *(full_run(4, 0.5, stream="official:sym40:4:listed"),)])
+
+
+def test_the_parts_of_an_ablation_are_told_less_the_whole_by_the_seeds_run_both_ways() -> None:
+    whole = [full_run(seed, 0.5) for seed in (1, 2, 3)]
+    neither = {"options_changed": {"relabel": False, "consistency": False}}
+    parts = [full_run(1, 0.52, **neither), full_run(2, 0.54, **neither)]
+    other_recipe = [
+        full_run(1, 0.2, recipe="paper", epochs=256, **neither),
+        full_run(1, 0.1, recipe="paper", epochs=256, options_changed={}),
+    ]
+    heading = "CIFAR-10, Table 3: re-labelling and consistency"
+    found = part(page_of([*whole, *parts, *other_recipe]), heading).split("Each line less")[1]
+    assert line(found, "neither")[1:3] == ["", "+3.00 ± 1.00 (2; p = 0.20)"]
+    assert line(found, "neither, recipe paper")[2] == "+10.00 ± - (1)"
+    assert "| re-label + consistency" not in found.split("<details>")[0]
+    assert "Each line less" not in part(page_of(whole), heading)
