@@ -37,6 +37,10 @@ def test_the_headline_goes_between_its_markers(ledger: Path, tmp_path: Path) -> 
     assert (
         "Recipe `official`: **Within 2 points of the independent rerun's last epoch: 1 of 5 noises" in page.read_text()
     )
+    at_least = (
+        "Recipe `puridiver`: **At least at the paper's figure by true last accuracy: 0 of 5 noises (0 not, 5 not run)"
+    )
+    assert at_least in page.read_text()
     assert cells["PuriDivER, recipe official"][:2] == ["not run / 61.3 ± 2.1", "57.0 ± 1.4 (2) / 59.2 ± 0.3"]
     assert cells["PuriDivER, an independent rerun of the released program, last epoch"][1] == "57.1"
     assert "order" not in page.read_text()
