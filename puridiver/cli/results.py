@@ -17,6 +17,8 @@ examples:
   puridiver results results/cifar10.jsonl             print the page
   puridiver results results/cifar10.jsonl --out docs/RESULTS.md --fidelity docs/FIDELITY.md --headline README.md
       write it, what each row of docs/FIDELITY.md is worth, and the headline figures, between those pages' markers
+  puridiver results results/cifar10.jsonl --picture cifar10.png
+      draw the headline figures: every run a dot, beside what is published
   puridiver results results/cifar10.jsonl --out docs/RESULTS.md --check
       write nothing; exit 1 if the page is not what the ledger gives
   puridiver results results/cifar10.jsonl --commands  how every row was made
@@ -40,7 +42,12 @@ def add_parser(subparsers: Any) -> None:
     for name, what in INSERTED.items():
         told = f"write {what} between the markers {name}:begin and {name}:end of this page"
         parser.add_argument(f"--{name}", metavar="PAGE", help=told)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not up to date")
+    parser.add_argument(
+        "--picture", metavar="FILE", help="draw the headline figures there, .png, .svg or .pdf; --out shows them"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if a page, or a .png picture, is not up to date"
+    )
     parser.add_argument("--commands", action="store_true", help="print commit and command of every row instead")
     parser.set_defaults(handler=handle)
 
@@ -51,21 +58,25 @@ def handle(args: argparse.Namespace) -> int:
     from puridiver.grid.results import ledger_at
     from puridiver.report.ledger import read_rows
 
-    named = args.out or any(getattr(args, name) for name in INSERTED)
+    named = args.out or args.picture or any(getattr(args, name) for name in INSERTED)
     if args.commands and (named or args.check):
         raise ValueError("--commands prints to the screen: say it without pages and without --check")
     if args.check and not named:
-        raise ValueError("--check needs a page to check: say --out, --fidelity or --headline PAGE")
+        raise ValueError("--check needs a page to check: say --out, --fidelity or --headline PAGE, or --picture FILE")
+    if args.picture:
+        _check_picture_name(Path(args.picture), args.check)
     ledgers = [ledger_at(Path(ledger)) for ledger in args.ledger]
     rows = [row for ledger in ledgers for row in read_rows(ledger)]
     if args.commands:
         return _print_commands(rows)
     pages = _pages(args, rows, ledgers)
     if args.check:
-        return _check(pages, args.ledger)
+        return max(_check(pages, args.ledger), _check_picture(args, rows))
     for page, text in pages.items():
         page.write_text(text)
         print(page)
+    if args.picture:
+        print(_draw(Path(args.picture), rows))
     return 0
 
 
@@ -78,10 +89,11 @@ def _pages(args: argparse.Namespace, rows: Sequence[dict[str, Any]], ledgers: Se
 
     blocks = {"fidelity": fidelity_block, "headline": headline_block}
     wanted = {name: Path(page) for name in INSERTED if (page := getattr(args, name))}
-    if not args.out and not wanted:
+    drawing = Path(args.picture) if args.picture else None
+    if not args.out and not wanted and not drawing:
         sys.stdout.write(make_page(rows, ledgers))
         return {}
-    found = {Path(args.out): make_page(rows, ledgers, Path(args.out))} if args.out else {}
+    found = {Path(args.out): make_page(rows, ledgers, Path(args.out), drawing)} if args.out else {}
     return found | {page: with_inserted(page, name, blocks[name](rows)) for name, page in wanted.items()}
 
 
@@ -105,6 +117,34 @@ def _check(pages: dict[Path, str], ledgers: Sequence[str]) -> int:
             file=sys.stderr,
         )
     return outdated
+
+
+def _check_picture_name(picture: Path, check: bool) -> None:
+    from puridiver.report.style import check_kind
+
+    if check_kind(picture) != "png" and check:
+        raise ValueError(f"--check can read what a .png picture shows, but not {picture.name!r}")
+
+
+def _draw(picture: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    from puridiver.grid.page.page import headline_drawing
+    from puridiver.report.style import save
+
+    return save(headline_drawing(rows), picture)
+
+
+def _check_picture(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> int:
+    """0 if the picture shows what the ledger gives; its bytes may differ from one version of a library to the next."""
+    from pathlib import Path
+
+    from puridiver.grid.page.page import headline_drawing
+    from puridiver.report.style import shows_numbers_of
+
+    if not args.picture or shows_numbers_of(Path(args.picture), headline_drawing(rows)):
+        return 0
+    told = f"{args.picture} does not show what {', '.join(args.ledger)} gives; run the same command without --check"
+    print(told, file=sys.stderr)
+    return 1
 
 
 def _print_commands(rows: Sequence[dict[str, Any]]) -> int:

@@ -5,8 +5,10 @@ On the page ink follows the text's colour and series follow CSS variables, so th
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import io
+import json
 import re
 import textwrap
 import warnings
@@ -31,6 +33,7 @@ DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1
 MARKERS = ("o", "s", "^", "D", "v", "P")
 PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that the text stays readable there
 DPI = 300
+FINGERPRINT = "puridiver-numbers"  # key of a PNG's text that tells which numbers it shows
 TITLE_WIDTH = 44  # characters of a title's line
 LEGEND_SIZE = 9  # points
 LEGEND_HANDLE = 0.62  # inches: a legend's line or patch, and the gaps around it
@@ -78,6 +81,11 @@ class Picture:
     headings: Sequence[str]  # of the table of numbers
     rows: Sequence[Sequence[str]]
     columns: int = 2  # of panels side by side in a file
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the numbers drawn: two drawings of the same numbers may differ in bytes, by the version of a library."""
+        return hashlib.sha256(json.dumps([self.name, self.headings, self.rows]).encode()).hexdigest()[:16]
 
 
 def colour(number: int) -> str:
@@ -183,12 +191,26 @@ def save(picture: Picture, out: Path, dpi: int | None = None) -> Path:
     content = io.BytesIO()
     with look():
         _fix_ids(picture.name)
-        metadata = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else None
+        metadata = {
+            "svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {FINGERPRINT: picture.fingerprint},
+        }[kind]  # fmt: skip
         figure = _figure(picture.panels, picture.columns)
         figure.savefig(content, format=kind, dpi=dpi or DPI, facecolor="white", metadata=metadata)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, content.getvalue())
     return out
+
+
+def shows_numbers_of(path: Path, picture: Picture) -> bool:
+    """Whether a PNG file was drawn of the very numbers of a picture."""
+    check_installed("images", "PIL")
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return bool(image.info.get(FINGERPRINT) == picture.fingerprint)
+    except (FileNotFoundError, UnidentifiedImageError):
+        return False
 
 
 def inline_svg(panel: Panel, name: str, description: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def ledger(tmp_path: Path) -> Path:
 
 def test_the_committed_pages_are_what_the_committed_ledger_gives(capsys: pytest.CaptureFixture[str]) -> None:
     pages = ["--out", str(ROOT / "docs" / "RESULTS.md"), "--fidelity", str(ROOT / "docs" / "FIDELITY.md")]
-    pages += ["--headline", str(ROOT / "README.md")]
+    pages += ["--headline", str(ROOT / "README.md"), "--picture", str(ROOT / "docs" / "cifar10.png")]
     code = main(["results", str(ROOT / "results" / "cifar10.jsonl"), *pages, "--check"])
     assert (code, capsys.readouterr().err) == (0, "")
 
@@ -178,3 +179,36 @@ def test_flags_that_do_not_go_together(
 ) -> None:
     assert main(["results", str(ledger), *flags]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_picture_of_the_headline_is_checked_by_its_numbers(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture, page = tmp_path / "figures" / "cifar10.png", tmp_path / "docs" / "RESULTS.md"
+    page.parent.mkdir()
+    command = ["results", str(ledger), "--picture", str(picture), "--out", str(page)]
+    assert main(command) == 0
+    assert "](../figures/cifar10.png)" in page.read_text()
+    assert f"--out {page.parent.name}/{page.name} --picture figures/cifar10.png" in page.read_text()
+    assert main([*command, "--check"]) == 0
+    with ledger.open("a") as file:
+        file.write(json.dumps(full_run(3, 0.6)) + "\n")
+    capsys.readouterr()
+    assert main(["results", str(ledger), "--picture", str(picture), "--check"]) == 1
+    assert "does not show what" in capsys.readouterr().err
+    assert main(["results", str(ledger), "--picture", str(tmp_path / "no.png"), "--check"]) == 1
+
+
+@pytest.mark.parametrize(("name", "options"), [("cifar10.jpg", []), ("cifar10.svg", ["--check"])])
+def test_pictures_that_cannot_be_drawn_or_checked_are_refused(
+    ledger: Path, tmp_path: Path, name: str, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["results", str(ledger), "--picture", str(tmp_path / name), *options]) == 2
+    assert ".png" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
+
+
+def test_a_ledger_without_runs_to_draw_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = write_ledger(tmp_path / "ledger.jsonl", [full_run(1, shortened=True)])
+    assert main(["results", str(ledger), "--picture", str(tmp_path / "cifar10.png")]) != 0
+    assert "no whole runs" in capsys.readouterr().err

@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from puridiver.grid.page import fidelity, orders, paired, remaining, sections, summary
+from puridiver.grid.page import fidelity, orders, paired, picture, remaining, sections, summary
 from puridiver.grid.page.tables import FIDELITY, Contents, Group, Table, sort_rows
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
+from puridiver.report.style import Picture
 from puridiver.stream_names import PUBLISHED_KINDS
 
 RULES = """\
@@ -46,14 +47,17 @@ LISTED_NOTE = (
 )
 
 
-def make_page(rows: Sequence[Row], ledgers: Sequence[Path], out: Path | None = None) -> str:
-    """The whole page, from the rows of some ledgers; where it will lie decides how it names them."""
+def make_page(
+    rows: Sequence[Row], ledgers: Sequence[Path], out: Path | None = None, drawing: Path | None = None
+) -> str:
+    """The whole page, from the rows of some ledgers; where it will lie decides how it names them and the drawing."""
     contents = sort_rows(rows)
-    command, links = _names(ledgers, out)
+    command, links = _names(ledgers, out, drawing)
     parts = [
         f"<!-- Made by `{command}` from {_rows(rows)}. Do not edit: run the command again. -->",
         "# Results",
         f"Made by `{command}` from {_rows(rows)} of {links}.",
+        *([_drawing_parts(drawing, out)] if drawing else []),
     ]
     for group, tables in contents.tables.items():
         parts += [f"## {_title(group)}: does it reproduce?", *([LISTED_NOTE] if group.listed else [])]
@@ -88,22 +92,36 @@ def headline_block(rows: Sequence[Row]) -> str:
     return summary.headline(sort_rows(rows).tables_of("cifar10", "table1"))
 
 
+def headline_drawing(rows: Sequence[Row]) -> Picture:
+    """The same as a picture."""
+    return picture.headline_picture(sort_rows(rows).tables_of("cifar10", "table1"))
+
+
 def _rows(rows: Sequence[Row]) -> str:
     return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
 
 
-def _names(ledgers: Sequence[Path], out: Path | None) -> tuple[str, str]:
+def _names(ledgers: Sequence[Path], out: Path | None, drawing: Path | None) -> tuple[str, str]:
     """The command that makes the page, and links to its ledgers, from wherever the command was given."""
     files = [path.resolve() for path in ledgers]
     page = (out or Path(os.path.commonpath([path.parent for path in files])) / "RESULTS.md").resolve()
-    root = os.path.commonpath([path.parent for path in (*files, page)])
-    names = [Path(os.path.relpath(path, root)).as_posix() for path in files]
-    command = f"puridiver results {' '.join(names)} --out {Path(os.path.relpath(page, root)).as_posix()}"
-    links = [
-        f"[{name}]({Path(os.path.relpath(path, page.parent)).as_posix()})"
-        for name, path in zip(names, files, strict=True)
-    ]
+    root = Path(os.path.commonpath([path.parent for path in (*files, page)]))
+    names = [_path_from(root, path) for path in files]
+    command = f"puridiver results {' '.join(names)} --out {_path_from(root, page)}"
+    if drawing:
+        command += f" --picture {_path_from(root, drawing)}"
+    links = [f"[{name}]({_path_from(page.parent, path)})" for name, path in zip(names, files, strict=True)]
     return command, ", ".join(links)
+
+
+def _path_from(folder: Path, path: Path) -> str:
+    return Path(os.path.relpath(path.resolve(), folder)).as_posix()
+
+
+def _drawing_parts(drawing: Path, out: Path | None) -> str:
+    """The headline's picture with its caption."""
+    where = _path_from(out.resolve().parent, drawing) if out else drawing.as_posix()
+    return f"![{picture.TITLE}: accuracy and purity under five noises]({where})\n\n*{picture.TITLE}. {picture.MEANING}*"
 
 
 def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:

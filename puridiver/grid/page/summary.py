@@ -88,18 +88,15 @@ def headline(tables: Sequence[Table]) -> str:
     Of the baselines those with plain training that were run under every noise. Of the tables, one for each order of the
     streams, the first counts, and of the others what was run more often there.
     """
-    first, *others = tables
-    found = [(first, line) for line in _headline_lines(first)]
-    found += [(table, line) for table in others for line in _headline_lines(table) if _was_run_more(line, first)]
-    figures = [beside_the_paper(table, line, _in_order(table)) for table, line in found]
+    first, found = tables[0], headline_lines(tables)
+    figures = [beside_the_paper(table, line, in_order(table)) for table, line in found]
     ours = {line.title for line in _puridiver(first)}
     purity = [
-        (f"memory purity %: {line.title}{_in_order(table)}", *map(_purity, line.cells))
+        (f"memory purity %: {line.title}{in_order(table)}", *map(_purity, line.cells))
         for table, line in found
         if line.title in ours
     ]
-    reran = (figure or UNKNOWN for _, figure in _entries(first, _puridiver(first)[0]))
-    rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *reran)
+    rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *published(first)[1])
     parts = [as_markdown([*figures, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))]
     parts.append(_headline_verdicts(first))
     parts += [LISTED_NOTE] * any(table.listed for table, _ in found)
@@ -109,8 +106,8 @@ def headline(tables: Sequence[Table]) -> str:
 def _headline_verdicts(table: Table) -> str:
     """`official` is to be where the rerun is, the default at least where the paper is."""
     base, *default = _puridiver(table)
-    verdicts = [f"Recipe `{BASE}`{_in_order(table)}: {_verdict(table, base, rerun=True)}"]
-    verdicts += [f"Recipe `{DEFAULT}`{_in_order(table)}: {_verdict(table, line, rerun=False)}" for line in default]
+    verdicts = [f"Recipe `{BASE}`{in_order(table)}: {_verdict(table, base, rerun=True)}"]
+    verdicts += [f"Recipe `{DEFAULT}`{in_order(table)}: {_verdict(table, line, rerun=False)}" for line in default]
     return " ".join(verdicts)
 
 
@@ -118,6 +115,19 @@ def _puridiver(table: Table) -> list[Line]:
     """PuriDivER by the released program's procedure, and by the default where that is another."""
     names = (BASE, DEFAULT) if felt(default_changes()) else (BASE,)
     return [table.line(f"PuriDivER, recipe {name}") for name in names]
+
+
+def published(table: Table) -> tuple[list[str], list[str]]:
+    """PuriDivER's figure under each noise: the paper's, and the rerun's."""
+    found = _entries(table, _puridiver(table)[0])
+    return [entry.paper or UNKNOWN for entry, _ in found], [rerun or UNKNOWN for _, rerun in found]
+
+
+def headline_lines(tables: Sequence[Table]) -> list[tuple[Table, Line]]:
+    """What the headline shows: the lines of the first table, and of the others what was run more often there."""
+    first, *others = tables
+    found = [(first, line) for line in _headline_lines(first)]
+    return found + [(table, line) for table in others for line in _headline_lines(table) if _was_run_more(line, first)]
 
 
 def _headline_lines(table: Table) -> list[Line]:
@@ -131,7 +141,7 @@ def _was_run_more(line: Line, first: Table) -> bool:
     return other is None or any(len(a.rows) > len(b.rows) for a, b in zip(line.cells, other.cells, strict=True))
 
 
-def _in_order(table: Table) -> str:
+def in_order(table: Table) -> str:
     return LISTED if table.listed else ""
 
 

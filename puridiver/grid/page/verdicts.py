@@ -19,7 +19,7 @@ NOT_RUN, UNKNOWN, TOO_FEW = "not run", "-", "too few seeds"
 
 def value_of(figure: str) -> float | None:
     """The mean of a figure as printed, such as "59.2 ± 0.3"; None where there is none."""
-    return float(figure.partition(" ± ")[0]) if figure else None
+    return None if figure in ("", UNKNOWN) else float(figure.partition(" ± ")[0])
 
 
 def difference(ours: Entry, figure: str) -> float | None:
