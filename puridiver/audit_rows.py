@@ -21,14 +21,15 @@ class AuditRow:
     p_correct: float  # probability that the given label is right, Eq. 4
     suggested_label: Label
     set: str  # "clean", "relabel" or "unlabelled"
+    checked: bool = False  # by a person (`Learner.correct`): not doubted any more
 
 
 def audit_rows(samples: Samples, split: Split, classes: Sequence[Label]) -> list[AuditRow]:
     """The rows of a memory that was divided so, the most doubtful first."""
     suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
-    columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes())
+    columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes(), samples.checked)
     rows = [
-        AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code])
-        for arrival, given, p, better, code in zip(*(c.tolist() for c in columns), strict=True)
+        AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code], checked)
+        for arrival, given, p, better, code, checked in zip(*(c.tolist() for c in columns), strict=True)
     ]
     return sorted(rows, key=lambda row: (row.p_correct, row.arrival))

@@ -252,8 +252,10 @@ class Learner:
     def correct(self, labels: Mapping[int, Label]) -> int:
         """Replace the labels of memory samples, named by their arrival; returns how many of them the memory holds.
 
-        For labels that a person has checked. Arrivals that the memory does not hold any more change nothing: what
-        the network learnt from them in passing stays. The next `consolidate` trains on the corrected labels.
+        For labels that a person has checked, those found right included: such a label is not doubted any more (by
+        the trainer `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others of its class first.
+        Arrivals that the memory does not hold any more change nothing: what the network learnt from them in passing
+        stays. The next `consolidate` trains on the corrected labels.
         """
         with self._lock:
             self._check_not_under_way("correcting labels")
@@ -279,7 +281,7 @@ class Learner:
         with self._lock:
             samples = self.memory.samples
             logits = self.trainer.outputs(samples.images).logits
-        return split_memory(logits, samples.labels, samples.arrivals, self.options)
+        return split_memory(logits, samples.labels, samples.arrivals, samples.checked, self.options)
 
     @property
     def capacity(self) -> int:

@@ -51,7 +51,8 @@ class Replay:
         return {f"{number}.{name}": value for number, part in parts for name, value in part.tensors().items()}
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
-        self._stock = [
-            Samples(**{name: self.runtime.move(tensors[f"{number}.{name}"]) for name in Samples.NAMES})
-            for number in range(len(tensors) // len(Samples.NAMES))
-        ]
+        parts: dict[str, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            number, _, name = key.partition(".")
+            parts.setdefault(number, {})[name] = self.runtime.move(value)
+        self._stock = [Samples(**parts[number]) for number in sorted(parts, key=int)]

@@ -11,14 +11,20 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples: images, given labels, arrival numbers, and whatever a sampler noted about each on arrival."""
+    """Some samples: images, given labels, arrival numbers, whatever a sampler noted about each on arrival, and whether
+    a person has checked its label (nobody has where that is left out)."""
 
-    NAMES: ClassVar = ("images", "labels", "arrivals", "notes")
+    NAMES: ClassVar = ("images", "labels", "arrivals", "notes", "checked")
 
     images: Tensor  # uint8 (N, C, H, W)
     labels: Tensor  # int64 (N,): the given labels
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
     notes: Tensor  # float32 (N,): a sampler's own figure, kept with the sample (NTD: its loss on arrival)
+    checked: Tensor = None  # type: ignore[assignment]  # bool (N,): such a label is not doubted any more
+
+    def __post_init__(self) -> None:
+        if self.checked is None:
+            object.__setattr__(self, "checked", torch.zeros_like(self.labels, dtype=torch.bool))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -32,14 +38,10 @@ class Samples:
         return [Samples(*part) for part in zip(*parts, strict=True)]
 
     def take(self, rows: Tensor) -> Samples:
-        return Samples(self.images[rows], self.labels[rows], self.arrivals[rows], self.notes[rows])
+        return Samples(*(tensor[rows] for tensor in self.tensors().values()))
 
 
 def joined(first: Samples, second: Samples) -> Samples:
     """Both, one after the other."""
-    return Samples(
-        torch.cat([first.images, second.images]),
-        torch.cat([first.labels, second.labels]),
-        torch.cat([first.arrivals, second.arrivals]),
-        torch.cat([first.notes, second.notes]),
-    )
+    pairs = zip(first.tensors().values(), second.tensors().values(), strict=True)
+    return Samples(*(torch.cat(pair) for pair in pairs))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from puridiver import Learner
+from puridiver import Learner, storage
 from tests.learner_samples import patterns
 
 
@@ -118,3 +119,43 @@ def test_a_loaded_learner_may_be_let_grow(tmp_path) -> None:
     growing = Learner.load(tmp_path, grow=True)
     growing.observe(images, labels + 1)
     assert growing.classes == [0, 1, 2, 3]
+
+
+def test_what_a_person_has_checked_is_not_doubted_again(tmp_path: Path) -> None:
+    """Wrong labels that are confirmed as right: the learner has every reason to doubt them, and may not."""
+    images, labels = patterns(48)
+    wrong = (labels + 1) % 3
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3)
+    for start in range(0, 48, 8):
+        given = np.where(np.arange(start, start + 8) % 4 == 0, wrong[start : start + 8], labels[start : start + 8])
+        learner.observe(images[start : start + 8], given)
+    learner.consolidate(12)
+    doubted = [row for row in learner.audit() if row.p_correct < 0.5]
+    assert doubted
+    confirmed = {row.arrival: row.given_label for row in doubted}
+    assert learner.correct(confirmed) == len(confirmed)
+    learner.save(tmp_path / "learner")
+    for kept in (learner, copy.deepcopy(learner), Learner.load(tmp_path / "learner", device="cpu")):
+        kept.consolidate(4)
+        rows = {row.arrival: row for row in kept.audit()}
+        for arrival, label in confirmed.items():
+            row = rows[arrival]
+            assert (row.checked, row.p_correct, row.set) == (True, 1.0, "clean")
+            assert row.given_label == row.suggested_label == label
+        assert sum(row.checked for row in rows.values()) == len(confirmed)
+
+
+def test_a_learner_saved_before_labels_could_be_checked_has_none(tmp_path: Path) -> None:
+    images, labels = patterns(24)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3, replay="always")
+    for _ in range(2):
+        learner.observe(images, labels)
+    settings, tensors = learner.state()
+    assert any(name.startswith("replay.") for name in tensors)
+    older = {name: value for name, value in tensors.items() if not name.endswith("checked")}
+    storage.save(tmp_path / "older", settings, older)
+    loaded = Learner.load(tmp_path / "older", device="cpu")
+    assert not loaded.memory.samples.checked.any()
+    for each in (learner, loaded):
+        each.observe(images, labels)
+    assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))

@@ -37,11 +37,12 @@ class Memory:
         self.samples = samples
 
     def relabel(self, labels: Mapping[int, int]) -> int:
-        """Give samples other labels, by their arrival; returns how many of them are here."""
-        held = self.samples.arrivals.tolist()
-        new = torch.tensor([labels.get(arrival, -1) for arrival in held], dtype=torch.int64)
-        replacing = new.to(self.samples.labels.device)
-        self.samples = replace(self.samples, labels=torch.where(replacing < 0, self.samples.labels, replacing))
+        """Give samples labels that a person has checked, by their arrival; returns how many of them are here."""
+        old = self.samples
+        new = torch.tensor([labels.get(arrival, -1) for arrival in old.arrivals.tolist()], dtype=torch.int64)
+        given = new.to(old.labels.device)
+        is_given = given >= 0
+        self.samples = replace(old, labels=torch.where(is_given, given, old.labels), checked=old.checked | is_given)
         return int((new >= 0).sum())
 
     def clear(self) -> None:

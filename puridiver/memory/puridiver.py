@@ -15,6 +15,7 @@ from puridiver.recipes import Options
 from puridiver.samples import Samples
 
 HUGE_LOSS = 1e4
+CHECKED = -1e5  # added to a score: below any other, and of such scores the first two decimals still count
 
 
 class PuriDivERSampler(Sampler):
@@ -40,20 +41,22 @@ class PuriDivERSampler(Sampler):
         if self._evict is None:
             self._evict = Captured(moment.runtime, partial(self._survivors, capacity))
         rows, alpha = self._evict(
-            features, logits, pool.labels, moment.network.class_weights, moment.batch_loss, moment.runtime.move(ties)
-        )
+            features, logits, pool.labels, pool.checked, moment.network.class_weights, moment.batch_loss,
+            moment.runtime.move(ties),
+        )  # fmt: skip
         self._alpha = alpha.clone()  # the captured function's own is overwritten by its next call
         return rows
 
     def _survivors(
-        self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, w: Tensor, batch_loss: Tensor, ties: Tensor
-    ) -> tuple[Tensor, Tensor]:
+        self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, checked: Tensor, w: Tensor,
+        batch_loss: Tensor, ties: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The rows that stay, and the balance they were chosen with."""
         alpha = self._balance(batch_loss)
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS, posinf=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
-        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores)
+        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, checked)
         n_old = len(y) - len(ties)
         eviction.admit(n_old)
         from_largest = self.options.evict_from == "largest_class"
@@ -76,15 +79,19 @@ class Eviction:
     """Scores a pool and drops samples one by one, without asking the device for any value.
 
     After a drop only the similarities of one class change, by one dot product each: O(N d) an eviction, whatever
-    the number of classes. Shapes stay fixed; `alive` says who is in the memory.
+    the number of classes. Shapes stay fixed; `alive` says who is in the memory. Samples whose labels a person has
+    checked go last.
     """
 
-    def __init__(self, loss: Tensor, u: Tensor, y: Tensor, n_classes: int, alpha: Tensor, standardise: bool) -> None:
+    def __init__(
+        self, loss: Tensor, u: Tensor, y: Tensor, n_classes: int, alpha: Tensor, standardise: bool, checked: Tensor
+    ) -> None:
         self.loss, self.u, self.y, self.n_classes = loss, u, y, n_classes
         self.alpha, self.standardise = alpha, standardise
         self.alive = torch.zeros_like(y, dtype=torch.bool)
         self.counts = u.new_zeros(n_classes)
         self._one = u.new_ones(1)
+        self._favour = torch.where(checked, CHECKED, 0.0)
         self.cosine_sums = u.new_zeros(len(u))  # sum of cosines with the living samples of the own class
         self.admitted = 0
 
@@ -136,9 +143,8 @@ class Eviction:
         self.counts.index_add_(0, label, self._one, alpha=-1)
         self._change_sums(self.u.index_select(0, worst).squeeze(0), of_class, -1)
 
-    @staticmethod
-    def _highest(scores: Tensor, among: Tensor) -> Tensor:
-        return torch.where(among, scores, -torch.inf).argmax(dim=0, keepdim=True)
+    def _highest(self, scores: Tensor, among: Tensor) -> Tensor:
+        return torch.where(among, scores + self._favour, -torch.inf).argmax(dim=0, keepdim=True)
 
     def members(self, n: int) -> Tensor:
         """The rows of the `n` survivors, in order."""

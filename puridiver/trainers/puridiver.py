@@ -61,7 +61,8 @@ class PuriDivERTrainer(Trainer):
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         o = self.options
-        split = self.split = self._divide(self.outputs(memory.images).logits, memory.labels, memory.arrivals)
+        logits = self.outputs(memory.images).logits
+        split = self.split = self._divide(logits, memory.labels, memory.arrivals, memory.checked)
         self.runtime.wait()  # the sets' sizes decide the shapes of the epoch
         sets = self.sets = split.sets()
         if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(sets):
@@ -107,8 +108,8 @@ class PuriDivERTrainer(Trainer):
             return True
         return n_clean < 2
 
-    def _split_memory(self, logits: Tensor, labels: Tensor, arrivals: Tensor) -> Split:
-        return split_memory(logits, labels, arrivals, self.options)
+    def _split_memory(self, logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tensor) -> Split:
+        return split_memory(logits, labels, arrivals, checked, self.options)
 
     def _set_step(self, row: Tensor, shape: PassShape, version: object) -> None:
         self.step(0, self._loss(self.buffers, row[: shape.rows], row[shape.rows :], shape))

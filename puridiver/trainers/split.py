@@ -77,16 +77,17 @@ class Split:
         return cls(**parts)
 
 
-def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, options: Options) -> Split:
-    """Equations 5 to 7 on the network's outputs for the whole memory."""
+def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tensor, options: Options) -> Split:
+    """Equations 5 to 7 on the network's outputs for the whole memory; labels that a person has checked are clean."""
     p_model = logits.float().softmax(dim=1)
     loss = F.cross_entropy(logits.float(), labels, reduction="none")
     settings = MixtureSettings(
         options.mixture_scale, options.mixture_iterations, options.mixture_tolerance, options.mixture_floor
     )
     loss_mixture = fit_mixture(loss, settings=settings)
+    p_clean = loss_mixture.low_posterior.masked_fill(checked, 1.0)
     everything = torch.ones_like(labels, dtype=torch.bool)
-    clean, noisy = equations.split_by_posterior(loss_mixture.low_posterior, everything)
+    clean, noisy = equations.split_by_posterior(p_clean, everything)
     unscaled = MixtureSettings(False, settings.max_iterations, settings.tolerance, settings.covariance_floor)
     uncertainty_mixture = fit_mixture(equations.uncertainty(p_model), noisy, unscaled)
     certain, uncertain = equations.split_by_posterior(uncertainty_mixture.low_posterior, noisy)
@@ -100,7 +101,7 @@ def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, options: Opti
         relabel, unlabelled = torch.zeros_like(noisy), noisy
     return Split(
         arrivals, clean, relabel, unlabelled,
-        loss_mixture.low_posterior.float(), uncertainty_mixture.low_posterior.float(),
+        p_clean.float(), uncertainty_mixture.low_posterior.float(),
         p_model, loss, loss_mixture, uncertainty_mixture,
     )  # fmt: skip
 

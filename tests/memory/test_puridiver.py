@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from puridiver.samples import Samples
 from tests import reference
 from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
 
+NOBODY = torch.zeros(1_000, dtype=torch.bool)  # has checked any of these labels
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -29,7 +32,7 @@ class Pool:
     def eviction(self, alpha: float, standardise: bool) -> Eviction:
         y, w = torch.tensor(self.y), torch.from_numpy(self.w)
         u = equations.relevant_directions(torch.from_numpy(self.f), y, w)
-        return Eviction(torch.from_numpy(self.loss), u, y, len(w), torch.tensor(alpha), standardise)
+        return Eviction(torch.from_numpy(self.loss), u, y, len(w), torch.tensor(alpha), standardise, NOBODY[: len(y)])
 
     def scores(self, memory: list[int], alpha: float, standardise: bool) -> dict[int, float]:
         return reference.scores(self.loss, self.f, self.y, self.w, memory, alpha, standardise)
@@ -174,6 +177,23 @@ def test_diversity_alone_drops_one_of_two_copies() -> None:
     assert s[dropped] == pytest.approx(max(s.values()), abs=1e-5)
 
 
+@pytest.mark.parametrize("evict_from", ["memory", "largest_class"])
+def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(evict_from: str) -> None:
+    network, pool = FixedNetwork(2), with_labels([0] * 20)
+    loss = seen_by(network, pool).loss
+    highest = np.argsort(loss)[::-1].tolist()
+    checked = torch.zeros(20, dtype=torch.bool)
+    checked[highest[:4]] = True
+    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from))
+    rows = sampler.choose(dataclasses.replace(pool, checked=checked), 10, 10, moment(network, 2))
+    assert set(range(20)) - set(rows.tolist()) == set(highest[4:14])
+    # Where there are too many to keep, their scores decide after all.
+    rows = sampler.choose(dataclasses.replace(pool, checked=~checked), 10, 10, moment(network, 2))
+    dropped = sorted(set(range(20)) - set(rows.tolist()))
+    assert set(highest[:4]) < set(dropped)
+    assert loss[rows].max() <= loss[dropped].min() + 0.01
+
+
 def test_one_network_pass_serves_a_whole_batch() -> None:
     network, pool = FixedNetwork(3), stream(24, 3)
     PuriDivERSampler(Options()).choose(pool, 10, 10, moment(network, 3))
@@ -185,7 +205,7 @@ def test_a_class_of_two_with_standardised_scores_is_judged_by_loss_alone() -> No
     for seed in range(20):
         f = torch.rand(2, 16, generator=torch.Generator().manual_seed(seed))
         u, y = torch.nn.functional.normalize(f, dim=1), torch.zeros(2, dtype=torch.int64)
-        eviction = Eviction(torch.tensor([5.0, 0.1]), u, y, 1, torch.tensor(0.5), standardise=True)
+        eviction = Eviction(torch.tensor([5.0, 0.1]), u, y, 1, torch.tensor(0.5), standardise=True, checked=NOBODY[:2])
         eviction.admit(2)
         scores = eviction.scores()
         wrong += not torch.allclose(scores, torch.tensor([0.5, -0.5]), atol=1e-3)

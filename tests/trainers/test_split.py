@@ -22,8 +22,10 @@ class Case:
     logits: Tensor  # (N, C)
     labels: Tensor  # (N,)
 
-    def split(self, options: Options = PAPER) -> Split:
-        return split_memory(self.logits, self.labels, torch.arange(100, 100 + len(self.labels)), options)
+    def split(self, options: Options = PAPER, checked: Tensor | None = None) -> Split:
+        nobody = torch.zeros(len(self.labels), dtype=torch.bool)
+        arrivals = torch.arange(100, 100 + len(self.labels))
+        return split_memory(self.logits, self.labels, arrivals, nobody if checked is None else checked, options)
 
 
 def typical_case(seed: int) -> Case:
@@ -200,3 +202,19 @@ def test_outputs_that_are_not_finite_are_never_clean(odd: float) -> None:
     others = torch.arange(60) != 7
     alone = Case(case.logits[others], case.labels[others]).split()
     assert torch.equal(split.clean[others], alone.clean)
+
+
+@pytest.mark.parametrize("options", [PAPER, OFFICIAL])
+def test_a_label_that_a_person_has_checked_is_clean_whatever_its_loss(options: Options) -> None:
+    case = typical_case(0)
+    doubted = ~case.split(options).clean
+    checked = doubted & (torch.arange(60) % 2 == 0)
+    split = case.split(options, checked)
+    assert checked.any()
+    assert (doubted & ~checked).any()
+    assert torch.equal(split.clean, ~doubted | checked)
+    assert (split.p_clean[checked] == 1).all()
+    assert torch.equal(split.p_clean[~checked], case.split(options).p_clean[~checked])
+    assert not (split.relabel | split.unlabelled)[checked].any()
+    generator = torch.Generator().manual_seed(0)
+    assert (prediction_weights(split, options, generator)[checked] == 0).all()
