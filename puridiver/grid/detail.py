@@ -48,7 +48,7 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
         column.noise,
         _spread(rows, "last_accuracy"),
         str(len(rows)),
-        _spread(rows, "best_epoch_accuracy"),
+        _best_epoch(rows),
         known_figure(paper, method.title, column) or NOT_RUN,
         rerun_figure(method.title, column) or NOT_RUN,
         _spread(rows, "anytime_area"),
@@ -65,6 +65,15 @@ def _spread(rows: Sequence[Row], name: str, show: Callable[[Sequence[float]], st
     if not values:
         return NOT_RUN
     return show(values) + (f" ({len(values)})" if len(values) < len(rows) else "")
+
+
+def _best_epoch(rows: Sequence[Row]) -> str:
+    """Where only some runs were looked at epoch by epoch, beside what those came to in the end."""
+    looked_at = [row for row in rows if row.get("best_epoch_accuracy") is not None]
+    if not looked_at or len(looked_at) == len(rows):
+        return _spread(rows, "best_epoch_accuracy")
+    best, last = (spread([row[name] for row in looked_at]) for name in ("best_epoch_accuracy", "last_accuracy"))
+    return f"{best} ({len(looked_at)}; last {last})"
 
 
 def _time(rows: Sequence[Row]) -> str:

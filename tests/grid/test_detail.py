@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from puridiver.cli import main
+from puridiver.grid.cells import Column, Method
 from puridiver.grid.define import find_grid
-from puridiver.grid.detail import HEADINGS, detail
+from puridiver.grid.detail import HEADINGS, cell_line, detail
 from tests.grid.samples import row
 
 
@@ -75,3 +76,10 @@ def test_a_ledger_alone_has_no_long_table(tmp_path: Path, capsys: pytest.Capture
     ledger.write_text(json.dumps(row()) + "\n")
     assert main(["table", str(ledger), "--long"]) == 2
     assert "--long needs a preset's name" in capsys.readouterr().err
+
+
+def test_a_best_epoch_of_some_seeds_stands_beside_the_last_of_the_same() -> None:
+    method, column = Method("PuriDivER", "puridiver", "puridiver"), Column("digits", "blurry-10", "sym-40", (1, 2))
+    rows = [row(1, 0.50, best_epoch_accuracy=0.52), row(2, 0.60)]
+    found = dict(zip(HEADINGS, cell_line("", method, column, rows), strict=True))
+    assert found["best epoch %"] == "52.0 (1; last 50.0)"

@@ -25,7 +25,9 @@ RULES = """\
 TOLD_NOTE = (
     "Methods that are *told the noise* know its true rate (`--tell-noise`). The paper does not say whether its "
     "Co-teaching was; in the released program it is not unless by hand (row 17), so both lines stand beside the same "
-    "figure."
+    "figure. Untold it drops nothing and is plain training, but for chance: *as RSV*. The last two lines are not of "
+    "the paper: GBS as GDumb has it, and NTD, a later sampler that drops, of the largest class, what had the highest "
+    "loss on arrival."
 )
 SPR_NOTE = (
     "Generated disjoint streams of two classes a task, memory 1,000 (SPR: half of it is its delay buffer). "

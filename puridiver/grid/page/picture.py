@@ -65,13 +65,9 @@ def _each_method_once(tables: Sequence[Table]) -> list[tuple[Table, Line]]:
     """In the order of the streams that it was run in more often, of equals the first; what was not run is left out."""
     best: dict[str, tuple[Table, Line]] = {}
     for table, line in headline_lines(tables):
-        if line.title not in best or _runs(line) > _runs(best[line.title][1]):
+        if line.title not in best or line.n_runs > best[line.title][1].n_runs:
             best[line.title] = (table, line)
     return [(table, line) for table, line in best.values() if line.was_run]
-
-
-def _runs(line: Line) -> int:
-    return sum(len(cell.rows) for cell in line.cells)
 
 
 def _series(table: Table, line: Line) -> Series:

@@ -54,7 +54,9 @@ def compact(table: Table) -> str:
 def beside_the_paper(table: Table, line: Line, suffix: str = "") -> tuple[str, ...]:
     """A method and its figure under each noise, with the paper's after a stroke."""
     entries = [entry_of(table, line, cell) for cell in line.cells]
-    return line.title + suffix, *(ours(entry) + (f" / {entry.paper}" if entry.paper else "") for entry in entries)
+    figures = [f"as {line.stands_for}" if line.stands_for and not entry.seeds else ours(entry) for entry in entries]
+    beside = (f" / {entry.paper}" if entry.paper else "" for entry in entries)
+    return line.title + suffix, *(figure + paper for figure, paper in zip(figures, beside, strict=True))
 
 
 def _every_figure(table: Table, c: int) -> str:
@@ -102,5 +104,5 @@ def told(rows: Iterable[Row], name: str, otherwise: Any = "not told") -> str:
 
 def sentence_of_cells(tables: Sequence[Table]) -> str:
     """How much of the tables has been run."""
-    cells = [cell for table in tables for line in table.lines for cell in line.cells]
+    cells = [cell for table in tables for line in table.lines if not line.stands_for for cell in line.cells]
     return f"Of the {len(cells)} cells of the tables below {sum(bool(cell.rows) for cell in cells)} have runs."

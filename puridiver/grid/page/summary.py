@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,20 +20,30 @@ from puridiver.grid.page.tables import (
     felt,
     released_title,
 )
-from puridiver.grid.page.verdicts import NOT_RUN, TOO_FEW, UNKNOWN, at_least, difference, within
+from puridiver.grid.page.verdicts import (
+    NOT_RUN,
+    SURE,
+    TOO_FEW,
+    UNKNOWN,
+    at_least,
+    chance_against,
+    difference,
+    error,
+    within,
+)
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
 from puridiver.grid.variants import Row, row_kind
 from puridiver.recipes import RECIPES
 from puridiver.report.table import as_markdown, labels_of, settings_of
 from puridiver.streams.noise import noise_name
 
-HEADINGS = (
-    "noise", "ours, last % (seeds)", "rerun, last epoch %", "difference", "within 2 points", "paper %", "difference",
-    "at least the paper's",
-)  # fmt: skip
+OURS_HEADINGS = ("noise", "ours, last % (seeds)")
+RERUN_HEADINGS = ("rerun, last epoch %", "difference", "within 2 points")
+PAPER_HEADINGS = ("paper %", "difference", "p", "at least the paper's")
 ERROR_NOTE = (
-    "A difference is ± the standard error of our mean alone: that of the published figure comes on top, and where the "
-    "error is as large as the difference a yes or a no is little more than chance."
+    "A difference is ± its standard error: to the paper by both deviations and three runs of theirs, to the rerun by "
+    "ours alone, as its deviation is not known. *p*: how often chance alone would give as much (Welch's t-test). Where "
+    "the error is as large as the difference a yes or a no is little more than chance."
 )
 PAIRED_HEADING = f"difference to `{BASE}`, same seeds"
 LISTED = ", files' order"
@@ -51,7 +60,7 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
     parts = [
         f"### Recipe `{BASE}`, the released program's procedure",
         _verdict(table1, base, rerun=True),
-        _verdict_table(table1, base),
+        _verdict_table(table1, base, rerun=True),
         f"*Rerun*: {paper_figures()['rerun']['source'].partition(',')[0]}, not by us; of its logs the last epoch. "
         f"*Paper*: its {paper_figures()[table1.paper]['source']}. {ERROR_NOTE}",
     ]
@@ -60,7 +69,7 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         if line.was_run:
             spelt = " ".join(f"`--set {option}={value}`" for option, value in options.items())
             parts.append(f"With {name} as the released program has them, too ({spelt}):")
-            parts += [_verdict(table1, line, rerun=True), _verdict_table(table1, line, base)]
+            parts += [_verdict(table1, line, rerun=True), _verdict_table(table1, line, rerun=True, base=base)]
     changes = default_changes()
     if not felt(changes):
         same = f"The default recipe, `{DEFAULT}`, is the same as `{BASE}` at present: the table above is of both."
@@ -77,7 +86,7 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         )
         what = f"It is `{BASE}` with {spelt}.{note}"
         parts += [f"### The default recipe, `{DEFAULT}`", what, _verdict(table1, default, rerun=False)]
-        parts.append(_verdict_table(table1, default, base))
+        parts.append(_verdict_table(table1, default, rerun=False, base=base))
     best = _best_found(table1, default, rows)
     return "\n\n".join([*parts, *([best] if best else [])])
 
@@ -106,9 +115,19 @@ def headline(tables: Sequence[Table]) -> str:
 def _headline_verdicts(table: Table) -> str:
     """`official` is to be where the rerun is, the default at least where the paper is."""
     base, *default = _puridiver(table)
-    verdicts = [f"Recipe `{BASE}`{in_order(table)}: {_verdict(table, base, rerun=True)}"]
-    verdicts += [f"Recipe `{DEFAULT}`{in_order(table)}: {_verdict(table, line, rerun=False)}" for line in default]
-    return " ".join(verdicts)
+    to_rerun = [difference(entry, figure) for entry, figure in _entries(table, base)]
+    found = [(BASE, _verdict(table, base, rerun=True), to_rerun)]
+    for line in default:
+        to_paper = [difference(entry, entry.paper) for entry, _ in _entries(table, line)]
+        found.append((DEFAULT, _verdict(table, line, rerun=False), to_paper))
+    return "\n\n".join(
+        f"Recipe `{name}`{in_order(table)}: {verdict} Differences in points: {_listed(points)}."
+        for name, verdict, points in found
+    )
+
+
+def _listed(points: Sequence[float | None]) -> str:
+    return ", ".join(UNKNOWN if point is None else f"{point:+.1f}" for point in points)
 
 
 def _puridiver(table: Table) -> list[Line]:
@@ -124,15 +143,22 @@ def published(table: Table) -> tuple[list[str], list[str]]:
 
 
 def headline_lines(tables: Sequence[Table]) -> list[tuple[Table, Line]]:
-    """What the headline shows: the lines of the first table, and of the others what was run more often there."""
+    """What the headline shows: of PuriDivER the lines of the first table, and of the others what was run more often
+    there; of each baseline the line with most runs, of equals the first."""
     first, *others = tables
-    found = [(first, line) for line in _headline_lines(first)]
-    return found + [(table, line) for table in others for line in _headline_lines(table) if _was_run_more(line, first)]
+    found = [(first, line) for line in _puridiver(first)]
+    found += [(table, line) for table in others for line in _puridiver(table) if _was_run_more(line, first)]
+    baselines: dict[str, tuple[Table, Line]] = {}
+    for table in tables:
+        for line in _plain_baselines(table):
+            if line.title not in baselines or line.n_runs > baselines[line.title][1].n_runs:
+                baselines[line.title] = (table, line)
+    return [*found, *baselines.values()]
 
 
-def _headline_lines(table: Table) -> list[Line]:
-    plain = [line for line in table.lines if line.method.trainer == "plain"]
-    return [*_puridiver(table), *(line for line in plain if all(cell.rows for cell in line.cells))]
+def _plain_baselines(table: Table) -> list[Line]:
+    """Those that were run under every noise."""
+    return [line for line in table.lines if line.method.trainer == "plain" and all(cell.rows for cell in line.cells)]
 
 
 def _was_run_more(line: Line, first: Table) -> bool:
@@ -159,44 +185,49 @@ def _verdict(table: Table, line: Line, rerun: bool) -> str:
     """One sentence with the counts."""
     found = _entries(table, line)
     if rerun:
-        target = "within 2 points of the independent rerun's last epoch"
+        target, sure = "within 2 points of the independent rerun's last epoch", ""
         verdicts = [within(entry, figure) for entry, figure in found]
     else:
         target = "at least at the paper's figure by true last accuracy"
         verdicts = [at_least(entry, entry.paper) for entry, _ in found]
+        sure = f", beyond chance under {sum(_is_surely_above(entry) for entry, _ in found)}"
     counts = Counter(verdicts)
     missing = [f", {counts[word]} {word}" for word in (TOO_FEW, NOT_RUN) if counts[word]]
     left = f"{counts['no']} not{''.join(missing)}"
-    return f"**{target[0].upper()}{target[1:]}: {counts['yes']} of {len(found)} noises ({left}).**"
+    return f"**{target[0].upper()}{target[1:]}: {counts['yes']} of {len(found)} noises ({left}){sure}.**"
 
 
-def _verdict_table(table: Table, line: Line, base: Line | None = None) -> str:
-    """A line beside what is published; with another line also beside that, seed by seed."""
-    lines: list[tuple[str, ...]] = [
-        (
-            noise,
-            ours(entry),
-            rerun or UNKNOWN,
-            _points(difference(entry, rerun), entry),
-            within(entry, rerun),
-            entry.paper or UNKNOWN,
-            _points(difference(entry, entry.paper), entry),
-            at_least(entry, entry.paper),
-        )
-        for noise, (entry, rerun) in zip(table.noises, _entries(table, line), strict=True)
-    ]
+def _is_surely_above(entry: Entry) -> bool:
+    chance = chance_against(entry, entry.paper)
+    return at_least(entry, entry.paper) == "yes" and chance is not None and chance <= SURE
+
+
+def _verdict_table(table: Table, line: Line, rerun: bool, base: Line | None = None) -> str:
+    """A line beside what is published, the rerun's figure if asked for; with another line also beside that by seed.
+
+    What is meant to lie elsewhere than the released program is not judged by a rerun of it.
+    """
+    headings = (*OURS_HEADINGS, *(RERUN_HEADINGS if rerun else ()), *PAPER_HEADINGS)
+    lines = []
+    for noise, (entry, figure) in zip(table.noises, _entries(table, line), strict=True):
+        cells = [noise, ours(entry)]
+        if rerun:
+            cells += [figure or UNKNOWN, _points(entry, figure), within(entry, figure)]
+        chance = chance_against(entry, entry.paper)
+        cells += [entry.paper or UNKNOWN, _points(entry, entry.paper), UNKNOWN if chance is None else f"{chance:.2f}"]
+        lines.append((*cells, at_least(entry, entry.paper)))
     if base is None:
-        return as_markdown(lines, HEADINGS)
+        return as_markdown(lines, headings)
     paired = [by_seed(cell, other).text for cell, other in zip(line.cells, base.cells, strict=True)]
-    return as_markdown([(*cells, text) for cells, text in zip(lines, paired, strict=True)], (*HEADINGS, PAIRED_HEADING))
+    return as_markdown([(*cells, text) for cells, text in zip(lines, paired, strict=True)], (*headings, PAIRED_HEADING))
 
 
-def _points(found: float | None, ours: Entry) -> str:
-    """A difference to a published figure, ± the standard error of our mean."""
+def _points(ours: Entry, figure: str) -> str:
+    """A difference to a published figure, ± its standard error."""
+    found, its_error = difference(ours, figure), error(ours, figure)
     if found is None:
         return UNKNOWN
-    error = UNKNOWN if ours.deviation is None else f"{ours.deviation / math.sqrt(ours.seeds):.2f}"
-    return f"{found:+.2f} ± {error}"
+    return f"{found:+.2f} ± {UNKNOWN if its_error is None else f'{its_error:.2f}'}"
 
 
 # The best that was found -------------------------------------------------------------------------------------------
@@ -209,7 +240,7 @@ def _best_found(table: Table, default: Line, rows: Sequence[Row]) -> str:
         entry = entry_of(table, default, cell)
         if at_least(entry, entry.paper) == "no":
             setting, best = _best(rows, cell)
-            lines.append((noise, setting, ours(best), entry.paper, _points(difference(best, entry.paper), best)))
+            lines.append((noise, setting, ours(best), entry.paper, _points(best, entry.paper)))
     if not lines:
         return ""
     note = (

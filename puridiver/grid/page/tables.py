@@ -72,6 +72,19 @@ class Line:
     def was_run(self) -> bool:
         return any(cell.rows for cell in self.cells)
 
+    @property
+    def stands_for(self) -> str:
+        """The line whose figures are this one's too, so that it needs no runs; empty for all others.
+
+        Co-teaching that is not told the noise drops nothing: its first network learns as with plain training.
+        """
+        untold = self.method.trainer == "coteaching" and self.title == self.method.title
+        return self.title.removesuffix(" + Co-teaching") if untold else ""
+
+    @property
+    def n_runs(self) -> int:
+        return sum(len(cell.rows) for cell in self.cells)
+
 
 @dataclass(frozen=True)
 class Table:

@@ -13,6 +13,7 @@ from puridiver.grid.table import Entry
 
 WITHIN = 2.0  # points
 FEWEST = 2  # seeds that a verdict needs
+RUNS = 3  # behind each of the paper's figures
 SURE, HINT = 0.05, 0.2  # what chance alone may do as often
 NOT_RUN, UNKNOWN, TOO_FEW = "not run", "-", "too few seeds"
 
@@ -20,6 +21,31 @@ NOT_RUN, UNKNOWN, TOO_FEW = "not run", "-", "too few seeds"
 def value_of(figure: str) -> float | None:
     """The mean of a figure as printed, such as "59.2 ± 0.3"; None where there is none."""
     return None if figure in ("", UNKNOWN) else float(figure.partition(" ± ")[0])
+
+
+def deviation_of(figure: str) -> float | None:
+    """The standard deviation of a figure as printed; None where it has none."""
+    _, found, deviation = figure.partition(" ± ")
+    return float(deviation) if found else None
+
+
+def error(ours: Entry, figure: str, runs: int = RUNS) -> float | None:
+    """The standard error of our mean less a known one of so many runs; without the known one's where it is not known.
+
+    None where ours has none.
+    """
+    if ours.deviation is None:
+        return None
+    return math.hypot(ours.deviation / math.sqrt(ours.seeds), (deviation_of(figure) or 0) / math.sqrt(runs))
+
+
+def chance_against(ours: Entry, figure: str, runs: int = RUNS) -> float | None:
+    """How often chance alone would put our mean as far from a known one (Welch's t-test); None without deviations."""
+    mean, deviation = value_of(figure), deviation_of(figure)
+    if mean is None or not deviation or not ours.deviation or ours.mean is None:
+        return None
+    found = stats.ttest_ind_from_stats(ours.mean, ours.deviation, ours.seeds, mean, deviation, runs, equal_var=False)
+    return float(found.pvalue)
 
 
 def difference(ours: Entry, figure: str) -> float | None:

@@ -7,7 +7,7 @@ import math
 import pytest
 import scipy.stats
 
-from puridiver.grid.page.verdicts import at_least, compare, difference, within
+from puridiver.grid.page.verdicts import at_least, chance_against, compare, difference, error, within
 from puridiver.grid.table import Entry, make_entry
 
 NOT_RUN = Entry(None, None, 0, "")
@@ -28,6 +28,22 @@ def test_within_two_points_of_a_known_figure(mean: float, verdict: str) -> None:
 @pytest.mark.parametrize(("mean", "verdict"), [(57.1, "yes"), (70.0, "yes"), (57.09, "no")])
 def test_at_least_a_known_figure(mean: float, verdict: str) -> None:
     assert at_least(entry(mean), "57.1") == verdict
+
+
+def test_an_error_is_of_both_means_where_both_deviations_are_known() -> None:
+    ours = entry(60.0, 3.0, 9)
+    assert error(ours, "57.1 ± 2.0", runs=4) == pytest.approx(math.hypot(1.0, 1.0))
+    assert error(ours, "57.1") == pytest.approx(1.0)
+    assert error(entry(60.0, None, 1), "57.1 ± 2.0") is None
+
+
+def test_the_chance_of_a_difference_to_a_known_figure_is_that_of_welchs_test() -> None:
+    ours, theirs = [60.0, 62.0, 67.0], [50.0, 51.0, 55.0]
+    known = f"{sum(theirs) / 3:.12f} ± {scipy.stats.tstd(theirs):.12f}"
+    found = chance_against(make_entry([{"last_accuracy": value / 100} for value in ours]), known)
+    assert found == pytest.approx(scipy.stats.ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-9)
+    assert chance_against(entry(60.0), "57.1") is chance_against(NOT_RUN, "57.1 ± 1.0") is None
+    assert chance_against(entry(60.0, 0.0), "57.1 ± 1.0") is None
 
 
 def test_what_was_not_run_or_is_not_known_has_no_verdict() -> None:
