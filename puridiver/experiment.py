@@ -26,7 +26,7 @@ from puridiver.config import (
     resolve_tasks,
 )
 from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
-from puridiver.data.base import DataSource
+from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, versions
@@ -43,7 +43,7 @@ CHECKPOINT_SECONDS = 60.0
 
 def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[str], None]) -> Tensor:
     """Joint features of a run's data, made unless they are cached; `tell` hears how that goes on."""
-    if source.train.true is not None:
+    if (source.train.true_labels == UNKNOWN).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
     options, network, runtime = (
         resolve_options(config, source),

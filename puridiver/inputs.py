@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,8 @@ def _check_labels(labels: Sequence[Hashable]) -> None:
 
 def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[Label]:
     """Labels that are not among the classes yet, in order of appearance; an error if there may be none."""
-    unknown = list(dict.fromkeys(label for label in labels if label not in set(classes)))
+    known = set(classes)
+    unknown = list(dict.fromkeys(label for label in labels if label not in known))
     if not grow:
         check_known(labels, classes, "make the learner with grow=True to accept new classes")
     _check_labels(classes + unknown)
@@ -124,6 +125,24 @@ def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> N
         if label not in known:
             shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
             raise ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
+
+
+def check_memory_and_seed(memory: Any, seed: int) -> None:
+    if not isinstance(memory, int | np.integer) or memory < 1:
+        raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
+    if seed < 0:
+        raise ValueError(f"seed should be at least 0, but got {seed}")
+
+
+def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:
+    """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so."""
+    advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
+    check_known(labels.values(), classes, advice)
+    unseen = [arrival for arrival in labels if not 0 <= arrival < seen]
+    if unseen:
+        raise ValueError(f"arrivals should be from 0 to {seen - 1}, as seen so far, but got {unseen[0]!r}")
+    ids = {label: i for i, label in enumerate(classes)}
+    return {arrival: ids[label] for arrival, label in labels.items()}
 
 
 def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import plugins, storage
+from puridiver import inputs, plugins, storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
-from puridiver.inputs import Label, as_classes, as_image_shape, as_images, as_labels, check_known, member, new_classes
+from puridiver.inputs import Label
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import check_network, suggest_network
 from puridiver.recipes import Options, made_for
@@ -24,6 +26,8 @@ from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
 from puridiver.saved import GIVEN, Consolidation, grouped, settings_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
+
+logger = logging.getLogger(__name__)
 
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
@@ -91,16 +95,13 @@ class Learner:
         hint: NoiseHint | None = None,
         **options: Any,
     ) -> None:
-        self.classes = as_classes(classes)
-        self.image_shape = as_image_shape(image_shape)
-        if not isinstance(memory, int | np.integer) or memory < 1:
-            raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
-        if seed < 0:
-            raise ValueError(f"seed should be at least 0, but got {seed}")
+        self.classes = inputs.as_classes(classes)
+        self.image_shape = inputs.as_image_shape(image_shape)
+        inputs.check_memory_and_seed(memory, seed)
         self.options = made_for(recipe, self.image_shape, options)
         plugins.load_all()
-        self.sampler = member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
-        self._trainer_class = member(TRAINERS, "trainer", plugins.as_name(trainer))
+        self.sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
+        self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, graphs)
         self.network = suggest_network(self.image_shape, self.runtime.device) if network == "auto" else network
         check_network(self.network)
@@ -114,7 +115,7 @@ class Learner:
         self.consolidations = 0
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self._under_way = False
+        self._under_way = self._told_diverged = False
         self._lock = threading.RLock()  # threads take turns: one may predict while another learns
         self._trainer: Trainer | None = None
         if self.classes:
@@ -138,11 +139,11 @@ class Learner:
         64 images (four times the option `batch_size`) are learnt from as several batches; single ones teach little,
         since BatchNorm has no statistics of one.
         """
-        x = as_images(images, self.image_shape)
-        given = as_labels(labels, len(x))
+        x = inputs.as_images(images, self.image_shape)
+        given = inputs.as_labels(labels, len(x))
         with self._lock, learning():
             self._check_not_under_way("observing")
-            found = new_classes(given, self.classes, self.grow)
+            found = inputs.new_classes(given, self.classes, self.grow)
             if self.begun is not None:
                 self.trainer.end_consolidation()
                 self._end_consolidation()
@@ -233,24 +234,29 @@ class Learner:
         Where the recipe says so (`online_prediction`; the default's does), the network as the last consolidation left
         it has its say too, on the classes of then: it has forgotten nothing since.
         """
-        return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
+        with self._lock:  # another thread may add a class
+            return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
 
     def predict_proba(self, images: Any) -> np.ndarray:
-        """Class probabilities, float32 (N, C); columns in the order of `learner.classes`."""
-        x = as_images(images, self.image_shape)
+        """Class probabilities, float32 (N, C); columns in the order of `learner.classes` as it is then."""
+        x = inputs.as_images(images, self.image_shape)
         with self._lock:
-            return self.runtime.read(self.trainer.predict(self._on_device(x)).float()).numpy()
+            found = self.runtime.read(self.trainer.predict(self._on_device(x)).float()).numpy()
+        if not self._told_diverged and not np.isfinite(found).all():
+            self._told_diverged = True
+            logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")
+        return found
 
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
         """Log-probabilities (N, C) and features (N, d) of images, on the learner's device; a chunk at a time."""
-        x = as_images(images, self.image_shape)
+        x = inputs.as_images(images, self.image_shape)
         with self._lock:
             seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(LOOK_AT_ONCE)]
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
     def correct(self, labels: Mapping[int, Label]) -> int:
-        """Replace the labels of memory samples, named by their arrival; returns how many of them the memory holds.
+        """Replace the labels of memory samples, named by their arrival; returns how many of them are held.
 
         For labels that a person has checked, those found right included: such a label is not doubted any more (by
         the trainer `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others of its class first.
@@ -259,17 +265,9 @@ class Learner:
         """
         with self._lock:
             self._check_not_under_way("correcting labels")
-            return self._correct(labels)
-
-    def _correct(self, labels: Mapping[int, Label]) -> int:
-        advice = "a correction adds no class" + (": observe an image of it first" if self.grow else "")
-        check_known(labels.values(), self.classes, advice)
-        unseen = [arrival for arrival in labels if not 0 <= arrival < self.seen]
-        if unseen:
-            raise ValueError(f"arrivals should be from 0 to {self.seen - 1}, as seen so far, but got {unseen[0]!r}")
-        ids = {label: i for i, label in enumerate(self.classes)}
-        self._replay.drop()  # drawn with the old labels
-        return self.memory.relabel({arrival: ids[label] for arrival, label in labels.items()})
+            new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
+            self._replay.drop()  # drawn with the old labels
+            return self.memory.relabel(new) + self.delayed.relabel(new)
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first."""
@@ -395,8 +393,8 @@ class Learner:
         return self.runtime.move(images).permute(0, 3, 1, 2).contiguous()
 
     def _moment(self, loss: Tensor) -> Moment:
-        trainer = self.trainer
+        trainer, generator = self.trainer, self._sampler_generator
         return Moment(
-            trainer, loss, len(self.classes), self.seen, self._sampler_generator, trainer.strong_view, self.runtime,
-            trainer.new_encoder, self.seen_of,
+            trainer, loss, len(self.classes), self.seen, generator,
+            partial(trainer.strong_view, generator=generator), self.runtime, trainer.new_encoder, self.seen_of,
         )  # fmt: skip

@@ -146,13 +146,37 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
     machine with another number of cores. The small network gains little from a second thread (3.8 against 5.0 s for
     the digits run on two idle cores) and loses all on a busy machine. Larger ones keep the threads they are given.
     """
-    before = torch.get_num_threads()
-    if device.type == "cpu" and network == "small":
-        torch.set_num_threads(1)
+    if device.type != "cpu" or network != "small":
+        yield
+        return
+    _STEADY.enter()
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _STEADY.leave()
+
+
+class _Steadying:
+    """The number of threads is the process's: of several runs at once the first sets it, and the last sets it back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, 1
+
+    def enter(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = torch.get_num_threads()
+                torch.set_num_threads(1)
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                torch.set_num_threads(self._before)
+
+
+_STEADY = _Steadying()
 
 
 def describe_device(device: torch.device) -> str:

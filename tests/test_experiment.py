@@ -261,6 +261,28 @@ def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, mon
     assert "memory_diversity" not in Experiment(config()).run()
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_diversity_is_measured_where_every_true_label_is_known(known, tmp_path):
+    (images, labels), (test_images, test_labels) = patterns(60), patterns(12, seed=1)
+    true = labels if known else np.where(np.arange(60) == 7, -1, labels)
+    np.savez(
+        tmp_path / "own.npz", train_images=images, train_labels=(labels + (np.arange(60) % 5 == 0)) % 3,
+        train_true_labels=true, test_images=test_images, test_labels=test_labels,
+    )  # fmt: skip
+    asked = Experiment(config(data=str(tmp_path / "own.npz"), data_root=str(tmp_path), diversity=True, noise="none"))
+    if known:
+        assert asked.run()["memory_diversity"] > 0
+    else:
+        with pytest.raises(ValueError, match="diversity is measured by true labels"):
+            asked.run()
+
+
+def test_the_last_anytime_point_of_a_task_is_just_before_its_memory_phase(finished):
+    events = [strict(line) for line in (finished[0] / "metrics.jsonl").read_text().splitlines()]
+    points = [(event["seen"], event["event"]) for event in events if event["event"] in ("anytime", "task")]
+    assert points == [(16, "anytime"), (32, "anytime"), (32, "task"), (48, "anytime"), (64, "anytime"), (64, "task")]
+
+
 def test_the_sets_are_judged_by_the_labels_of_their_own_samples(finished):
     """Also where the stream was shortened, so that arrivals are not positions in it."""
     folder, summary, experiment = finished

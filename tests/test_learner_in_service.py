@@ -159,3 +159,50 @@ def test_a_learner_saved_before_labels_could_be_checked_has_none(tmp_path: Path)
     for each in (learner, loaded):
         each.observe(images, labels)
     assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))
+
+
+def test_one_thread_may_predict_while_another_meets_new_classes() -> None:
+    images, _ = patterns(8)
+    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
+    learner.observe(images, np.zeros(8, dtype=int))
+    faults: list[Exception] = []
+    done, asked = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        try:
+            while not done.is_set():
+                learner.predict(images[:2])
+                asked.set()
+        except Exception as error:
+            faults.append(error)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    assert asked.wait(30)
+    for label in range(1, 40):
+        learner.observe(images, np.full(8, label))
+    done.set()
+    server.join()
+    assert not faults
+
+
+def test_labels_of_samples_that_still_wait_can_be_corrected() -> None:
+    images, labels = patterns(8)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, sampler="spr", trainer="spr")
+    learner.observe(images, labels)
+    assert len(learner.delayed) == 8
+    assert learner.correct(dict.fromkeys(range(4), 2)) == 4
+    waiting = learner.delayed.samples
+    assert waiting.labels.tolist() == [2, 2, 2, 2, *labels[4:].tolist()]
+    assert waiting.checked.tolist() == [True] * 4 + [False] * 4
+
+
+def test_a_consolidation_forgets_what_was_drawn_for_replay() -> None:
+    """It was drawn and augmented before; afterwards the memory may be another."""
+    images, labels = patterns(40)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=8, seed=3, replay="always")
+    for start in range(0, 40, 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+    assert learner._replay.state()
+    learner.consolidate(1)
+    assert not learner._replay.state()

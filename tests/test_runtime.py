@@ -15,7 +15,7 @@ from puridiver import Learner, augment, capture, plans
 from puridiver.lanes import run_in_lanes
 from puridiver.memory import SAMPLERS
 from puridiver.plans import Buffers, Captured, PlanRunner
-from puridiver.runtime import Runtime, choose_runtime
+from puridiver.runtime import Runtime, choose_runtime, steady_threads
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
@@ -348,3 +348,20 @@ def test_a_run_goes_on_capturing_after_a_capture_that_failed() -> None:
             runner(torch.ones(5, n, dtype=torch.int64), n)
     assert counted.item() == 4 * 5 * (1 + 2)
     assert all(loop.graph is not None for loop in runner._loops.values())
+
+
+def test_of_overlapping_runs_the_last_sets_the_threads_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, second = (steady_threads(CPU, "small") for _ in range(2))
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert torch.get_num_threads() == 1
+        second.__exit__(None, None, None)
+        assert torch.get_num_threads() == 2
+        with steady_threads(CPU, "resnet18"):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ from puridiver.storage import write_atomically
 logger = logging.getLogger(__name__)
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
+LEARNER = "learner"  # how the names of a pass's learners begin
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,14 @@ class LabelledSet:
             found.update(part.contiguous().numpy().tobytes())
         found.update(self.given.tobytes())
         return found.hexdigest()
+
+
+class FinishedPass(NamedTuple):
+    """The digest of the labels that a pass was of, its testimony, and where its learner lies."""
+
+    labels: str
+    testimony: Testimony
+    learner: Path
 
 
 class AuditFolder:
@@ -104,21 +113,26 @@ class AuditFolder:
     def pass_folder(self, number: int) -> Path:
         return self.path / f"pass-{number + 1}"
 
-    def load_pass(self, number: int) -> tuple[str, Testimony] | None:
-        """The labels' digest and the testimony of a finished pass."""
-        folder = self.pass_folder(number) / "testimony"
-        if not (folder / storage.INDEX).exists():
+    def load_pass(self, number: int) -> FinishedPass | None:
+        folder = self.pass_folder(number)
+        if not (folder / "testimony" / storage.INDEX).exists():
             return None
-        settings, tensors = storage.load(folder)
+        settings, tensors = storage.load(folder / "testimony")
         parts = {name: tensors[name].numpy() for name in ("order", "in_memory", "scores", "votes")}
-        return settings["labels"], Testimony(**parts)
+        return FinishedPass(settings["labels"], Testimony(**parts), folder / settings.get("learner", LEARNER))
 
     def save_pass(self, number: int, labels: str, learner: Learner, testimony: Testimony) -> None:
-        """The learner first: a pass counts as finished once its testimony is there."""
-        folder = self.pass_folder(number)
-        learner.save(folder / "learner")
+        """The learner first, beside the one before: a pass counts as finished once its testimony is there.
+
+        So whoever is stopped between the two goes on from the learner that the older testimony is of.
+        """
+        folder, name = self.pass_folder(number), f"{LEARNER}-{labels[:12]}"
+        learner.save(folder / name)
         tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in vars(testimony).items()}
-        storage.save(folder / "testimony", {"labels": labels}, tensors)
+        storage.save(folder / "testimony", {"labels": labels, "learner": name}, tensors)
+        for older in folder.glob(f"{LEARNER}*"):
+            if older.name != name:
+                shutil.rmtree(older, ignore_errors=True)
 
     def corrections(self, labelled: LabelledSet) -> dict[int, int]:
         """What earlier reviews corrected."""
@@ -170,16 +184,16 @@ def _one_pass(
     digest = hashlib.sha256(given.tobytes()).hexdigest()
     found = folder.load_pass(number)
     name = f"pass {number + 1} of {settings.passes}"
-    if found is not None and found[0] == digest:
-        return f"{name}: was there already", found[1]
+    if found is not None and found.labels == digest:
+        return f"{name}: was there already", found.testimony
     if found is None:
         learner, testimony = run_pass(labelled.images, given, labelled.classes, settings, number, advance)
         text = f"{name}: {learner.seen} samples seen"
     else:
-        learner = Learner.load(folder.pass_folder(number) / "learner", settings.device)
-        changed = continue_with(learner, given, found[1].order, labelled.classes)
+        learner = Learner.load(found.learner, settings.device)
+        changed = continue_with(learner, given, found.testimony.order, labelled.classes)
         consolidate(learner, settings, lambda n: advance(n, f"{name}: corrected memory"))
-        testimony = testify(learner, labelled.images, given, found[1].order, settings)
+        testimony = testify(learner, labelled.images, given, found.testimony.order, settings)
         text = f"{name}: went on with {changed} corrected memory label{'s' if changed != 1 else ''}"
     folder.save_pass(number, digest, learner, testimony)
     return text, testimony

@@ -17,7 +17,7 @@ class GreedyBalanced(Sampler):
     summary = "greedy balancing: equal shares for all classes seen, by given label"
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
-        labels = pool.labels.tolist()
+        labels = moment.runtime.read(pool.labels).tolist()
         rows_of: dict[int, list[int]] = {}
         for row in range(n_old):
             rows_of.setdefault(labels[row], []).append(row)

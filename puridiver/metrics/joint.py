@@ -43,7 +43,7 @@ def joint_features(
     """
     made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
     key = f"{source.fingerprint[:16]}-{network}-{runtime.precision}-{made}"
-    folder = cache / key
+    folder = cache / (key if source.train.true is None else f"{key}-true")  # the labels of older ones were the given
     with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
         return storage.load(folder)[1]["features"]
     joint = _Joint(source, network, runtime, views)
@@ -88,7 +88,7 @@ class _Joint:
         # Looked at many times; a larger set comes in parts.
         images = source.train.images
         self.images = runtime.move(images) if images.nbytes <= ON_DEVICE_BYTES else images
-        self.labels = runtime.move(source.train.labels)
+        self.labels = runtime.move(source.train.true_labels)
         per_block = max(1, BLOCK_BYTES // (BATCH * images[:1].nbytes))
         self.block = BATCH * min(per_block, -(-len(images) // BATCH))
 

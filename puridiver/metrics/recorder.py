@@ -64,7 +64,9 @@ class Recorder:
         self.task_events: list[Event] = []
         self.epoch_accuracies: list[float] = []  # of the current task's memory epochs, where measured
         self._positions: list[Tensor] = []
-        self._alphas: list[Tensor] = []
+        self._alphas: list[Tensor] = []  # of the current task, a batch each
+        self._alphas_told = 0  # how many of them the anytime points have had
+        self.diverged = False  # what the network said of the evaluation set the last time was not finite
 
     def saw(self, batch: Batch, learner: Learner) -> None:
         """Note a batch that the learner has observed."""
@@ -75,8 +77,9 @@ class Recorder:
     def evaluate(self, learner: Learner) -> Tensor:
         """The confusion matrix on the evaluation set."""
         # In parts, since the images of a large set lie in a file and may not all fit on the device.
-        guesses = [torch.from_numpy(learner.predict_proba(part)).argmax(dim=1) for part in self._parts()]
-        return confusion_matrix(torch.cat(guesses), self.labels, len(learner.classes))
+        found = [torch.from_numpy(learner.predict_proba(part)) for part in self._parts()]
+        self.diverged = not all(bool(part.isfinite().all()) for part in found)
+        return confusion_matrix(torch.cat([part.argmax(dim=1) for part in found]), self.labels, len(learner.classes))
 
     def _parts(self) -> tuple[Tensor, ...]:
         return self.images.split(max(1, EVALUATED_BYTES // max(1, self.images[0].nbytes)))
@@ -86,7 +89,8 @@ class Recorder:
         found = accuracy(self.evaluate(learner))
         self.curve.append((learner.seen, found))
         event = {"event": "anytime", "seen": learner.seen, "task": task, "accuracy": found, **self._memory(learner)}
-        self.emit({**event, "alpha": self._mean_alpha()})
+        since_last, self._alphas_told = self._alphas[self._alphas_told :], len(self._alphas)
+        self.emit({**event, "alpha": _mean(since_last), **self._divergence()})
 
     def epoch(self, learner: Learner, task: int, epoch: int, evaluate: bool) -> None:
         """After an epoch on the memory: how the trainer divided it, and the accuracy if that is wanted."""
@@ -111,9 +115,11 @@ class Recorder:
             "accuracy": accuracy(confusion),
             "class_accuracy": class_accuracies(confusion),
             "group_accuracy": self.after_task[-1],
-            "alpha": self._mean_alpha(),
+            "alpha": _mean(self._alphas),
             **self._memory(learner),
+            **self._divergence(),
         }
+        self._alphas, self._alphas_told = [], 0
         if (sets := learner.trainer.sets) is not None:
             event |= self._split(sets)
         if self.epoch_accuracies:
@@ -161,6 +167,7 @@ class Recorder:
             "after_task": self.after_task,
             "task_events": self.task_events,
             "epoch_accuracies": self.epoch_accuracies,
+            "alphas_told": self._alphas_told,
         }
         positions = self._all_positions() if self._positions else torch.empty(0, dtype=torch.int64)
         return figures, {"positions": positions, **({"alphas": torch.stack(self._alphas)} if self._alphas else {})}
@@ -173,6 +180,7 @@ class Recorder:
         self._positions = [tensors["positions"]]
         alphas = tensors.get("alphas")
         self._alphas = [] if alphas is None else list(self.clock.runtime.move(alphas).unbind())
+        self._alphas_told = figures.get("alphas_told", 0)  # older checkpoints kept only what was not told yet
 
     def _memory(self, learner: Learner) -> Event:
         samples = learner.memory.samples
@@ -199,9 +207,10 @@ class Recorder:
     def _true(self, arrivals: Tensor) -> Tensor:
         return self.truth.of(self._stream_positions(arrivals))
 
-    def _mean_alpha(self) -> float | None:
-        if not self._alphas:
-            return None
-        mean = float(torch.stack(self._alphas).mean())
-        self._alphas = []
-        return mean
+    def _divergence(self) -> Event:
+        """Told only where it is so: an accuracy by predictions that are nan is that of the first class."""
+        return {"diverged": True} if self.diverged else {}
+
+
+def _mean(values: list[Tensor]) -> float | None:
+    return float(torch.stack(values).mean()) if values else None

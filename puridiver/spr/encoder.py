@@ -16,7 +16,8 @@ from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee, adam
 
 PROJECTION = 128
-VIEWS_AT_ONCE = 5_000  # images of one pass of augmentation: launching it costs a GPU's host more than the images do
+# Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.
+VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 16 << 20
 LOOK_AT_ONCE = 500
 
 
@@ -78,7 +79,8 @@ class Encoder:
             return
         self.trainee.reset_optimiser(self.options.spr_lr)
         # Epochs in blocks of one size, so that the views of each have the same place.
-        blocks = -(-epochs // max(1, VIEWS_AT_ONCE // (2 * len(images))))
+        at_once = min(VIEWS_AT_ONCE, VIEW_BYTES // images[0].nbytes)
+        blocks = -(-epochs // max(1, at_once // (2 * len(images))))
         per_block = -(-epochs // blocks)
         for start in range(0, epochs, per_block):
             self._learn_block(images, per_block, min(per_block, epochs - start), generator)

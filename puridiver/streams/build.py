@@ -117,7 +117,11 @@ def _check_measurable(source: DataSource, noise_kind: str, rate: float) -> None:
 
 def _cut_tasks(kind: str, cut: Cut, class_names: tuple[str, ...]) -> Tasks:
     try:
-        return CUTTERS[kind](cut)
+        tasks = CUTTERS[kind](cut)
+        sizes = np.diff([0, *tasks.ends]).tolist()
+        if 0 in sizes:
+            raise ValueError(f"task {sizes.index(0) + 1} of {len(sizes)} would have no samples; cut fewer tasks")
+        return tasks
     except ValueError as error:
         counts = np.bincount(cut.labels, minlength=cut.n_classes).tolist()
         empty = [name for name, count in zip(class_names, counts, strict=True) if not count]

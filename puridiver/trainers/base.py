@@ -27,8 +27,8 @@ from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
 
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
-# for 5,000. The bound keeps the stock within 50 MB at 32 px.
-VIEWS_AT_ONCE = 5_000
+# for 5,000. At 224 px so many would take gigabytes.
+VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 16 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
 
@@ -209,8 +209,9 @@ class Trainer(ABC):
     def class_weights(self) -> Tensor:
         return self.trainees[0].class_weights
 
-    def strong_view(self, images: Tensor) -> Tensor:
-        return augment.strong_view(images, self.views, self.generator)
+    def strong_view(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Drawn by the trainer's generator, or by another."""
+        return augment.strong_view(images, self.views, generator or self.generator)
 
     def weak_view(self, images: Tensor) -> Tensor:
         return augment.weak_view(images, self.views, self.generator)
@@ -228,7 +229,8 @@ class Trainer(ABC):
     def next_memory_view(self, memory: Samples) -> Tensor:
         """A fresh view of the whole memory, from a stock that is made for several epochs at once."""
         if not self._view_stock:
-            wanted = max(1, min(VIEWS_AT_ONCE // len(memory), self._epochs_left))
+            at_once = min(VIEWS_AT_ONCE, VIEW_BYTES // memory.images[0].nbytes)
+            wanted = max(1, min(at_once // len(memory), self._epochs_left))
             views = self.memory_view(memory.images.repeat(wanted, 1, 1, 1))
             self._view_stock = list(views.split(len(memory)))
         return self._view_stock.pop()

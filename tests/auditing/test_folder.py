@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import puridiver
+from puridiver import storage
 from puridiver.auditing import folder as folders
 from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
 from puridiver.auditing.settings import AuditSettings
@@ -61,7 +62,7 @@ def test_a_killed_audit_goes_on_with_the_pass_it_was_in(labelled, tmp_path, monk
 def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
     _, given, true = planted()
     before, _ = quietly(tmp_path, labelled)
-    kept = [AuditFolder(tmp_path).load_pass(k)[1] for k in range(2)]
+    kept = [AuditFolder(tmp_path).load_pass(k).testimony for k in range(2)]
     in_memory = np.flatnonzero(kept[0].in_memory & (given != true))
     rows = [int(row) for row in {*before.suspect_rows()[:12].tolist(), *in_memory.tolist()}]
     after, told = quietly(tmp_path, labelled, corrections={row: int(true[row]) for row in rows})
@@ -69,7 +70,8 @@ def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
     assert after.checked.sum() == len(rows)
     assert after.noise.rate < before.noise.rate
     assert len(after.suspects()) < len(before.suspects())
-    learner = puridiver.Learner.load(tmp_path / "pass-1" / "learner", "cpu")
+    learner = puridiver.Learner.load(AuditFolder(tmp_path).load_pass(0).learner, "cpu")
+    assert len(list((tmp_path / "pass-1").glob("learner*"))) == 1
     samples = learner.memory.samples
     now = np.where(after.checked, true, given)
     assert samples.labels.tolist() == now[kept[0].order[samples.arrivals.numpy()]].tolist()
@@ -110,3 +112,27 @@ def test_what_a_person_checked_outlives_a_fresh_start(labelled, tmp_path, caplog
         assert (tmp_path / kept).read_bytes() == before
         assert kept in caplog.text
     assert not (tmp_path / "corrections.csv").exists()
+
+
+def test_an_audit_that_is_stopped_before_its_testimony_comes_to_the_same_end(labelled, tmp_path, monkeypatch):
+    """The corrected learner was saved, the testimony not: it must not be corrected and trained once more."""
+    _, given, true = planted()
+    wrong = {int(row): int(true[row]) for row in np.flatnonzero(given != true)}
+    for name in ("whole", "cut"):
+        quietly(tmp_path / name, labelled)
+    whole, _ = quietly(tmp_path / "whole", labelled, corrections=wrong)
+    real = storage.save
+
+    def stopped_at_the_testimony(folder, *content):
+        if folder.name == "testimony":
+            raise KeyboardInterrupt
+        return real(folder, *content)
+
+    monkeypatch.setattr(storage, "save", stopped_at_the_testimony)
+    with pytest.raises(KeyboardInterrupt):
+        quietly(tmp_path / "cut", labelled, corrections=wrong)
+    monkeypatch.setattr(storage, "save", real)
+    assert len(list((tmp_path / "cut" / "pass-1").glob("learner*"))) == 2
+    report, _ = quietly(tmp_path / "cut", labelled, corrections=wrong)
+    assert np.array_equal(report.p_correct, whole.p_correct)
+    assert len(list((tmp_path / "cut" / "pass-1").glob("learner*"))) == 1

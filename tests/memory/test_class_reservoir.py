@@ -101,3 +101,19 @@ def test_a_loaded_learner_knows_how_many_of_each_class_it_has_seen(tmp_path: Pat
         parts = Learner.load(parts.save(tmp_path), device="cpu")
     assert differing(tensors_of(whole), tensors_of(parts)) == []
     assert int(whole.memory.samples.arrivals.max()) >= 12  # it was full, and had to choose
+
+
+def test_a_class_that_was_never_counted_counts_as_seen_as_often_as_it_is_held() -> None:
+    """After a correction, or loaded from an older save, the memory may hold more of a class than were counted."""
+    held = with_labels([0] * 10 + [1])
+    rows = ClassReservoir(Options()).choose(held, 10, 10, moment(FixedNetwork(2), 2, seen_of={}))
+    assert len(rows) == 10
+    kept = [
+        10 in ClassReservoir(Options()).choose(
+            with_labels([0] * 11), 10, 10,
+            moment(FixedNetwork(1), 1, generator=torch.Generator().manual_seed(seed), seen_of={}),
+        ).tolist()
+        for seed in range(200)
+    ]  # fmt: skip
+    # The eleventh of its class is taken with certainty (11 of 11), and is then one of eleven to go.
+    assert 0.85 < sum(kept) / 200 < 0.96

@@ -13,6 +13,7 @@ from puridiver.memory.ntd import NTDSampler
 from puridiver.recipes import Options
 from puridiver.samples import Samples
 from tests import reference
+from tests.learner_samples import patterns, tiny_learner
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
 
 
@@ -88,3 +89,14 @@ def test_the_loss_of_arrival_is_kept_when_the_network_moves_on() -> None:
         pass_batch(sampler, memory, batch, now)
         kept = memory.samples
         assert kept.notes.tolist() == [on_arrival[a] for a in kept.arrivals.tolist()]
+
+
+def test_its_views_are_drawn_by_the_samplers_generator_so_that_the_trainer_learns_as_with_any_other() -> None:
+    states = []
+    for sampler in ("ntd", "rsv"):
+        learner = tiny_learner(memory=60, sampler=sampler, replay="never")
+        images, labels = patterns(24)
+        learner.observe(images, labels)
+        states.append((learner._trainer_generator.get_state(), learner.predict_proba(images)))
+    assert torch.equal(states[0][0], states[1][0])
+    assert np.array_equal(states[0][1], states[1][1])

@@ -70,6 +70,8 @@ def test_forgetting_by_hand():
 
 def test_forgetting_counts_from_the_end_of_a_task_and_may_be_negative():
     assert forgetting([[0.5, 0.9], [0.8, 0.2]]) == pytest.approx(-0.3)
+    # What task 1 had before its own end does not count.
+    assert forgetting([[0.5, 0.9, 0.0], [0.4, 0.6, 0.0], [0.3, 0.5, 0.7]]) == pytest.approx((0.2 + 0.1) / 2)
 
 
 def test_a_single_task_forgets_nothing_that_could_be_measured():

@@ -121,6 +121,38 @@ def test_the_anytime_curve_has_each_point_and_each_task_end(watched):
 
 def test_alpha_is_reported_over_time(watched):
     assert all(0 <= event["alpha"] <= 0.5 for event in watched.of_kind("anytime"))
+    # One point a task here, so that the task's mean is the point's.
+    of_points, of_tasks = ([event["alpha"] for event in watched.of_kind(kind)] for kind in ("anytime", "task"))
+    assert of_tasks == of_points
+    assert watched.recorder.summary()["alpha"] == of_tasks[-1]
+
+
+def test_a_tasks_alpha_is_that_of_all_its_batches_whatever_the_points():
+    own = Watched()
+    recorder, learner = own.recorder, own.learner
+    recorder._alphas, recorder._alphas_told = [torch.tensor(0.1)], 0
+    told = []
+    recorder.emit = told.append
+    recorder.anytime(learner, 2)
+    recorder._alphas += [torch.tensor(0.2), torch.tensor(0.4)]
+    recorder.anytime(learner, 2)
+    recorder.anytime(learner, 2)
+    assert recorder.task_ended(learner, 2)["alpha"] == pytest.approx(0.7 / 3)
+    assert [event["alpha"] for event in told[:3]] == [pytest.approx(0.1), pytest.approx(0.3), None]
+
+
+def test_a_network_that_has_diverged_is_told_from_one_that_is_bad(caplog):
+    own = Watched()
+    assert all("diverged" not in event for event in own.events)
+    for parameter in own.learner.trainer.trainees[0].network.parameters():
+        parameter.data.fill_(torch.nan)
+    own.recorder.anytime(own.learner, 2)
+    assert own.events[-1]["diverged"]
+    assert own.recorder.task_ended(own.learner, 2)["diverged"]
+    assert own.recorder.summary()["diverged"]
+    assert [message for message in caplog.messages if "diverged" in message] == [
+        "the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help"
+    ]
 
 
 def test_best_epoch_is_the_best_of_the_last_task_and_apart_from_the_last_accuracy(watched):
@@ -164,7 +196,7 @@ def test_everything_it_notes_is_in_its_state():
     """Whoever lets the recorder note one more thing must save it, or a resumed run would lose it."""
     watched = Watched(evaluate_epochs=True)
     noted = watched.recorder
-    noted._alphas = [torch.tensor(0.1), torch.tensor(1 / 3)]
+    noted._alphas, noted._alphas_told = [torch.tensor(0.1), torch.tensor(1 / 3)], 1
     noted.epoch_accuracies = [0.5]
     figures, tensors = noted.state()
     given = (noted.images, noted.labels, noted.groups, noted.truth, noted.features, noted.emit, noted.clock)

@@ -68,7 +68,9 @@ def test_a_class_without_samples_is_named_where_it_stops_the_cut():
     source = small_source(counts=(30, 0))
     with pytest.raises(ValueError, match=r"no sample of the stream has the label class-1: no tasks with a minor share"):
         make_stream(source, n_tasks=2, noise="none")
-    assert len(make_stream(source, n_tasks=2, noise="none", kind="disjoint")) == 30
+    with pytest.raises(ValueError, match=r"has the label class-1: task \d of 2 would have no samples; cut fewer tasks"):
+        make_stream(source, n_tasks=2, noise="none", kind="disjoint")
+    assert len(make_stream(source, n_tasks=1, noise="none", kind="disjoint")) == 30
 
 
 def test_the_same_seed_puts_the_same_labels_wrong_whatever_the_tasks_are():

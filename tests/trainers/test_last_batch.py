@@ -248,3 +248,14 @@ def test_self_replay_leaves_the_rest_out_either_way():
         consolidate(trainer, 2)
         states.append({key: value.clone() for key, value in trainer.state().items()})
     assert differing(*states) == []
+
+
+@pytest.mark.parametrize(("n_labelled", "plain"), [(2, True), (3, False), (26, False), (27, True)])
+def test_dividemix_learns_plainly_where_a_set_is_too_small(n_labelled, plain, monkeypatch):
+    trainer, _, _ = divided(monkeypatch, n_labelled, "left_out")
+    watched = watch(trainer, monkeypatch, "_run_mixmatch")
+    epochs = []
+    monkeypatch.setattr(trainer, "plain_epoch", lambda memory, network: epochs.append(network))
+    trainer.memory_epoch(MEMORY, 1)
+    assert epochs == ([0, 1] if plain else [])
+    assert bool(watched.calls) is not plain

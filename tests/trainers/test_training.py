@@ -13,6 +13,7 @@ from torch import Tensor
 
 from puridiver import NoiseHint
 from puridiver.equations import negative_entropy
+from puridiver.samples import Samples
 from puridiver.trainers import TRAINERS, Trainer
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
@@ -381,3 +382,16 @@ def test_dividemix_takes_unlabelled_samples_level_or_by_their_share(n_unlabelled
         monkeypatch.setattr(trainer, "_run_mixmatch", lambda plan, k, n_x, n_u, version, f=found: f.append((n_x, n_u)))
         trainer._semi_supervised_epoch(memory, 0, clean.float(), clean, 1.0)
         assert found == [(16, expected)]
+
+
+@pytest.mark.parametrize(("side", "epochs"), [(8, 50), (224, 1)])
+def test_the_stock_of_views_stays_small_whatever_the_images(side, epochs, monkeypatch):
+    trainer = tiny_trainer("plain")
+    memory = Samples(
+        torch.zeros(100, 3, side, side, dtype=torch.uint8), torch.zeros(100, dtype=torch.int64), torch.arange(100),
+        torch.zeros(100),
+    )  # fmt: skip
+    monkeypatch.setattr(trainer, "memory_view", lambda images: images)
+    trainer._epochs_left = 1_000
+    trainer.next_memory_view(memory)
+    assert len(trainer._view_stock) + 1 == epochs
