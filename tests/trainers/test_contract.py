@@ -192,4 +192,5 @@ def test_out_of_memory_the_network_looks_at_fewer_images_at_a_time(monkeypatch, 
     monkeypatch.setattr(trainee, "outputs", small_device)
     np.testing.assert_allclose(learner.predict_proba(images), expected, rtol=1e-5)
     assert max(seen[3:]) <= 50
+    assert caplog.messages
     assert all("out of GPU memory" in message for message in caplog.messages)

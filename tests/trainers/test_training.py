@@ -157,15 +157,16 @@ def test_selfie_relabels_what_its_last_passes_all_called_the_same(cutmix, monkey
     assert all(target == labels[row] for found in targets[:4] for row, target in found.items())
 
 
-def test_selfies_looks_begin_anew_with_every_consolidation():
+def test_selfies_looks_begin_anew_with_every_consolidation(monkeypatch):
     trainer = tiny_trainer("selfie", selfie_history=2, baseline_warmup=0)
     memory = as_samples(IMAGES[:8], LABELS[:8])
     consolidate(trainer, memory, 3)
     assert trainer.buffers["steady_times"].max() >= 1
-    epochs = trainer.consolidate(memory, 1)
-    trainer.begin_consolidation(memory)
-    assert trainer.buffers["steady_times"].tolist() == [0] * 8
-    epochs.close()
+    at_the_start = []
+    watch = lambda memory, epoch: at_the_start.append(trainer.buffers["steady_times"].tolist())  # noqa: E731
+    monkeypatch.setattr(trainer, "memory_epoch", watch)
+    consolidate(trainer, memory, 1)
+    assert at_the_start == [[0] * 8]
 
 
 def test_selfie_goes_on_with_its_looks_where_it_was_saved():
