@@ -14,11 +14,15 @@ from puridiver.trainers import SET_NAMES, Split
 
 @dataclass(frozen=True)
 class AuditRow:
-    """What the learner thinks of one memory sample."""
+    """What the learner thinks of one memory sample.
+
+    `p_correct` comes of two groups of losses, which Eq. 4 finds even where all labels are right: the half with the
+    larger losses then has small values. `puridiver.audit` judges a whole set and estimates probabilities.
+    """
 
     arrival: int  # the sample was the arrival-th of the stream, from 0
     given_label: Label
-    p_correct: float  # probability that the given label is right, Eq. 4
+    p_correct: float  # Eq. 4's posterior of a small loss: it ranks labels, and is no measured probability (see below)
     suggested_label: Label
     set: str  # "clean", "relabel" or "unlabelled"
     checked: bool = False  # by a person (`Learner.correct`): not doubted any more

@@ -22,6 +22,7 @@ from puridiver.stream_names import LISTED, as_recorded, is_published
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
+CELL_SHOWN = 10  # characters of a run's identity at the end of its folder's name in a grid
 LEARNER = "learner"  # the learner as it was at the end, with the data's own class names
 CHECKPOINT, LOCK = "checkpoint", ".lock"
 # Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.

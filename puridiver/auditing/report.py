@@ -34,7 +34,7 @@ class Judgement:
     checked: bool = False  # a person has looked: the label is not doubted any more
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AuditReport:
     """Every judgement as arrays, in the order of the set; `suspects()` and `judgements()` give them as rows."""
 
@@ -54,6 +54,15 @@ class AuditReport:
 
     def __len__(self) -> int:
         return len(self.given)
+
+    def __repr__(self) -> str:
+        """The figures alone: arrays of every label would fill the screen."""
+        suspects, checked = len(self.suspect_rows()), int(self.checked.sum())
+        wrong = f"about {self.noise.rate:.1%} wrong ({self.noise.low:.1%} to {self.noise.high:.1%})"
+        return (
+            f"<AuditReport: {len(self)} labels of {len(self.classes)} classes, {suspects} suspects, {wrong}, "
+            f"{checked} checked>"
+        )
 
     @property
     def agreement(self) -> float:

@@ -37,7 +37,10 @@ def handle(args: argparse.Namespace) -> int:
 
     names = [name for name, preset in PRESETS.items() if preset.figure]
     if args.preset not in names:
-        raise ValueError(f"a figure should be one of {', '.join(names)}, but got {args.preset!r}")
+        raise ValueError(
+            f"a figure should be one of {', '.join(names)}, but got {args.preset!r}; for a grid of your own: "
+            "`puridiver plot FOLDER --figure tasks`"
+        )
     out = Path(args.out or f"{args.preset}.png")
     if out.suffix not in ENDINGS:
         raise ValueError(f"a picture should end in {', '.join(ENDINGS)}, but got {out.name!r}")

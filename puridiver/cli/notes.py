@@ -47,14 +47,15 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
 def _all_warm_up(trainer: str, options: Options) -> Iterator[str]:
     """Robust training that never begins."""
     if trainer == "puridiver" and (options.relabel or options.consistency):
-        name, what = "warmup_epochs", "nothing is re-labelled"
+        name, what = "warmup_epochs", "nothing is re-labelled, and the sets are only told"
     elif trainer in ("selfie", "dividemix"):
         name, what = "baseline_warmup", f"{trainer} is plain training"
     else:
         return
     if options.epochs <= getattr(options, name):
         yield (
-            f"{_epochs(options)} are all warm-up ({name}={getattr(options, name)}): {what}; say more --epochs, or "
+            f"{_epochs(options)} {'is' if options.epochs == 1 else 'are'} all warm-up "
+            f"({name}={getattr(options, name)}): {what}; say more --epochs, or "
             f"--set {name}=0"
         )
 

@@ -142,7 +142,7 @@ def batches(
                 if names:  # in the order in which they were named
                     yield names, np.stack(pixels)
                     names, pixels = [], []
-                yield from _of_arrays(path)
+                yield from _of_arrays(path, shape)
             elif (picture := _of_file(path, shape, skip_bad)) is not None:
                 names.append(str(path))
                 pixels.append(picture)
@@ -175,7 +175,7 @@ def _of_file(path: Path, shape: tuple[int, int, int], skip_bad: bool) -> np.ndar
     return np.rint(grey).astype(np.uint8)[..., None]
 
 
-def _of_arrays(path: Path) -> Iterator[tuple[list[str], np.ndarray]]:
+def _of_arrays(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[list[str], np.ndarray]]:
     import zipfile
     import zlib
 
@@ -193,6 +193,9 @@ def _of_arrays(path: Path) -> Iterator[tuple[list[str], np.ndarray]]:
         raise DataError(f"{path} is not an .npz file that can be read, or is damaged") from error
     if images.ndim < 3 or not len(images):
         raise DataError(f"{path}: {key} should have the shape (N, H, W) or (N, H, W, 1 or 3), but has {images.shape}")
+    if images.shape[1:] not in (shape, shape[:2] if shape[2] == 1 else shape):
+        one, wanted = ("x".join(map(str, size)) for size in (images.shape[1:], shape))
+        raise DataError(f"{path}: {key} holds {len(images)} images of {one}, but the learner's are {wanted}")
     for start in range(0, len(images), AT_ONCE):
         part = images[start : start + AT_ONCE]
         yield [f"{path}:{row}" for row in range(start, start + len(part))], part

@@ -53,7 +53,7 @@ def handle_report(args: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from puridiver.report.figures import draw_all
+    from puridiver.report.figures import OF_ONE_RUN, detailed, draw_all
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
 
@@ -68,6 +68,9 @@ def handle_report(args: argparse.Namespace) -> int:
             written, left_out = draw_all(runs, Path(args.figures))
         for reason in left_out:
             print(f"note: not drawn: {reason}", file=sys.stderr)
+        if (shown := len(detailed(runs))) < len(runs):
+            which = f"{', '.join(OF_ONE_RUN)} show {shown} of {len(runs)} runs"
+            print(f"note: {which}; name fewer runs to see the others", file=sys.stderr)
         print(f"{len(written)} pictures in {args.figures}")
     if args.open:
         webbrowser.open(page.resolve().as_uri())

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 examples:
   puridiver results results/cifar10.jsonl             print the page
-  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --fidelity docs/FIDELITY.md --headline README.md
-      write it, what each row of docs/FIDELITY.md is worth, and the headline figures, between those pages' markers
+  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --picture docs/cifar10.png --headline README.md
+      write it with its picture, and the headline figures between that page's markers (--fidelity docs/FIDELITY.md:
+      what each row there is worth)
   puridiver results results/cifar10.jsonl --picture cifar10.png
       draw the headline figures: every run a dot, beside what is published
-  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --check
+  puridiver results results/cifar10.jsonl --out docs/RESULTS.md --picture docs/cifar10.png --check
       write nothing; exit 1 if the page is not what the ledger gives
   puridiver results results/cifar10.jsonl --commands  how every row was made
 """
@@ -65,6 +66,8 @@ def handle(args: argparse.Namespace) -> int:
         raise ValueError("--check needs a page to check: say --out, --fidelity or --headline PAGE, or --picture FILE")
     if args.picture:
         _check_picture_name(Path(args.picture), args.check)
+    elif args.out:
+        _check_no_picture_is_lost(Path(args.out))
     ledgers = [ledger_at(Path(ledger)) for ledger in args.ledger]
     rows = [row for ledger in ledgers for row in read_rows(ledger)]
     if args.commands:
@@ -124,6 +127,15 @@ def _check_picture_name(picture: Path, check: bool) -> None:
 
     if check_kind(picture) != "png" and check:
         raise ValueError(f"--check can read what a .png picture shows, but not {picture.name!r}")
+
+
+def _check_no_picture_is_lost(page: Path) -> None:
+    """A page that was made with a picture should not lose it because somebody forgot to name it."""
+    first = page.read_text().partition("\n")[0] if page.is_file() else ""
+    _, found, rest = first.partition(" --picture ")
+    if found:
+        named = rest.split("`")[0]
+        raise ValueError(f"{page} shows a picture: say --picture {named}, too, or remove the page first")
 
 
 def _draw(picture: Path, rows: Sequence[dict[str, Any]]) -> Path:

@@ -29,7 +29,7 @@ examples:
   puridiver stream make --data cifar10 --kind disjoint --noise asym-40 --noise-map spr-cifar10 --out spr.json
   puridiver stream make --data cifar10 --splits splits/cifar10.npz --official sym40:1 --out official.json
   puridiver stream make --from pictures/ --test-share 0.2 --out mine.json
-  puridiver stream make --from pictures.csv --kind time --tasks 10 --bad-files skip --out mine.json
+  puridiver stream make --from pictures.csv --test-share 0.2 --kind time --bad-files skip --out mine.json
   puridiver stream make --data cifar10 --noise human:worst --noise-file CIFAR-10_human.pt --out human.json
 """
 SHOW_EXAMPLES = """\
@@ -253,9 +253,12 @@ def describe(manifest: StreamManifest) -> str:
     blur = f"-{manifest.minor_share * 100:g}" if manifest.minor_share else ""
     noise, rate = noise_name(manifest.noise, manifest.noise_rate), manifest.realised_noise
     realised = "wrong labels not known" if rate is None else f"{rate:.2%} realised"
+    told = f"noise {noise} ({realised})"
+    if rate and manifest.noise == "none":
+        told = f"labels as they came ({rate:.2%} wrong of those whose true label is known)"
     return (
         f"{manifest.source}, {manifest.kind}{blur}, {len(manifest):,} samples in {manifest.n_tasks} tasks, "
-        f"noise {noise} ({realised}), seed {manifest.seed}"
+        f"{told}, seed {manifest.seed}"
     )
 
 
@@ -272,7 +275,9 @@ def show_stream(args: argparse.Namespace) -> int:
         found = [_as_json(path, manifest) for path, manifest in zip(args.files, manifests, strict=True)]
         print(json.dumps(found[0] if len(found) == 1 else found, indent=2))
     else:
-        for manifest in manifests:
+        for path, manifest in zip(args.files, manifests, strict=True):
+            if len(manifests) > 1:
+                print(f"{path}:")
             _print_table(manifest)
     if args.picture is not None:
         _draw(args.files, manifests, args.picture)

@@ -127,7 +127,11 @@ def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:
         half = len(set(TEST_KEYS) & set(found)) == 1
         if half or not set(required) <= set(found):
             expected = _expected_keys(REQUIRED_KEYS if half else required)
-            share = "; --test-share 0.2 makes a test part of the train images" if set(TRAIN_KEYS) <= set(found) else ""
+            share = (
+                "; `puridiver run --test-share 0.2` makes a test part of the train images, `puridiver audit` needs none"
+                if set(TRAIN_KEYS) <= set(found)
+                else ""
+            )
             raise DataError(f"{path} should hold the keys {expected}, but holds {', '.join(found) or 'none'}{share}")
         return {key: archive[key] for key in (*REQUIRED_KEYS, *OPTIONAL_KEYS) if key in found}
 

@@ -58,7 +58,7 @@ def against(
     legend = [
         f"{chosen.words}: each method against {grid.methods[base].title}, by the seeds that both were run on",
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
-        "- not run, or too few seeds",
+        "- not run, too few seeds, or the same difference on every seed, which leaves nothing to judge it by",
     ]
     return lines, [*shown, *legend, *selection.notes]
 
@@ -79,5 +79,5 @@ def _compared(ours: Mapping[int, float], theirs: Mapping[int, float]) -> tuple[s
         *(f"{mean:.2f}" for mean in means),
         found.text,
         UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
-        UNKNOWN if found.chance is None else f"{found.chance:.3f}",
+        UNKNOWN if found.chance is None else "<0.001" if found.chance < 0.001 else f"{found.chance:.3f}",
     )

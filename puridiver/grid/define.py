@@ -216,5 +216,8 @@ def _checked(path: Path, method: Method) -> Method:
     plugins.load_all()
     for family, members, name in (("sampler", SAMPLERS, method.sampler), ("trainer", TRAINERS, method.trainer)):
         if name not in members:
-            raise DataError(f"{path}: {family} should be one of {', '.join(members)}, but got {name!r}")
+            raise DataError(
+                f"{path}: {family} should be one of {', '.join(members)}, but got {name!r} "
+                "(one of your own needs --plugin FILE: docs/METHODS.md)"
+            )
     return method

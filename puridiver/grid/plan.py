@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from puridiver import runs
 from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
 from puridiver.grid.cells import Cell
@@ -48,7 +49,7 @@ class Planned:
 
     @property
     def folder_name(self) -> str:
-        return f"{self.cell.name}-{self.key[:10]}"
+        return f"{self.cell.name}-{self.key[: runs.CELL_SHOWN]}"
 
 
 def runtime_of(config: RunConfig) -> Runtime:

@@ -66,6 +66,8 @@ def _missing(place: Path, ledger: Path) -> str:
     """Why there is no ledger, and what to do."""
     if (place / runs.CONFIG).exists():
         return f"{place} is a run that has not finished: `puridiver run --out {place} --resume` goes on with it"
+    if place.name in PRESETS and not place.exists():
+        return f"{place} is not there: run `puridiver grid {place.name}` first, or name the folder of its runs"
     near = [] if place.exists() else difflib.get_close_matches(place.name, PRESETS, 1, 0.75)
     if near:
         return f"{place} is not there; did you mean the preset {near[0]}?"

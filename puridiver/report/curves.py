@@ -49,7 +49,7 @@ def accuracy_picture(runs: Sequence[Run]) -> Picture:
         f"How many of the {judged_on(runs)} images the learner names rightly at each moment: while a task streams in, "
         f"and again after it has trained on its memory at the task's end ({bands_text(runs)}).",
         _stream_panels(accuracy_title(runs), "accuracy", runs),
-        ("samples seen", *(f"accuracy %, {group.label}" for group in groups)),
+        (*_places(groups)[0], *(f"accuracy %, {group.label}" for group in groups)),
         _stream_rows(groups, ("accuracy",)),
     )
 
@@ -59,17 +59,20 @@ def stream_picture(runs: Sequence[Run]) -> Picture:
     left = accuracy_picture(runs)
     if not any(run.knows_truth for run in runs):
         return replace(left, name="stream")
-    right = memory_picture(runs)
+    right, lead = memory_picture(runs), len(_places(grouped(runs))[0])
+    accuracies = _stream_panels(accuracy_title(runs), "accuracy", runs)
+    purities = _stream_panels("Purity of the memory, %", "memory_purity", _with_truth(runs))
+    if len(accuracies) == len(purities):  # those of one stream side by side
+        panels = [panel for pair in zip(accuracies, purities, strict=True) for panel in pair]
+    else:
+        panels = [*accuracies, *purities]
     return Picture(
         "stream",
         "Accuracy and purity over the stream",
         f"{left.meaning} {MEMORY_MEANING}",
-        [
-            *_stream_panels(accuracy_title(runs), "accuracy", runs),
-            *_stream_panels("Purity of the memory, %", "memory_purity", _with_truth(runs)),
-        ],
-        [*left.headings, *right.headings[1:]],
-        [[*first, *second[1:]] for first, second in zip(left.rows, right.rows, strict=True)],
+        panels,
+        [*left.headings, *right.headings[lead:]],
+        [[*first, *second[lead:]] for first, second in zip(left.rows, right.rows, strict=True)],
     )
 
 
@@ -89,7 +92,7 @@ def memory_picture(runs: Sequence[Run]) -> Picture:
         "What the memory is worth",
         f"{MEMORY_MEANING} {bands_text(runs).capitalize()}.",
         panels,
-        ("samples seen", *headings),
+        (*_places(groups)[0], *headings),
         _stream_rows(groups, figures),
     )
 
@@ -157,11 +160,25 @@ def _points(run: Run) -> list[dict[str, Any]]:
     return [event for event in run.events if event["event"] in ("anytime", "task")]
 
 
+def _places(groups: Sequence[Group]) -> tuple[list[str], list[list[str]]]:
+    """Where the points of the curves lie, as headings and columns: once where all groups have the same, else of each.
+
+    Seeds of a group may differ by a few samples: its first run speaks for them.
+    """
+    seen = [[str(event["seen"]) for event in _points(group.runs[0])] for group in groups]
+    if all(places == seen[0] for places in seen):
+        return ["samples seen"], [seen[0]]
+    most = max(map(len, seen))
+    padded = [[*places, *["-"] * (most - len(places))] for places in seen]
+    headings = [f"samples seen, {group.label}" for group in groups]
+    return ["point", *headings], [[str(number + 1) for number in range(most)], *padded]
+
+
 def _stream_rows(groups: Sequence[Group], figures: Sequence[str]) -> list[list[str]]:
-    """Means over seeds, point by point; a point is named by where the first run had it."""
-    seen = [str(event["seen"]) for event in _points(groups[0].runs[0])]
-    columns = [_means(group, figure, len(seen)) for figure in figures for group in groups]
-    return [list(row) for row in zip(seen, *columns, strict=True)]
+    """Means over seeds, point by point, after their `_places`."""
+    _, places = _places(groups)
+    columns = [_means(group, figure, len(places[0])) for figure in figures for group in groups]
+    return [list(row) for row in zip(*places, *columns, strict=True)]
 
 
 def _means(group: Group, figure: str, n: int) -> list[str]:

@@ -38,7 +38,7 @@ def sets_picture(runs: Sequence[Run]) -> Picture:
         "Clean, re-labelled, unlabelled",
         f"{_whose_split(list(chosen.values()))} C (its labels are trusted), R (given the predicted label instead) and "
         f"U (label not used). {_what_right_means(list(chosen.values()))} It is the look of the trained network after "
-        "the task; the sizes that `puridiver run` prints are of the last training epoch.",
+        "the task; the sizes that “puridiver run” prints are of the last training epoch.",
         panels,
         ("run", "task", *(f"{title} {what}" for title in SET_TITLES for what in ("samples", "right %"))),
         [

@@ -15,7 +15,7 @@ from typing import Any
 from puridiver.errors import DataError
 from puridiver.report.ledger import code_of, device_type, read_rows
 from puridiver.report.titles import UNTITLED, Title, read_titles
-from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
+from puridiver.runs import CELL_SHOWN, CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
 from puridiver.stream_names import as_recorded, without_seed
 from puridiver.streams.noise import noise_name
@@ -213,7 +213,9 @@ def _expanded(path: Path) -> tuple[list[Path], list[str]]:
     found = sorted(cell for cell in (path / CELLS).iterdir() if cell.is_dir())
     if not found:
         raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
-    read_titles(path)  # damaged ones are told here, once, and not by every run
+    # In the order of the grid's table. (Damaged titles are told here, once, and not by every run.)
+    order = {cell[:CELL_SHOWN]: number for number, cell in enumerate(read_titles(path))}
+    found.sort(key=lambda folder: order.get(folder.name.rpartition("-")[2], len(order)))
     left_out, notes = _left_out(path, {folder: summary for folder in found if (summary := _summary(folder))})
     return [folder for folder in found if folder not in left_out], notes
 

@@ -147,6 +147,7 @@ def _figure(panels: Sequence[Panel], columns: int) -> Figure:
 
 def _legend_below(axes: Axes) -> float:
     """What the series are called, under the axes where it hides none of them; returns its height in inches."""
+    from matplotlib.container import ErrorbarContainer
     from matplotlib.transforms import ScaledTranslation
 
     labels = axes.get_legend_handles_labels()[1]
@@ -156,7 +157,12 @@ def _legend_below(axes: Axes) -> float:
     columns = max(1, min(len(labels), int(room / (max(map(_text_width, labels)) + LEGEND_HANDLE))))
     figure = axes.get_figure()
     under_ticks = axes.transAxes + ScaledTranslation(0, -0.47, figure.dpi_scale_trans)  # type: ignore[union-attr]
-    axes.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=under_ticks, ncols=columns, borderaxespad=0)
+    # Of points with error bars the sign alone: bars drawn over it would hide which it is.
+    handles = [h[0] if isinstance(h, ErrorbarContainer) else h for h in axes.get_legend_handles_labels()[0]]
+    axes.legend(
+        handles, labels, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=under_ticks, ncols=columns,
+        borderaxespad=0,
+    )  # fmt: skip
     return 0.12 + 0.18 * -(-len(labels) // columns)
 
 

@@ -314,6 +314,8 @@ def test_a_place_without_results_is_told_by_what_it_is(tmp_path, capsys):
     assert f"{begun} is a run that has not finished: `puridiver run --out {begun} --resume`" in capsys.readouterr().err
     assert main(["table", "tabel1", str(tmp_path)]) == 2
     assert "tabel1 is not there; did you mean the preset table1?" in capsys.readouterr().err
+    assert main(["figure", "figure-alpha", str(tmp_path / "figure-alpha")]) == 2
+    assert "is not there: run `puridiver grid figure-alpha` first" in capsys.readouterr().err
 
 
 def test_what_a_run_would_be_warned_of_a_grid_tells_once(tmp_path, capsys):

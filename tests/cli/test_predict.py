@@ -94,7 +94,7 @@ def test_bad_files_are_named_or_left_out(run, tmp_path, capsys):
         (["RUN", "nowhere.png"], "there is no nowhere.png"),
         (["RUN", "EMPTY"], "holds no image"),
         (["RUN", "SCALAR"], "images should have the shape"),
-        (["RUN", "SMALL"], "small.npz: "),
+        (["RUN", "SMALL"], "small.npz: images holds 2 images of 4x4x3, but the learner's are "),
         (["RUN", "TEXT"], "text.npz is not an .npz file"),
         (["RUN", "SMALL", "--out", "no-folder/p.csv"], "no-folder/p.csv cannot be written"),
         (["RUN", "KEYS"], "should hold an array called images or test_images or train_images"),

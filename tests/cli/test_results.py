@@ -212,3 +212,14 @@ def test_a_ledger_without_runs_to_draw_is_told(tmp_path: Path, capsys: pytest.Ca
     ledger = write_ledger(tmp_path / "ledger.jsonl", [full_run(1, shortened=True)])
     assert main(["results", str(ledger), "--picture", str(tmp_path / "cifar10.png")]) != 0
     assert "no whole runs" in capsys.readouterr().err
+
+
+def test_a_page_does_not_lose_its_picture_because_nobody_named_it(
+    ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "RESULTS.md"
+    assert main(["results", str(ledger), "--out", str(page), "--picture", str(tmp_path / "cifar10.png")]) == 0
+    before = page.read_text()
+    assert main(["results", str(ledger), "--out", str(page)]) == 2
+    assert "say --picture cifar10.png, too" in capsys.readouterr().err
+    assert page.read_text() == before

@@ -304,3 +304,37 @@ def test_titles_and_legends_stay_within_the_picture(grid: Path, name: str) -> No
                 box = part.get_window_extent()
                 assert box.x1 <= figure.bbox.x1
                 assert box.y0 >= 0
+
+
+def test_numbers_of_runs_on_different_streams_say_where_each_has_its_points(grid: Path, blind: Path) -> None:
+    one, other = read_run(grid / "cells" / "puridiver-0"), read_run(blind)
+    picture = curves.accuracy_picture([one, other])
+    assert picture.headings[0] == "point"
+    seen = {name: [row[i] for row in picture.rows] for i, name in enumerate(picture.headings) if "seen" in name}
+    for run, (_, column) in zip((one, other), seen.items(), strict=True):
+        places = [str(event["seen"]) for event in run.events if event["event"] in ("anytime", "task")]
+        assert column == places + ["-"] * (len(column) - len(places))
+    alone = curves.accuracy_picture([one])
+    assert alone.headings[0] == "samples seen"
+    both = curves.stream_picture([one, other])
+    assert len(both.headings) == len(both.rows[0]) == len(set(both.headings))
+
+
+def test_accuracy_and_purity_of_one_stream_stand_side_by_side(grid: Path) -> None:
+    one = read_run(grid / "cells" / "puridiver-0")
+    runs = [
+        Run(one.folder, {**one.summary, "noise_rate": rate, "sampler": s}, one.config, one.events, one.manifest)
+        for rate in (0.2, 0.4)
+        for s in ("rsv", "gbs", "rm", "ntd")
+    ]
+    titles = [panel.title for panel in curves.stream_picture(runs).panels]
+    assert [title.split(", ")[-1] for title in titles[::2]] == [title.split(", ")[-1] for title in titles[1::2]]
+    assert all(title.startswith("Purity") for title in titles[1::2])
+
+
+def test_a_legend_shows_signs_without_their_error_bars() -> None:
+    axes = Figure().add_subplot()
+    for number in range(2):
+        axes.errorbar([1], [1], yerr=[0.5], label=str(number), **style.line_style(number))
+    style._legend_below(axes)
+    assert [type(handle).__name__ for handle in axes.get_legend().legend_handles] == ["Line2D", "Line2D"]

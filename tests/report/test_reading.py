@@ -13,7 +13,7 @@ from puridiver.report import curves
 from puridiver.report.page import page_title
 from puridiver.report.reading import OPTION, Run, faceted, find_runs, grouped, read_run, uncrowded
 from puridiver.report.titles import Title, write_titles
-from puridiver.runs import append_to_ledger
+from puridiver.runs import CELL_SHOWN, append_to_ledger
 from tests.report.test_figures import painted
 
 
@@ -116,6 +116,18 @@ def test_titles_are_read_from_the_grids_folder_and_damaged_ones_are_told(copied_
         (copied_grid / "titles.json").write_text(content)
         with pytest.raises(DataError, match=r"titles\.json is damaged .* remove it"):
             find_runs([copied_grid])
+
+
+def test_the_runs_of_a_grid_come_in_the_order_of_its_table(copied_grid: Path) -> None:
+    cells = copied_grid / "cells"
+    identities = {}
+    for folder in sorted(cells.iterdir()):
+        cell = read_run(folder).summary["cell"]
+        identities[folder.name] = cell
+        folder.rename(cells / f"{folder.name}-{cell[:CELL_SHOWN]}")
+    wanted = ["plain-0", "puridiver-1", "alpha", "puridiver-0"]
+    write_titles(copied_grid, {identities[name]: Title(name) for name in wanted})
+    assert [run.title.text for run in find_runs([copied_grid])[0]] == wanted
 
 
 def test_more_groups_than_one_picture_can_show_are_parted_by_stream(grid: Path) -> None:

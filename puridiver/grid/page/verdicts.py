@@ -98,8 +98,8 @@ class Comparison:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """That of 95 %, by Student's t."""
-        if self.difference is None or self.error is None:
+        """That of 95 %, by Student's t; None without a spread to work it out from."""
+        if self.difference is None or not self.error:
             return None
         reach = self.error * float(stats.t.ppf(0.975, self.pairs - 1))
         return self.difference - reach, self.difference + reach
@@ -121,6 +121,6 @@ def compare(pairs: Sequence[tuple[float, float]], was_run: bool = True) -> Compa
     if len(found) < FEWEST:
         return Comparison(True, len(found), mean)
     error = statistics.stdev(found) / math.sqrt(len(found))
-    # Runs that differ by the very same each time leave no doubt.
-    chance = 2 * float(stats.t.sf(abs(mean) / error, len(found) - 1)) if error else float(mean == 0)
-    return Comparison(True, len(found), mean, error, chance)
+    if not error:  # the very same difference each time: without any spread there is nothing to judge it by
+        return Comparison(True, len(found), mean, error, 1.0 if mean == 0 else None)
+    return Comparison(True, len(found), mean, error, 2 * float(stats.t.sf(abs(mean) / error, len(found) - 1)))
