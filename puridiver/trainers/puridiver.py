@@ -32,13 +32,31 @@ class EpochPlan:
 
 @dataclass(frozen=True)
 class PassShape:
-    """Of the rows of a step, how many unlabelled ones come last, how many CutMix mixes at the front, and before the
-    unlabelled ones how many are predicted in the step itself (row 22)."""
+    """What a step's one forward pass is made of. Its rows are sorted C, R, U; then some come a second time:
+
+        | C | R | U |  U, weak view  |  R, weak view  |
+        |<- rows -->|<--- tail ----->|<- predicted -->|
+        |<-head>|                                          head = rows - tail
+        |<mixed>|                                          by CutMix: C and R, or C alone (row 21)
+
+    Where the sets are spread over the steps (`proportional_plans`) the borders of C, R and U differ by a row from step
+    to step: the tail is as long as the longest U, so that it may begin with a row of R, which then keeps the target
+    from before the epoch. Rows 21 and 22 are those of docs/FIDELITY.md.
+    """
 
     rows: int
     tail: int
     mixed: int
-    predicted: int
+    predicted: int  # in the step itself (row 22)
+
+    @property
+    def head(self) -> int:
+        return self.rows - self.tail
+
+    @property
+    def again(self) -> slice:
+        """The rows that are predicted in the step: the last of the head."""
+        return slice(self.head - self.predicted, self.head)
 
 
 class Held(Protocol):
@@ -115,12 +133,12 @@ class PuriDivERTrainer(Trainer):
         self.step(0, self._loss(self.buffers, row[: shape.rows], row[shape.rows :], shape))
 
     def _loss(self, held: Held, rows: Tensor, cutmix: Tensor, shape: PassShape) -> Tensor:
-        """Equation 11 on one batch: one forward pass over [labelled | tail strong | tail weak | predicted weak]."""
-        n, n_head = shape.rows, shape.rows - shape.tail
+        """Equation 11 on one batch."""
+        n, n_head = shape.rows, shape.head
         strong, tail = held["views"][rows], rows[n_head:]
         views = [augment.planned_cut(strong[: shape.mixed], cutmix), strong[shape.mixed :], held["weak"][tail]]
         if shape.predicted:
-            views.append(held["weak"][rows[n_head - shape.predicted : n_head]])
+            views.append(held["weak"][rows[shape.again]])
         logits = self.trainees[0].logits(self.to_float(torch.cat(views)))
         targets = self._targets(held, rows, logits[n + shape.tail :], shape)
         mixed = augment.planned_shares(targets[: shape.mixed], cutmix, strong.shape[2] * strong.shape[3])
@@ -139,10 +157,9 @@ class PuriDivERTrainer(Trainer):
         targets = held["targets"][rows]
         if not shape.predicted:
             return targets
-        n_head = shape.rows - shape.tail
-        again = rows[n_head - shape.predicted : n_head]
+        again = rows[shape.again]
         now = equations.refurbish(held["weights"][again], predicted.detach().softmax(dim=1), held["labels"][again])
-        return torch.cat([targets[: n_head - shape.predicted], now, targets[n_head:]])
+        return torch.cat([targets[: shape.again.start], now, targets[shape.again.stop :]])
 
 
 def _shuffled(codes: Tensor, code: int, generator: torch.Generator) -> Tensor:
