@@ -136,8 +136,8 @@ class Learner:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
         Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was. More than
-        64 images (four times the option `batch_size`) are learnt from as several batches; single ones teach little,
-        since BatchNorm has no statistics of one.
+        64 images (four times the option `batch_size`) are learnt from as several batches; a single one is
+        joined by memory samples from the start, where the recipe replays: BatchNorm has no statistics of one.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
@@ -159,7 +159,7 @@ class Learner:
         """From one batch, by class ids."""
         batch = self._batch(images, numbers)
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
-        replayed = self._replay.next(self.trainer, self.consolidations > 0)
+        replayed = self._replay.next(self.trainer, self.consolidations > 0, alone=len(batch) == 1)
         loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
         self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)

@@ -25,9 +25,14 @@ class Replay:
         self.options, self.memory, self.generator, self.runtime = options, memory, generator, runtime
         self._stock: list[Samples] = []
 
-    def next(self, trainer: Trainer, consolidated: bool) -> Samples | None:
-        """Memory samples that join a stream batch (row 12), or None; `consolidated`: whether the memory ever was."""
-        wanted = {"never": False, "after_first_consolidation": consolidated, "always": True}[self.options.replay]
+    def next(self, trainer: Trainer, consolidated: bool, alone: bool = False) -> Samples | None:
+        """Memory samples that join a stream batch (row 12), or None; `consolidated`: whether the memory ever was.
+
+        A batch of one cannot do without, since a network with BatchNorm learns nothing from it alone: as soon as there
+        are memory samples they join it, unless the recipe never replays.
+        """
+        begun = consolidated or alone
+        wanted = {"never": False, "after_first_consolidation": begun, "always": True}[self.options.replay]
         if not wanted or not len(self.memory) or not trainer.learns_online:
             return None
         if not self._stock:

@@ -206,3 +206,23 @@ def test_a_consolidation_forgets_what_was_drawn_for_replay() -> None:
     assert learner._replay.state()
     learner.consolidate(1)
     assert not learner._replay.state()
+
+
+@pytest.mark.parametrize(("replay", "joined"), [("after_first_consolidation", True), ("never", False)])
+def test_a_single_image_is_joined_by_memory_samples_from_the_start(
+    replay: str, joined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images, labels = patterns(24)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3, replay=replay)
+    real, found = learner.trainer.observe, []
+
+    def watched(x: Any, y: Any, replayed: Any, freeze: bool) -> Any:
+        found.append(0 if replayed is None else len(replayed))
+        return real(x, y, replayed, freeze)
+
+    monkeypatch.setattr(learner.trainer, "observe", watched)
+    learner.observe(images[:8], labels[:8])
+    for row in range(8, 12):
+        learner.observe(images[row : row + 1], labels[row : row + 1])
+    learner.observe(images[12:14], labels[12:14])
+    assert found == [0, *([8, 9, 10, 11] if joined else [0] * 4), 0]
