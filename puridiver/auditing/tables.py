@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from puridiver.auditing.report import AuditReport, Judgement
+from puridiver.data.table import FORMULA_STARTS
 from puridiver.storage import write_atomically
 
 SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
@@ -19,7 +20,6 @@ SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
 SUSPECT_COLUMNS = (
     "row", "name", "given_label", "suggested_label", "probability_given_label_is_right", "why", "corrected_label",
 )  # fmt: skip
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def guarded(value: Any) -> Any:

@@ -27,6 +27,7 @@ COLUMNS = {
 }
 REQUIRED = ("path", "label")
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
 Row = dict[str, Any]
 
@@ -141,9 +142,14 @@ def _read_csv(file: Path) -> Iterator[Row]:
             for number, row in enumerate(reader):
                 if None in row or None in row.values():
                     raise _row_error(file, number, "it should have as many cells as the heading")
-                yield row
+                yield {name: unguarded(value) for name, value in row.items()}
         except csv.Error as error:
             raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
+
+
+def unguarded(text: str) -> str:
+    """Without the apostrophe that keeps a spreadsheet from taking a name for a formula, as an audit writes it."""
+    return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_STARTS) else text
 
 
 def _check_commas(file: Path, heading: list[str]) -> None:

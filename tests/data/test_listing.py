@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from puridiver.auditing.tables import csv_text
 from puridiver.data import UNKNOWN
 from puridiver.data.listing import list_folder, natural
 from puridiver.data.table import list_table
@@ -173,3 +174,11 @@ def test_a_table_without_a_test_part_needs_a_share(tmp_path):
     assert int(list_table(path, 0.2).is_test.sum()) == 4
     with pytest.raises(ValueError, match="leave the test share out"):
         list_table(write_table(tmp_path, "csv", ROWS), 0.2)
+
+
+def test_names_that_an_audit_guarded_against_spreadsheets_are_read_as_they_were(tmp_path):
+    names = ["=1+1", "-1", "'quoted'", "'"]
+    rows = [("row", "a.png", name) for name in names]
+    (tmp_path / "labels.csv").write_text(csv_text(("row", "path", "label"), rows))
+    found = list_table(tmp_path / "labels.csv", 0.0)
+    assert sorted(found.class_names) == sorted(names)
