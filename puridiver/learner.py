@@ -259,7 +259,7 @@ class Learner:
         """Replace the labels of memory samples, named by their arrival; returns how many of them are held.
 
         For labels that a person has checked, those found right included: such a label is not doubted any more (by
-        the trainer `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others of its class first.
+        the trainer `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first.
         Arrivals that the memory does not hold any more change nothing: what the network learnt from them in passing
         stays. The next `consolidate` trains on the corrected labels.
         """

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+LEAST_FLOOR = 1e-12  # a component of equal values would have no variance, and its posterior be nan
+
 
 @dataclass(frozen=True)
 class MixtureSettings:
@@ -95,14 +97,15 @@ def _log_joint(x: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> 
 
 
 def _expectation_maximisation(x: Tensor, weight: Tensor, settings: MixtureSettings) -> tuple[Tensor, Tensor, Tensor]:
-    parameters = _maximise(x, weight, _two_means(x, weight), settings.covariance_floor)
+    floor = max(settings.covariance_floor, LEAST_FLOOR)
+    parameters = _maximise(x, weight, _two_means(x, weight), floor)
     bound = x.new_full((), -math.inf)
     done = torch.zeros((), dtype=torch.bool, device=x.device)
     for _ in range(settings.max_iterations):
         joint = _log_joint(x, *parameters)
         evidence = joint.logsumexp(dim=0)
         new_bound = (evidence * weight).sum() / weight.sum().clamp(min=1)
-        new = _maximise(x, weight, (joint[0] - evidence).exp(), settings.covariance_floor)
+        new = _maximise(x, weight, (joint[0] - evidence).exp(), floor)
         # A finished fit is frozen by `where`, not by leaving the loop: reading `done` would stall a GPU.
         means, variances, weights = (torch.where(done, old, fresh) for old, fresh in zip(parameters, new, strict=True))
         parameters = means, variances, weights

@@ -91,7 +91,7 @@ class Options:
     mixture_scale: bool = _option(False, "[row 10] min-max scale losses before the mixture is fitted")
     mixture_iterations: int = _option(100, "[row 10] EM iterations at most", low=1)
     mixture_tolerance: float = _option(1e-3, "[row 10] EM stops below this change of the log-likelihood", low=0)
-    mixture_floor: float = _option(1e-6, "[row 10] added to the mixture's variances", low=1e-12)
+    mixture_floor: float = _option(1e-6, "[row 10] added to the mixture's variances", low=0)
     warmup_epochs: int = _option(0, "[row 11] PuriDivER: plain epochs of each consolidation before the split", low=0)
 
     # Online phase

@@ -157,23 +157,29 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
 
 
 class _Steadying:
-    """The number of threads is the process's: of several runs at once the first sets it, and the last sets it back."""
+    """Of torch's threads a thread of the process has a number of its own, and one that has not asked torch for anything
+    yet takes over the last that any has set. So each thread sets its own back; one that came by its 1 because another
+    was inside goes back to what that other had before.
+    """
 
     def __init__(self) -> None:
         self._lock, self._inside, self._before = threading.Lock(), 0, 1
+        self._own = threading.local()
 
     def enter(self) -> None:
         with self._lock:
+            now, nested = torch.get_num_threads(), self._own.__dict__.setdefault("before", [])
             if not self._inside:
-                self._before = torch.get_num_threads()
-                torch.set_num_threads(1)
+                self._before = now
+            inherited = now == 1 and not nested
+            nested.append(self._before if inherited else now)
             self._inside += 1
+            torch.set_num_threads(1)
 
     def leave(self) -> None:
         with self._lock:
             self._inside -= 1
-            if not self._inside:
-                torch.set_num_threads(self._before)
+            torch.set_num_threads(self._own.before.pop())
 
 
 _STEADY = _Steadying()

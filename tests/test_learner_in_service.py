@@ -226,3 +226,18 @@ def test_a_single_image_is_joined_by_memory_samples_from_the_start(
         learner.observe(images[row : row + 1], labels[row : row + 1])
     learner.observe(images[12:14], labels[12:14])
     assert found == [0, *([8, 9, 10, 11] if joined else [0] * 4), 0]
+
+
+@pytest.mark.parametrize("sampler", ["puridiver", "spr"])
+def test_what_a_person_has_checked_stays_so_while_the_stream_goes_on(sampler: str) -> None:
+    images, labels = patterns(200)
+    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=40, seed=3, sampler=sampler)
+    learner.observe(images[:12], labels[:12])
+    assert learner.correct({arrival: int(labels[arrival]) for arrival in range(6)}) == 6
+    for start in range(12, 200, 8):
+        learner.observe(images[start : start + 8], labels[start : start + 8])
+    held = [samples for samples in (learner.memory.samples, learner.delayed.samples) if len(samples)]
+    marked = {arrival for s in held for arrival in s.arrivals[s.checked].tolist()}
+    assert marked == {arrival for s in held for arrival in s.arrivals.tolist() if arrival < 6}
+    if sampler == "puridiver":  # which drops others first
+        assert marked == set(range(6))

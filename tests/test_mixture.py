@@ -182,3 +182,8 @@ def test_the_gpu_gives_the_cpu_answer(settings: MixtureSettings) -> None:
     values = torch.from_numpy(values_of("skewed_losses"))
     on_gpu = fit_mixture(values.cuda(), settings=settings).low_posterior.cpu()
     torch.testing.assert_close(on_gpu, fit_mixture(values, settings=settings).low_posterior, rtol=0, atol=1e-6)
+
+
+def test_without_a_floor_a_component_of_equal_values_still_has_a_posterior() -> None:
+    fitted = fit_mixture(torch.tensor([0.0, 0.0, 0.0, 5.0]), settings=MixtureSettings(covariance_floor=0.0))
+    assert fitted.low_posterior.round().tolist() == [1, 1, 1, 0]

@@ -25,6 +25,7 @@ from puridiver.auditing.passes import (
     consolidate,
     run_pass,
     say_nothing,
+    tell_labels,
     testify,
     threads_of,
     with_network,
@@ -161,7 +162,7 @@ def audit_in_folder(
     testimonies = []
     for number in range(settings.passes):
         with threads_of(settings):
-            text, testimony = _one_pass(folder, labelled, given, settings, number, advance)
+            text, testimony = _one_pass(folder, labelled, given, checked, settings, number, advance)
         testimonies.append(testimony)
         if on_pass is not None:
             on_pass(text)
@@ -178,36 +179,26 @@ def describe(labelled: LabelledSet, settings: AuditSettings) -> dict[str, Any]:
 
 
 def _one_pass(
-    folder: AuditFolder, labelled: LabelledSet, given: np.ndarray, settings: AuditSettings, number: int,
-    advance: Advance,
+    folder: AuditFolder, labelled: LabelledSet, given: np.ndarray, checked: np.ndarray, settings: AuditSettings,
+    number: int, advance: Advance,
 ) -> tuple[str, Testimony]:  # fmt: skip
-    digest = hashlib.sha256(given.tobytes()).hexdigest()
+    # What was confirmed is learnt from, too.
+    digest = hashlib.sha256(given.tobytes() + (checked.tobytes() if checked.any() else b"")).hexdigest()
     found = folder.load_pass(number)
     name = f"pass {number + 1} of {settings.passes}"
     if found is not None and found.labels == digest:
         return f"{name}: was there already", found.testimony
     if found is None:
-        learner, testimony = run_pass(labelled.images, given, labelled.classes, settings, number, advance)
+        learner, testimony = run_pass(labelled.images, given, labelled.classes, settings, number, advance, checked)
         text = f"{name}: {learner.seen} samples seen"
     else:
         learner = Learner.load(found.learner, settings.device)
-        changed = continue_with(learner, given, found.testimony.order, labelled.classes)
+        changed = tell_labels(learner, given, checked, found.testimony.order)
         consolidate(learner, settings, lambda n: advance(n, f"{name}: corrected memory"))
         testimony = testify(learner, labelled.images, given, found.testimony.order, settings)
         text = f"{name}: went on with {changed} corrected memory label{'s' if changed != 1 else ''}"
     folder.save_pass(number, digest, learner, testimony)
     return text, testimony
-
-
-def continue_with(learner: Learner, given: np.ndarray, order: np.ndarray, classes: list[Label]) -> int:
-    """Tell a learner the labels as they are now; returns how many of its memory's changed."""
-    samples = learner.memory.samples
-    now = {
-        arrival: int(given[order[arrival]])
-        for arrival, label in zip(samples.arrivals.tolist(), samples.labels.tolist(), strict=True)
-        if int(given[order[arrival]]) != label
-    }
-    return learner.correct({arrival: classes[label] for arrival, label in now.items()}) if now else 0
 
 
 def _short(value: Any) -> str:

@@ -52,11 +52,12 @@ def threads_of(settings: AuditSettings) -> AbstractContextManager[None]:
 
 
 def run_pass(
-    images: Tensor, given: np.ndarray, classes: list[Label], settings: AuditSettings, number: int, advance: Advance
-) -> tuple[Learner, Testimony]:
+    images: Tensor, given: np.ndarray, classes: list[Label], settings: AuditSettings, number: int, advance: Advance,
+    checked: np.ndarray | None = None,
+) -> tuple[Learner, Testimony]:  # fmt: skip
     """Let a new learner see the set once, in a random order of this pass, then judge it.
 
-    `images` are uint8 (N, H, W, C), `given` class ids (N,).
+    `images` are uint8 (N, H, W, C), `given` class ids (N,), `checked` tells which of them a person has checked.
     """
     seed = pass_seed(settings, number)
     order = np.random.default_rng(seed).permutation(len(given))
@@ -68,6 +69,8 @@ def run_pass(
     text = f"pass {number + 1} of {settings.passes}"
     for part in np.array_split(order, min(settings.parts, len(order))):
         _observe(learner, images, given, part, settings.batch, lambda n: advance(n, f"{text}: stream"))
+        if checked is not None:
+            tell_labels(learner, given, checked, order)
         consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
     return learner, testify(learner, images, given, order, settings)
 
@@ -83,6 +86,22 @@ def _observe(
         chosen = rows[start : start + batch]
         learner.observe(images[torch.from_numpy(chosen)], [learner.classes[c] for c in given[chosen].tolist()])
         done(len(chosen))
+
+
+def tell_labels(learner: Learner, given: np.ndarray, checked: np.ndarray, order: np.ndarray) -> int:
+    """Tell a learner the labels of its memory as they are now, and which a person has checked; how many changed.
+
+    `order` has the row of each arrival.
+    """
+    samples, new, changed = learner.memory.samples, dict[int, Label](), 0
+    for arrival, label in zip(samples.arrivals.tolist(), samples.labels.tolist(), strict=True):
+        row = order[arrival]
+        changed += int(given[row]) != label
+        if checked[row] or int(given[row]) != label:
+            new[arrival] = learner.classes[int(given[row])]
+    if new:
+        learner.correct(new)
+    return changed
 
 
 def consolidate(learner: Learner, settings: AuditSettings, done: Callable[[int], None]) -> None:

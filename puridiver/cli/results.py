@@ -75,11 +75,10 @@ def handle(args: argparse.Namespace) -> int:
     pages = _pages(args, rows, ledgers)
     if args.check:
         return max(_check(pages, args.ledger), _check_picture(args, rows))
+    drawn = [_draw(Path(args.picture), rows)] if args.picture else []  # first: a page should not show what cannot be
     for page, text in pages.items():
         page.write_text(text)
-        print(page)
-    if args.picture:
-        print(_draw(Path(args.picture), rows))
+    print(*pages, *drawn, sep="\n", end="\n" if pages or drawn else "")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import same_title
-from puridiver.grid.page.verdicts import UNKNOWN, compare
+from puridiver.grid.page.verdicts import UNKNOWN, compare, p_text
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading
 from puridiver.grid.variants import Row, row_kind
@@ -79,5 +79,5 @@ def _compared(ours: Mapping[int, float], theirs: Mapping[int, float]) -> tuple[s
         *(f"{mean:.2f}" for mean in means),
         found.text,
         UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
-        UNKNOWN if found.chance is None else "<0.001" if found.chance < 0.001 else f"{found.chance:.3f}",
+        p_text(found.chance, 3),
     )

@@ -15,7 +15,7 @@ from puridiver.recipes import Options
 from puridiver.samples import Samples
 
 HUGE_LOSS = 1e4
-CHECKED = -1e5  # added to a score: below any other, and of such scores the first two decimals still count
+CHECKED = -1e5  # added to a score: below that of any loss, and the first two decimals of such scores still count
 
 
 class PuriDivERSampler(Sampler):
@@ -54,7 +54,7 @@ class PuriDivERSampler(Sampler):
         """The rows that stay, and the balance they were chosen with."""
         alpha = self._balance(batch_loss)
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
-        loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS, posinf=HUGE_LOSS)
+        loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
         eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, checked)
         n_old = len(y) - len(ties)

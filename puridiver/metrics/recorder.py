@@ -98,7 +98,7 @@ class Recorder:
         if (sets := learner.trainer.sets) is not None:
             event |= self._split(sets)
         if evaluate:
-            event["accuracy"] = accuracy(self.evaluate(learner))
+            event |= {"accuracy": accuracy(self.evaluate(learner)), **self._divergence()}
             self.epoch_accuracies.append(event["accuracy"])
         if len(event) > 3:
             self.emit(event)

@@ -214,8 +214,9 @@ def shows_numbers_of(path: Path, picture: Picture) -> bool:
 
     try:
         with Image.open(path) as image:
+            image.load()  # a file that was cut off is no picture, whatever its beginning says
             return bool(image.info.get(FINGERPRINT) == picture.fingerprint)
-    except (FileNotFoundError, UnidentifiedImageError):
+    except (OSError, UnidentifiedImageError):
         return False
 
 

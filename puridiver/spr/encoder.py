@@ -17,7 +17,7 @@ from puridiver.trainee import Trainee, adam
 
 PROJECTION = 128
 # Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.
-VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 16 << 20
+VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 LOOK_AT_ONCE = 500
 
 

@@ -27,8 +27,8 @@ from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
 
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
-# for 5,000. At 224 px so many would take gigabytes.
-VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 16 << 20
+# for 5,000. At 224 px making so many would take gigabytes.
+VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
 

@@ -44,10 +44,10 @@ def test_a_killed_audit_goes_on_with_the_pass_it_was_in(labelled, tmp_path, monk
     whole, _ = quietly(tmp_path / "whole", labelled)
     real = folders.run_pass
 
-    def killed_in_the_second(images, given, classes, settings, number, advance):
+    def killed_in_the_second(images, given, classes, settings, number, *rest):
         if number == 1:
             raise KeyboardInterrupt
-        return real(images, given, classes, settings, number, advance)
+        return real(images, given, classes, settings, number, *rest)
 
     monkeypatch.setattr(folders, "run_pass", killed_in_the_second)
     with pytest.raises(KeyboardInterrupt):
@@ -136,3 +136,48 @@ def test_an_audit_that_is_stopped_before_its_testimony_comes_to_the_same_end(lab
     report, _ = quietly(tmp_path / "cut", labelled, corrections=wrong)
     assert np.array_equal(report.p_correct, whole.p_correct)
     assert len(list((tmp_path / "cut" / "pass-1").glob("learner*"))) == 1
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_learners_are_told_what_was_checked_also_what_was_right(first, labelled, tmp_path):
+    """Whether there were learners already when a person checked the labels, or not."""
+    _, given, true = planted()
+    if not first:
+        quietly(tmp_path, labelled)
+    _, told = quietly(tmp_path, labelled, corrections={row: int(true[row]) for row in range(len(given))})
+    assert ("went on" in told[0]) is not first
+    for number in range(2):
+        found = AuditFolder(tmp_path).load_pass(number)
+        samples = puridiver.Learner.load(found.learner, "cpu").memory.samples
+        assert samples.checked.all()
+        assert samples.labels.tolist() == true[found.testimony.order[samples.arrivals.numpy()]].tolist()
+
+
+def test_a_confirmation_alone_is_learnt_from(labelled, tmp_path):
+    quietly(tmp_path, labelled)
+    held = AuditFolder(tmp_path).load_pass(0)
+    row = int(np.flatnonzero(held.testimony.in_memory)[0])
+    _, told = quietly(tmp_path, labelled, corrections={row: int(labelled.given[row])})
+    assert told[0].startswith("pass 1 of 2: went on with 0 corrected")
+    samples = puridiver.Learner.load(AuditFolder(tmp_path).load_pass(0).learner, "cpu").memory.samples
+    assert samples.checked.sum() == 1
+
+
+def test_an_audit_of_an_older_version_goes_on(labelled, tmp_path):
+    """Its passes say nothing of where their learner lies."""
+    quietly(tmp_path, labelled)
+    for folder in tmp_path.glob("pass-*"):
+        (learner,) = folder.glob("learner*")
+        learner.rename(folder / "learner")
+        settings, tensors = storage.load(folder / "testimony")
+        storage.save(folder / "testimony", {"labels": settings["labels"]}, tensors)
+    _, told = quietly(tmp_path, labelled, corrections={0: int(labelled.given[0])})
+    assert told[0].startswith("pass 1 of 2: went on with")
+
+
+def test_a_report_prints_its_figures_and_not_its_arrays(labelled, tmp_path):
+    report, _ = quietly(tmp_path, labelled, corrections={0: int(labelled.given[0])})
+    shown = repr(report)
+    assert len(shown) < 200
+    assert f"{len(report)} labels of 3 classes, {len(report.suspect_rows())} suspects" in shown
+    assert "1 checked" in shown

@@ -223,3 +223,28 @@ def test_a_page_does_not_lose_its_picture_because_nobody_named_it(
     assert main(["results", str(ledger), "--out", str(page)]) == 2
     assert "say --picture cifar10.png, too" in capsys.readouterr().err
     assert page.read_text() == before
+
+
+def test_nothing_is_written_where_the_picture_cannot_be_drawn(tmp_path: Path) -> None:
+    ledger = write_ledger(tmp_path / "ledger.jsonl", [full_run(1, shortened=True)])
+    page = tmp_path / "RESULTS.md"
+    assert main(["results", str(ledger), "--out", str(page), "--picture", str(tmp_path / "cifar10.png")]) == 2
+    assert not page.exists()
+
+
+def test_a_page_names_files_with_spaces_so_that_links_and_the_command_work(ledger: Path, tmp_path: Path) -> None:
+    page, picture = tmp_path / "RESULTS.md", tmp_path / "my picture.png"
+    command = ["results", str(ledger), "--out", str(page), "--picture", str(picture)]
+    assert main(command) == 0
+    assert "](<my picture.png>)" in page.read_text()
+    assert "--picture 'my picture.png'" in page.read_text()
+    assert main([*command, "--check"]) == 0
+
+
+def test_a_picture_that_was_cut_off_does_not_pass(ledger: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "cifar10.png"
+    command = ["results", str(ledger), "--picture", str(picture)]
+    assert main(command) == 0
+    content = picture.read_bytes()
+    picture.write_bytes(content[: len(content) // 2])
+    assert main([*command, "--check"]) == 1

@@ -225,3 +225,18 @@ def test_a_sample_that_cannot_be_judged_goes_first() -> None:
     for options in (Options(), Options(standardise_scores=True, evict_from="largest_class")):
         rows = PuriDivERSampler(options).choose(pool, 5, 5, moment(Blind(2), 2))
         assert rows.tolist() == [0, 1, 2, 4, 5]
+
+
+def test_a_checked_label_stays_whatever_a_diverging_network_says_of_it() -> None:
+    class Wild(FixedNetwork):
+        def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
+            features, logits = super().outputs(images)
+            logits[3] = torch.tensor([-3e5, 3e5])
+            return features, logits
+
+    pool = with_labels([0] * 8)
+    checked = torch.arange(8) == 3
+    rows = PuriDivERSampler(Options(alpha=0.0)).choose(
+        dataclasses.replace(pool, checked=checked), 4, 4, moment(Wild(2), 2)
+    )
+    assert 3 in rows.tolist()

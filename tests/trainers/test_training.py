@@ -385,7 +385,7 @@ def test_dividemix_takes_unlabelled_samples_level_or_by_their_share(n_unlabelled
         assert found == [(16, expected)]
 
 
-@pytest.mark.parametrize(("side", "epochs"), [(8, 50), (224, 1)])
+@pytest.mark.parametrize(("side", "epochs"), [(8, 50), (64, 50), (224, 4)])
 def test_the_stock_of_views_stays_small_whatever_the_images(side, epochs, monkeypatch):
     trainer = tiny_trainer("plain")
     memory = Samples(

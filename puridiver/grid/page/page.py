@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -109,10 +110,9 @@ def _names(ledgers: Sequence[Path], out: Path | None, drawing: Path | None) -> t
     page = (out or Path(os.path.commonpath([path.parent for path in files])) / "RESULTS.md").resolve()
     root = Path(os.path.commonpath([path.parent for path in (*files, page)]))
     names = [_path_from(root, path) for path in files]
-    command = f"puridiver results {' '.join(names)} --out {_path_from(root, page)}"
-    if drawing:
-        command += f" --picture {_path_from(root, drawing)}"
-    links = [f"[{name}]({_path_from(page.parent, path)})" for name, path in zip(names, files, strict=True)]
+    options = ["--out", _path_from(root, page), *(["--picture", _path_from(root, drawing)] if drawing else [])]
+    command = shlex.join(["puridiver", "results", *names, *options])
+    links = [f"[{name}]({_target(_path_from(page.parent, path))})" for name, path in zip(names, files, strict=True)]
     return command, ", ".join(links)
 
 
@@ -120,10 +120,16 @@ def _path_from(folder: Path, path: Path) -> str:
     return Path(os.path.relpath(path.resolve(), folder)).as_posix()
 
 
+def _target(path: str) -> str:
+    """As a link of Markdown takes it."""
+    return f"<{path}>" if " " in path else path
+
+
 def _drawing_parts(drawing: Path, out: Path | None) -> str:
     """The headline's picture with its caption."""
     where = _path_from(out.resolve().parent, drawing) if out else drawing.as_posix()
-    return f"![{picture.TITLE}: accuracy and purity under five noises]({where})\n\n*{picture.TITLE}. {picture.MEANING}*"
+    shown = f"![{picture.TITLE}: accuracy and purity under five noises]({_target(where)})"
+    return f"{shown}\n\n*{picture.TITLE}. {picture.MEANING}*"
 
 
 def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from puridiver.grid.page.sections import by_seed
 from puridiver.grid.page.tables import CellRuns, Line, Table
-from puridiver.grid.page.verdicts import Comparison
+from puridiver.grid.page.verdicts import Comparison, p_text
 from puridiver.report.table import as_markdown
 
 MEANING = (
@@ -44,4 +44,4 @@ def _difference(cell: CellRuns, other: CellRuns) -> str:
 
 
 def _sureness(found: Comparison) -> str:
-    return str(found.pairs) + ("" if found.chance is None else f"; p = {found.chance:.2f}")
+    return str(found.pairs) + ("" if found.chance is None else f"; p = {p_text(found.chance)}".replace("= <", "< "))

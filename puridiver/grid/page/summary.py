@@ -29,6 +29,7 @@ from puridiver.grid.page.verdicts import (
     chance_against,
     difference,
     error,
+    p_text,
     within,
 )
 from puridiver.grid.table import Entry, make_entry, paper_figures, rerun_figure
@@ -213,8 +214,8 @@ def _verdict_table(table: Table, line: Line, rerun: bool, base: Line | None = No
         cells = [noise, ours(entry)]
         if rerun:
             cells += [figure or UNKNOWN, _points(entry, figure), within(entry, figure)]
-        chance = chance_against(entry, entry.paper)
-        cells += [entry.paper or UNKNOWN, _points(entry, entry.paper), UNKNOWN if chance is None else f"{chance:.2f}"]
+        chance = p_text(chance_against(entry, entry.paper))
+        cells += [entry.paper or UNKNOWN, _points(entry, entry.paper), chance]
         lines.append((*cells, at_least(entry, entry.paper)))
     if base is None:
         return as_markdown(lines, headings)

@@ -74,6 +74,14 @@ def _unless_missing(ours: Entry, found: float | None, verdict: str) -> str:
     return verdict if ours.seeds >= FEWEST else TOO_FEW
 
 
+def p_text(chance: float | None, digits: int = 2) -> str:
+    """How often chance alone would give as much, as printed: never 0."""
+    if chance is None:
+        return UNKNOWN
+    least = 10.0**-digits
+    return f"{chance:.{digits}f}" if chance >= least / 2 else f"<{least:.{digits}f}"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A setting against another by pairs of runs of the same stream and seed: mean difference and its error, in points.
@@ -116,7 +124,7 @@ def compare(pairs: Sequence[tuple[float, float]], was_run: bool = True) -> Compa
     """Runs of a setting, each beside one of another on the same stream and seed; of one pair the error is not known."""
     if not pairs:
         return Comparison(was_run)
-    found = [one - other for one, other in pairs]
+    found = [round(one - other, 9) for one, other in pairs]  # the last bits would make a spread where there is none
     mean = round(statistics.mean(found), 6)
     if len(found) < FEWEST:
         return Comparison(True, len(found), mean)

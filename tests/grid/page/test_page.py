@@ -104,6 +104,18 @@ def test_a_default_above_the_paper_beyond_chance_is_told(monkeypatch: pytest.Mon
     assert "beyond chance under 1.** Differences in points: -, +7.8, +1.6, -, -." in headline
 
 
+def test_what_is_surely_below_the_paper_or_perhaps_above_it_is_not_above_it_beyond_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 2.0}))
+    told = {"recipe": "puridiver", "default_changes": {"eta": 2.0}}
+    below = [full_run(seed, 0.30 + seed / 100, **told) for seed in (1, 2, 3)]  # of 59.2
+    perhaps = [full_run(seed, 0.53 + seed / 100, "sym-60", **told) for seed in (1, 2, 3)]  # of 52.4 ± 2.0: p 0.14
+    summary = part(page_of([*below, *perhaps]), "CIFAR-10: does it reproduce?").split("### The default recipe")[1]
+    assert line(summary, "sym-60")[4] == "0.14"
+    assert "1 of 5 noises (1 not, 3 not run), beyond chance under 0.**" in summary
+
+
 def test_co_teaching_that_is_not_told_the_noise_needs_no_runs() -> None:
     plain = full_run(1, 0.4, sampler="rsv", trainer="plain")
     table = part(page_of([plain]), "CIFAR-10, Table 1")

@@ -7,7 +7,7 @@ import math
 import pytest
 import scipy.stats
 
-from puridiver.grid.page.verdicts import at_least, chance_against, compare, difference, error, within
+from puridiver.grid.page.verdicts import at_least, chance_against, compare, difference, error, p_text, within
 from puridiver.grid.table import Entry, make_entry
 
 NOT_RUN = Entry(None, None, 0, "")
@@ -46,6 +46,21 @@ def test_the_chance_of_a_difference_to_a_known_figure_is_that_of_welchs_test() -
     assert chance_against(entry(60.0, 0.0), "57.1 ± 1.0") is None
 
 
+@pytest.mark.parametrize(
+    ("chance", "digits", "text"),
+    [
+        (None, 2, "-"),
+        (0.5, 2, "0.50"),
+        (0.005, 2, "0.01"),
+        (0.004, 2, "<0.01"),
+        (0.0, 3, "<0.001"),
+        (0.0149, 3, "0.015"),
+    ],
+)
+def test_a_chance_is_never_printed_as_nothing(chance: float | None, digits: int, text: str) -> None:
+    assert p_text(chance, digits) == text
+
+
 def test_what_was_not_run_or_is_not_known_has_no_verdict() -> None:
     assert within(NOT_RUN, "57.1") == at_least(NOT_RUN, "57.1") == "not run"
     assert within(entry(50.0), "") == at_least(entry(50.0), "") == "-"
@@ -79,6 +94,8 @@ def test_differences_that_are_all_the_same_cannot_be_judged_unless_there_is_none
     """Figures in whole percents differ by the very same quite often, by chance."""
     same = compare([(51.0, 50.0), (41.0, 40.0)])
     assert (same.text, same.chance, same.interval, same.direction) == ("+1.00 ± 0.00", None, None, None)
+    rounded = compare([(100 * 0.57, 100 * 0.56), (100 * 0.41, 100 * 0.40)])  # not quite 1 each, as floats
+    assert (rounded.text, rounded.chance, rounded.interval) == ("+1.00 ± 0.00", None, None)
     assert compare([(50.0, 50.0), (40.0, 40.0)]).direction == 0
 
 
