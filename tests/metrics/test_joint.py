@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -104,3 +106,13 @@ def test_captured_training_is_the_eager_training(tmp_path, monkeypatch):
         for graphs in (True, False)
     )
     assert torch.allclose(captured, eager, rtol=1e-3, atol=1e-3)
+
+
+def test_the_network_learns_the_true_labels_where_the_given_are_others(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 2)
+    clean = small_source()
+    wrong = dataclasses.replace(clean.train, labels=(clean.train.labels + 1) % 3, true=clean.train.labels)
+    by_truth, _ = features(clean, tmp_path / "clean")
+    found, _ = features(dataclasses.replace(clean, train=wrong), tmp_path / "wrong")
+    assert torch.equal(found, by_truth)
+    assert [folder.name.endswith("-true") for folder in (tmp_path / "wrong").iterdir()] == [True]

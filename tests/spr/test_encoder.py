@@ -109,8 +109,9 @@ def test_an_epoch_shows_both_views_of_each_image_in_batches(monkeypatch, n, batc
     assert sizes == [2 * min(n, batch)] * steps
 
 
-def test_views_of_many_epochs_are_made_in_parts_of_bounded_size(monkeypatch) -> None:
-    monkeypatch.setattr("puridiver.spr.encoder.VIEWS_AT_ONCE", 100)
+@pytest.mark.parametrize(("bound", "value"), [("VIEWS_AT_ONCE", 100), ("VIEW_BYTES", 100 * IMAGES[0].nbytes)])
+def test_views_of_many_epochs_are_made_in_parts_of_bounded_size(bound, value, monkeypatch) -> None:
+    monkeypatch.setattr(f"puridiver.spr.encoder.{bound}", value)
     enc = encoder()
     enc.restart(seeded())
     enc.learn(IMAGES, 5, seeded())  # 48 views an epoch: parts of two epochs
