@@ -71,6 +71,18 @@ def check_ledger(ledger: Path) -> None:
     if ledger.is_dir():
         raise DataError(f"{ledger} is a folder; name a file for the ledger")
     _check_writable(ledger)
+    if ledger.is_file() and not _may_be_ledger(ledger):
+        raise DataError(f"{ledger} holds something else than a ledger's lines; name another file for the ledger")
+
+
+def _may_be_ledger(path: Path) -> bool:
+    """Whether a file is empty, or begins with a whole line that is an object."""
+    with path.open("rb") as file:
+        first = next((line for line in file if line.strip()), b"")
+    try:
+        return not first or isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _check_writable(path: Path) -> None:
@@ -139,6 +151,10 @@ class RunFolder:
         unsaid = vars(PAPER)  # an option that came later is not told while it is at its default
         values = [(name, *(run.get(name, unsaid.get(name)) for run in (there, here))) for name in names]
         differing = [f"{name} is {then!r} there and {now!r} here" for name, then, now in values]
+        if names == ["stream_hash"]:
+            raise DataError(
+                f"{self.path} holds a run on other data: they have changed since; restore them, or --force starts anew"
+            )
         if differing:
             raise DataError(
                 f"{self.path} holds a run with another config: {'; '.join(differing)}; "
@@ -231,14 +247,22 @@ def append_line(path: Path, value: dict[str, Any]) -> None:
             raise
 
 
+def ledger_lines(ledger: Path) -> list[str]:
+    """Line ends are those of the file alone: what text calls a line may stand inside a row."""
+    try:
+        return ledger.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{ledger} is not a ledger: {error}") from error
+
+
 def read_ledger(ledger: Path) -> list[dict[str, Any]]:
     """All rows of a ledger; a damaged line is an error that names it."""
     rows = []
-    for number, line in enumerate(ledger.read_text().splitlines(), start=1):
+    for number, line in enumerate(ledger_lines(ledger), start=1):
         if line.strip():
             try:
                 rows.append(json.loads(line))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise DataError(f"{ledger}, line {number}, is not JSON: {error}; mend or remove that line") from error
             if not isinstance(rows[-1], dict):
                 raise DataError(f"{ledger}, line {number}, should be a JSON object; mend or remove that line")

@@ -30,7 +30,14 @@ LENGTH_BYTES = 8
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """The file has its old content or all of the new one, never a part, even after a power cut."""
+    """The file has its old content or all of the new one, never a part, even after a power cut.
+
+    A link stays one, and what is no file (a device, a pipe) is written to instead of replaced.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(content)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -38,8 +45,10 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except PermissionError as error:
-        raise PermissionError(error.errno, error.strerror, str(path)) from None
+    except OSError as error:  # of the file that was meant, and not of the temporary one
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(path.parent)

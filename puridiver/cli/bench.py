@@ -27,6 +27,12 @@ examples:
 """
 
 
+def _at_least_one(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
 def add_parser(subparsers: Any) -> None:
     parser = add_command(subparsers, "bench", "measure how fast this machine learns: medians after a warm-up", EXAMPLES)
     parser.add_argument(
@@ -34,7 +40,9 @@ def add_parser(subparsers: Any) -> None:
         help="shape of the problem (default: cifar10 on a GPU, digits on a CPU)",
     )  # fmt: skip
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=["steps"], help="what to measure (default: steps)")
-    parser.add_argument("--lanes", type=int, default=8, metavar="N", help="runs at a time, for lanes (default: 8)")
+    parser.add_argument(
+        "--lanes", type=_at_least_one, default=8, metavar="N", help="runs at a time, for lanes (default: 8)"
+    )
     parser.add_argument("--data-root", metavar="DIR", help="whole runs on the real data of that size, found here")
     parser.add_argument("--splits", metavar="PATH", help="... and on the official sym-40 streams, found here")
     parser.add_argument(

@@ -10,6 +10,7 @@ import argparse
 import difflib
 import importlib
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ COMMANDS = (
     "stream",
     "bench",
 )
+
+EMPTY_OPTION = re.compile(r"--[a-z-]+=\s*")
 
 EXAMPLES = """\
 examples:
@@ -78,6 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         parser.exit(2)
+    if any(not word.strip() or EMPTY_OPTION.fullmatch(word) for word in words):
+        parser.error("an argument is empty: is a variable of the shell not set?")
+    if os.environ.get("COLUMNS", "").strip() == "0":  # said by some shells without a terminal; nothing would be shown
+        del os.environ["COLUMNS"]
     args, unknown = parser.parse_known_args(words)
     if unknown:
         parser.error(
@@ -97,6 +104,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.debug:
             traceback.print_exc()
         print(f"puridiver: error: {_in_words(error)}", file=sys.stderr)
+        return 2
+    except RecursionError:
+        if args.debug:
+            traceback.print_exc()
+        print("puridiver: error: a file is nested too deeply to be read (--debug shows which)", file=sys.stderr)
         return 2
     except RuntimeError as error:  # torch.OutOfMemoryError, which is not imported here for the sake of --help
         if args.debug or "out of memory" not in str(error).lower():

@@ -176,11 +176,9 @@ def _of_file(path: Path, shape: tuple[int, int, int], skip_bad: bool) -> np.ndar
 
 
 def _of_arrays(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[list[str], np.ndarray]]:
-    import zipfile
-    import zlib
-
     import numpy as np
 
+    from puridiver.data.damage import DAMAGE
     from puridiver.errors import DataError
 
     try:
@@ -189,7 +187,7 @@ def _of_arrays(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[list[s
             if key is None:
                 raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")
             images = archive[key]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
         raise DataError(f"{path} is not an .npz file that can be read, or is damaged") from error
     if images.ndim < 3 or not len(images):
         raise DataError(f"{path}: {key} should have the shape (N, H, W) or (N, H, W, 1 or 3), but has {images.shape}")

@@ -56,10 +56,13 @@ def handle_report(args: argparse.Namespace) -> int:
     from puridiver.report.figures import OF_ONE_RUN, detailed, draw_all
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
+    from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)
     out = Path(args.out) if args.out else Path(args.runs[0] if len(args.runs) == 1 else ".") / "report.html"
+    if out.name in (CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY):
+        raise ValueError(f"{out} would write over a run's own file: give the page another name, such as report.html")
     with Console(stderr=True).status(f"drawing the page of {len(runs)} run{'s' if len(runs) > 1 else ''}"):
         page = write_page(runs, notes, out)
     print(page)

@@ -69,6 +69,7 @@ def handle(args: argparse.Namespace) -> int:
     elif args.out:
         _check_no_picture_is_lost(Path(args.out))
     ledgers = [ledger_at(Path(ledger)) for ledger in args.ledger]
+    _check_ledgers_stay(args, ledgers)
     rows = [row for ledger in ledgers for row in read_rows(ledger)]
     if args.commands:
         return _print_commands(rows)
@@ -119,6 +120,16 @@ def _check(pages: dict[Path, str], ledgers: Sequence[str]) -> int:
             file=sys.stderr,
         )
     return outdated
+
+
+def _check_ledgers_stay(args: argparse.Namespace, ledgers: Sequence[Path]) -> None:
+    """Nothing is written over the runs themselves."""
+    from pathlib import Path
+
+    for name in ("out", "picture", *INSERTED):
+        target = getattr(args, name)
+        if target and Path(target).resolve() in [ledger.resolve() for ledger in ledgers]:
+            raise ValueError(f"--{name} {target} would write over the ledger: name another file")
 
 
 def _check_picture_name(picture: Path, check: bool) -> None:

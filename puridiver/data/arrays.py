@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from puridiver.data.base import UNKNOWN, DataSource, ImageSet
+from puridiver.data.damage import DAMAGE
 from puridiver.data.listing import natural, test_rows
 from puridiver.errors import DataError
 
@@ -20,6 +20,7 @@ Array = np.ndarray | Tensor
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
 REQUIRED_KEYS = (*TRAIN_KEYS, *TEST_KEYS)
+MOST_CLASSES = 100_000  # a larger id is a mistake, and a class for each number below it would fill the memory
 TRUE_KEY, NAMES_KEY = "train_true_labels", "class_names"
 OPTIONAL_KEYS = (TRUE_KEY, NAMES_KEY)
 
@@ -72,7 +73,7 @@ def load_npz(
         raise DataError(f"{path} is not an .npz file; it should be one with the keys {_expected_keys()}")
     try:
         arrays = _read(path, REQUIRED_KEYS if needs_test and test_share is None else TRAIN_KEYS)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGE as error:
         raise DataError(f"{path} cannot be read without unpickling, or is damaged: {error}") from error
     if test_share and set(TEST_KEYS) <= set(arrays):
         raise ValueError(f"{path} has a test part of its own: leave the test share out")
@@ -211,6 +212,11 @@ def _class_ids(labels: np.ndarray, count: int, what: str) -> np.ndarray:
         )
     if labels.min() < 0:
         raise ValueError(f"{what} should be class ids from 0, but the smallest is {labels.min()}")
+    if labels.max() > MOST_CLASSES:
+        raise ValueError(
+            f"{what} should be class ids from 0, but the largest is {labels.max()}, of {len(np.unique(labels))} that "
+            "occur: number the classes from 0, or give their names as labels"
+        )
     return labels.astype(np.int64)
 
 

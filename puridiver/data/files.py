@@ -71,6 +71,8 @@ def load_own(path: Path, cache: Path, options: FileOptions, on_progress: OnProgr
 def list_own(path: Path, options: FileOptions) -> Listing:
     if not path.exists():
         raise DataError(f"there is no {path}")
+    if not (path.is_dir() or path.is_file()):
+        raise DataError(f"{path} is neither a file nor a folder")
     if not is_own(str(path)):
         hint = f"; arrays are read by --data {path}" if path.suffix == ".npz" else ""
         raise DataError(f"{path} should be a folder of images, or a table that ends in {', '.join(READERS)}{hint}")

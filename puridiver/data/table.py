@@ -138,7 +138,9 @@ def _read_csv(file: Path) -> Iterator[Row]:
     with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
         reader = csv.DictReader(lines, strict=True)
         try:
-            _check_commas(file, list(reader.fieldnames or []))
+            heading = list(reader.fieldnames or [])
+            _check_commas(file, heading)
+            _check_once(file, heading)
             for number, row in enumerate(reader):
                 if None in row or None in row.values():
                     raise _row_error(file, number, "it should have as many cells as the heading")
@@ -152,6 +154,12 @@ def unguarded(text: str) -> str:
     return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_STARTS) else text
 
 
+def _check_once(file: Path, names: list[str]) -> None:
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise DataError(f"{file}: the column {twice[0]!r} stands there twice; which is meant?")
+
+
 def _check_commas(file: Path, heading: list[str]) -> None:
     """As spreadsheets of some countries write it, the whole heading would be one column."""
     for name, mark in (("semicolons", ";"), ("tabs", "\t")):
@@ -160,17 +168,26 @@ def _check_commas(file: Path, heading: list[str]) -> None:
 
 
 def _read_jsonl(file: Path) -> Iterator[Row]:
-    with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+    with file.open(encoding="utf-8-sig", errors="surrogateescape") as lines:
         for number, line in enumerate(lines):
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except ValueError as error:
+                row = json.loads(line, object_pairs_hook=_once)
+            except (ValueError, RecursionError) as error:
                 raise _row_error(file, number, f"it is not JSON: {error}") from error
             if not isinstance(row, dict):
                 raise _row_error(file, number, f"it should be an object, but is {row!r}")
             yield row
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, unless it says something twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"it has {next(name for name in names if names.count(name) > 1)!r} twice")
+    return found
 
 
 def _read_parquet(file: Path) -> Iterator[Row]:
@@ -181,11 +198,12 @@ def _read_parquet(file: Path) -> Iterator[Row]:
         raise DataError(f"{file}: Parquet needs pyarrow: pip install 'puridiver[parquet]'") from error
     try:
         with pyarrow.parquet.ParquetFile(file) as table:
+            _check_once(file, list(table.schema_arrow.names))
             wanted = [name for names in COLUMNS.values() for name in names]
             columns = [name for name in table.schema_arrow.names if name in wanted]
             for batch in table.iter_batches(columns=columns):
                 yield from batch.to_pylist()
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file} is not a Parquet file, or a damaged one: {error}") from error
 
 

@@ -132,8 +132,8 @@ def _usual_noise(source: str) -> str:
 
 def _read_table(path: Path) -> dict[str, Any]:
     try:
-        content = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}") from error
     if set(content) != {"grid"} or not isinstance(content["grid"], dict):
         raise DataError(f"{path} should hold one table, [grid], but holds {', '.join(content) or 'none'}")
@@ -146,6 +146,9 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
         if key not in allowed:
             raise DataError(f"{path}: there is no key {key!r}; the keys are {', '.join([*GRID_KEYS, *allowed])}")
     _check_options(path, settings.get("options", {}))
+    twice = settings.get("epochs"), settings.get("options", {}).get("epochs")
+    if None not in twice and twice[0] != twice[1]:
+        raise DataError(f"{path}: epochs is {twice[0]} in [grid] and {twice[1]} in [grid.options]: say it once")
     kinds = get_type_hints(RunConfig)
     for key, value in settings.items():
         if key != "options":

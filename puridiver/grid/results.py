@@ -64,6 +64,8 @@ def ledger_at(place: Path) -> Path:
 
 def _missing(place: Path, ledger: Path) -> str:
     """Why there is no ledger, and what to do."""
+    if (place / runs.SUMMARY).exists():
+        return f"{place} is a single run and no grid: `puridiver report {place}` and `puridiver plot {place}` show it"
     if (place / runs.CONFIG).exists():
         return f"{place} is a run that has not finished: `puridiver run --out {place} --resume` goes on with it"
     if place.name in PRESETS and not place.exists():

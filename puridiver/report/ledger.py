@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.runs import SUMMARY, RunFolder, read_ledger
+from puridiver.runs import SUMMARY, RunFolder, ledger_lines, read_ledger
 
 NUMBER = (int, float)
 WANTED: dict[str, tuple[type, ...]] = {
@@ -20,7 +20,7 @@ WANTED: dict[str, tuple[type, ...]] = {
 def read_rows(ledger: Path) -> list[dict[str, Any]]:
     """All rows of a ledger; a `DataError` names the line that is no finished run, and what it lacks."""
     rows = read_ledger(ledger)
-    numbers = [number for number, line in enumerate(ledger.read_text().splitlines(), start=1) if line.strip()]
+    numbers = [number for number, line in enumerate(ledger_lines(ledger), start=1) if line.strip()]
     for number, row in zip(numbers, rows, strict=False):  # another process may have added a row meanwhile
         problem = _problem(row)
         if problem:

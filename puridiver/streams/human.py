@@ -6,13 +6,13 @@ compared with the data's, so that a file in another order is refused.
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from puridiver.data.damage import DAMAGE
 from puridiver.errors import DataError
 from puridiver.streams.checks import IntArray, as_labels
 
@@ -106,7 +106,7 @@ def _read_numpy(file: Path, name: str) -> dict[str, np.ndarray]:
             return {key: content[key] for key in content.files}
     except FileNotFoundError:
         raise DataError(f"there is no file {file}") from None
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise DataError(
             f"{file} cannot be read without unpickling, or is damaged ({error}); a pickled dictionary becomes plain "
             "with np.savez('labels.npz', **np.load(FILE, allow_pickle=True).item())"

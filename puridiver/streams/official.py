@@ -9,15 +9,14 @@ list a task's major classes first: see `puridiver.stream_names` for the order in
 from __future__ import annotations
 
 import io
-import struct
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from puridiver.data.base import DataSource
+from puridiver.data.damage import DAMAGE
 from puridiver.errors import ManifestError
 from puridiver.stream_names import LISTED, parse_published
 from puridiver.streams.build import realised_noise
@@ -30,18 +29,6 @@ from puridiver.streams.tasks import group_classes
 
 # How far the measured noise may be from the rate in a stream's name before the file counts as another's.
 NOISE_TOLERANCE = 0.01
-
-# What zipfile and NumPy raise at damaged bytes (RuntimeError: they look encrypted or oddly compressed).
-ZIP_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    ValueError,
-)
 
 
 def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamManifest:
@@ -113,7 +100,7 @@ def _read_arrays(path: Path, keys: list[str]) -> list[IntArray]:
                     f"{path}: should hold the stream {wanted} ({', '.join(keys)}), but holds {', '.join(streams)}"
                 )
             arrays = [archive[key] for key in keys]
-    except ZIP_DAMAGE as error:
+    except DAMAGE as error:
         raise ManifestError(f"{path}: not an .npz file, or a damaged one: {error}") from error
     for key, array in zip(keys, arrays, strict=True):
         if array.ndim != 1 or array.dtype.kind not in "iu":
