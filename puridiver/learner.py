@@ -231,8 +231,8 @@ class Learner:
     def predict(self, images: Any) -> np.ndarray:
         """The most likely class label of each image, (N,).
 
-        Where the recipe says so (`online_prediction`; the default's does), the network as the last consolidation left
-        it has its say too, on the classes of then: it has forgotten nothing since.
+        Where the recipe says so (`online_prediction`; the default's does), by the network as the last consolidation
+        left it, which has forgotten nothing since; of classes that came later, by the network as it is.
         """
         with self._lock:  # another thread may add a class
             return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]

@@ -123,11 +123,11 @@ def rerun_figure(title: str, column: Column) -> str:
     return known_figure("rerun", title, column) if column.stream in (*PUBLISHED_KINDS, GENERATED) else ""
 
 
-def make_entry(rows: Sequence[Row], paper: str = "") -> Entry:
-    """A cell of the runs that count for it, one a seed."""
+def make_entry(rows: Sequence[Row], paper: str = "", figure: str = "last_accuracy") -> Entry:
+    """A cell of the runs that count for it, one a seed; of another accuracy of theirs if asked for."""
     if not rows:
         return Entry(None, None, 0, paper)
-    values = [row["last_accuracy"] for row in rows]
+    values = [row[figure] for row in rows]
     deviation = 100 * statistics.stdev(values) if len(values) > 1 else None
     return Entry(100 * statistics.mean(values), deviation, len(values), paper)
 

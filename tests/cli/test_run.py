@@ -270,7 +270,7 @@ def test_an_option_at_its_default_is_named_as_it_is(tmp_path, capsys):
     interrupted(tmp_path / "run", "--seed", "3")
     capsys.readouterr()
     assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--set", "online_prediction=network"]) == 2
-    assert "online_prediction is 'both' there and 'network' here" in capsys.readouterr().err
+    assert "online_prediction is 'consolidated' there and 'network' here" in capsys.readouterr().err
 
 
 def test_epochs_said_in_two_ways_must_agree(capsys):

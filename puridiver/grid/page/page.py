@@ -50,6 +50,12 @@ LISTED_NOTE = (
 )
 
 
+ON_THE_WAY = (
+    "Mean accuracy over the stream (*anytime*), on the same kept-out images, by `online_prediction`, which changes "
+    "nothing that is learnt and no other figure of this page."
+)
+
+
 def make_page(
     rows: Sequence[Row], ledgers: Sequence[Path], out: Path | None = None, drawing: Path | None = None
 ) -> str:
@@ -153,11 +159,13 @@ def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:
 
 
 def _rest(contents: Contents, links: str) -> list[str]:
+    on_the_way = remaining.validation_on_the_way(contents.rows)
     return [
         "## Choosing the default recipe",
         "Runs judged on training images that were kept out of the stream, so that the choice does not look at the "
         "test set. Newest run of each seed; commits may differ.",
         remaining.validation(contents.validation),
+        *(["### What predicts between two memory trainings", ON_THE_WAY, on_the_way] if on_the_way else []),
         "## Other runs",
         f"In none of the tables above, for precision, settings, stream or length ({len(contents.other)}).",
         remaining.other_runs(contents.other),

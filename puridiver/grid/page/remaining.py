@@ -17,6 +17,7 @@ from puridiver.streams.noise import noise_name
 
 # Flags of a run's command that its row does not tell otherwise.
 TOLD_BY_COMMAND = ("--holdout", "--stream-limit", "--test-limit")
+PREDICTION = "online_prediction"  # the option that says it
 VERSIONS = ("puridiver", "torch", "python", "numpy")
 
 
@@ -73,22 +74,31 @@ def validation(rows: Sequence[Row]) -> str:
     return "\n\n".join(_validation_table(group) for group in grouped(rows, protocol)) or "None yet."
 
 
-def _validation_table(rows: Sequence[Row]) -> str:
+def validation_on_the_way(rows: Sequence[Row]) -> str:
+    """The same by anytime accuracy, of runs that say what predicts between two memory trainings; empty without any.
+
+    The last accuracy does not depend on that. Older runs, which do not say it, have their curve at other points.
+    """
+    saying = [row for row in rows if row["evaluated_on"] == "validation" and PREDICTION in row["options_changed"]]
+    return "\n\n".join(_validation_table(group, "anytime_area") for group in grouped(saying, protocol))
+
+
+def _validation_table(rows: Sequence[Row], figure: str = "last_accuracy") -> str:
     found = {_noise(row) for row in rows}
     noises = [*(noise for noise in FIVE if noise in found), *sorted(found - set(FIVE))]
     lines, older = [], 0
     for group in grouped(rows, _but_noise):
         by_noise = {noise: {row["seed"]: row for row in group if _noise(row) == noise} for noise in noises}
         older += len(group) - sum(len(seeds) for seeds in by_noise.values())
-        lines.append((_setting(group[0]), *_by_noise(by_noise)))
+        lines.append((_setting(group[0]), *_by_noise(by_noise, figure)))
     set_aside = f" {_count(rows[:older])} set aside for a later one of the same settings and seed." if older else ""
     headings = ("setting", *noises, "mean of the noises")
     return f"{_count(rows)}: {protocol(rows[0])}.{set_aside}\n\n{as_markdown(lines, headings)}"
 
 
-def _by_noise(by_noise: Mapping[str, Mapping[int, Row]]) -> list[str]:
+def _by_noise(by_noise: Mapping[str, Mapping[int, Row]], figure: str) -> list[str]:
     """Each noise's figures, and their mean where all were run."""
-    entries = [make_entry(list(seeds.values())) for seeds in by_noise.values()]
+    entries = [make_entry(list(seeds.values()), figure=figure) for seeds in by_noise.values()]
     means = [entry.mean for entry in entries if entry.mean is not None]
     mean = f"{sum(means) / len(means):.1f}" if len(means) == len(entries) else "-"
     return [*map(ours, entries), mean]
