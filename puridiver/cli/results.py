@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from puridiver.report.style import Picture
 
 EXAMPLES = """\
 examples:
@@ -20,6 +22,8 @@ examples:
       what each row there is worth)
   puridiver results results/cifar10.jsonl --picture cifar10.png
       draw the headline figures: every run a dot, beside what is published
+  puridiver results results/cifar10.jsonl --fidelity docs/FIDELITY.md --fidelity-picture docs/fidelity.png
+      write what each row of that page is worth, and draw it
   puridiver results results/cifar10.jsonl --out docs/RESULTS.md --picture docs/cifar10.png --check
       write nothing; exit 1 if the page is not what the ledger gives
   puridiver results results/cifar10.jsonl --commands  how every row was made
@@ -29,6 +33,7 @@ INSERTED = {
     "fidelity": "what each row of docs/FIDELITY.md is worth",
     "headline": "PuriDivER's figures on CIFAR-10 in one small table",
 }
+PICTURES = ("picture", "fidelity_picture")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -47,6 +52,9 @@ def add_parser(subparsers: Any) -> None:
         "--picture", metavar="FILE", help="draw the headline figures there, .png, .svg or .pdf; --out shows them"
     )
     parser.add_argument(
+        "--fidelity-picture", metavar="FILE", help="draw what each row of docs/FIDELITY.md is worth there"
+    )
+    parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a page, or a .png picture, is not up to date"
     )
     parser.add_argument("--commands", action="store_true", help="print commit and command of every row instead")
@@ -59,14 +67,15 @@ def handle(args: argparse.Namespace) -> int:
     from puridiver.grid.results import ledger_at
     from puridiver.report.ledger import read_rows
 
-    named = args.out or args.picture or any(getattr(args, name) for name in INSERTED)
+    named = any(getattr(args, name) for name in ("out", *PICTURES, *INSERTED))
     if args.commands and (named or args.check):
         raise ValueError("--commands prints to the screen: say it without pages and without --check")
     if args.check and not named:
         raise ValueError("--check needs a page to check: say --out, --fidelity or --headline PAGE, or --picture FILE")
-    if args.picture:
-        _check_picture_name(Path(args.picture), args.check)
-    elif args.out:
+    pictures = {name: Path(file) for name in PICTURES if (file := getattr(args, name))}
+    for picture in pictures.values():
+        _check_picture_name(picture, args.check)
+    if args.out and not args.picture:
         _check_no_picture_is_lost(Path(args.out))
     ledgers = [ledger_at(Path(ledger)) for ledger in args.ledger]
     _check_ledgers_stay(args, ledgers)
@@ -75,8 +84,8 @@ def handle(args: argparse.Namespace) -> int:
         return _print_commands(rows)
     pages = _pages(args, rows, ledgers)
     if args.check:
-        return max(_check(pages, args.ledger), _check_picture(args, rows))
-    drawn = [_draw(Path(args.picture), rows)] if args.picture else []  # first: a page should not show what cannot be
+        return max(_check(pages, args.ledger), _check_pictures(pictures, rows, args.ledger))
+    drawn = _draw(pictures, rows)  # first: a page should not show what cannot be
     for page, text in pages.items():
         page.write_text(text)
     print(*pages, *drawn, sep="\n", end="\n" if pages or drawn else "")
@@ -93,7 +102,7 @@ def _pages(args: argparse.Namespace, rows: Sequence[dict[str, Any]], ledgers: Se
     blocks = {"fidelity": fidelity_block, "headline": headline_block}
     wanted = {name: Path(page) for name in INSERTED if (page := getattr(args, name))}
     drawing = Path(args.picture) if args.picture else None
-    if not args.out and not wanted and not drawing:
+    if not args.out and not wanted and not any(getattr(args, name) for name in PICTURES):
         sys.stdout.write(make_page(rows, ledgers))
         return {}
     found = {Path(args.out): make_page(rows, ledgers, Path(args.out), drawing)} if args.out else {}
@@ -126,10 +135,10 @@ def _check_ledgers_stay(args: argparse.Namespace, ledgers: Sequence[Path]) -> No
     """Nothing is written over the runs themselves."""
     from pathlib import Path
 
-    for name in ("out", "picture", *INSERTED):
+    for name in ("out", *PICTURES, *INSERTED):
         target = getattr(args, name)
         if target and Path(target).resolve() in [ledger.resolve() for ledger in ledgers]:
-            raise ValueError(f"--{name} {target} would write over the ledger: name another file")
+            raise ValueError(f"--{name.replace('_', '-')} {target} would write over the ledger: name another file")
 
 
 def _check_picture_name(picture: Path, check: bool) -> None:
@@ -148,25 +157,29 @@ def _check_no_picture_is_lost(page: Path) -> None:
         raise ValueError(f"{page} shows a picture: say --picture {named}, too, or remove the page first")
 
 
-def _draw(picture: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    from puridiver.grid.page.page import headline_drawing
+def _drawings(names: Iterable[str], rows: Sequence[dict[str, Any]]) -> dict[str, Picture]:
+    from puridiver.grid.page.page import fidelity_drawing, headline_drawing
+
+    painters = dict(zip(PICTURES, (headline_drawing, fidelity_drawing), strict=True))
+    return {name: painters[name](rows) for name in names}
+
+
+def _draw(pictures: Mapping[str, Path], rows: Sequence[dict[str, Any]]) -> list[Path]:
     from puridiver.report.style import save
 
-    return save(headline_drawing(rows), picture)
+    return [save(drawing, pictures[name]) for name, drawing in _drawings(pictures, rows).items()]
 
 
-def _check_picture(args: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> int:
-    """0 if the picture shows what the ledger gives; its bytes may differ from one version of a library to the next."""
-    from pathlib import Path
-
-    from puridiver.grid.page.page import headline_drawing
+def _check_pictures(pictures: Mapping[str, Path], rows: Sequence[dict[str, Any]], ledgers: Sequence[str]) -> int:
+    """0 if pictures show what the ledger gives; their bytes may differ from one version of a library to the next."""
     from puridiver.report.style import shows_numbers_of
 
-    if not args.picture or shows_numbers_of(Path(args.picture), headline_drawing(rows)):
-        return 0
-    told = f"{args.picture} does not show what {', '.join(args.ledger)} gives; run the same command without --check"
-    print(told, file=sys.stderr)
-    return 1
+    wanted = _drawings(pictures, rows)
+    outdated = [file for name, file in pictures.items() if not shows_numbers_of(file, wanted[name])]
+    for file in outdated:
+        told = f"{file} does not show what {', '.join(ledgers)} gives; run the same command without --check"
+        print(told, file=sys.stderr)
+    return int(bool(outdated))
 
 
 def _print_commands(rows: Sequence[dict[str, Any]]) -> int:

@@ -23,6 +23,7 @@ def ledger(tmp_path: Path) -> Path:
 def test_the_committed_pages_are_what_the_committed_ledger_gives(capsys: pytest.CaptureFixture[str]) -> None:
     pages = ["--out", str(ROOT / "docs" / "RESULTS.md"), "--fidelity", str(ROOT / "docs" / "FIDELITY.md")]
     pages += ["--headline", str(ROOT / "README.md"), "--picture", str(ROOT / "docs" / "cifar10.png")]
+    pages += ["--fidelity-picture", str(ROOT / "docs" / "fidelity.png")]
     code = main(["results", str(ROOT / "results" / "cifar10.jsonl"), *pages, "--check"])
     assert (code, capsys.readouterr().err) == (0, "")
 
@@ -197,6 +198,23 @@ def test_a_picture_of_the_headline_is_checked_by_its_numbers(
     assert main(["results", str(ledger), "--picture", str(picture), "--check"]) == 1
     assert "does not show what" in capsys.readouterr().err
     assert main(["results", str(ledger), "--picture", str(tmp_path / "no.png"), "--check"]) == 1
+
+
+def test_a_picture_of_the_fidelity_ablation_is_checked_by_its_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [full_run(1, 0.5), full_run(1, 0.4, options_changed={"evict_from": "memory"})]
+    ledger, picture = write_ledger(tmp_path / "ledger.jsonl", rows), tmp_path / "fidelity.png"
+    command = ["results", str(ledger), "--fidelity-picture", str(picture)]
+    assert main(command) == 0
+    assert capsys.readouterr().out == f"{picture}\n"  # and no page
+    assert main([*command, "--check"]) == 0
+    write_ledger(ledger, [*rows, full_run(2, 0.5), full_run(2, 0.3, options_changed={"evict_from": "memory"})])
+    assert main([*command, "--check"]) == 1
+    assert "does not show what" in capsys.readouterr().err
+    write_ledger(ledger, rows[:1])
+    assert main(command) == 2
+    assert "no runs of the fidelity ablation" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "options"), [("cifar10.jpg", []), ("cifar10.svg", ["--check"])])

@@ -75,7 +75,7 @@ def overview(tables: Sequence[Sequence[Table]]) -> str:
         cells = [firsts[0].lines[number].title]
         for orders in tables:
             found = [[(table, c) for c in comparisons(table, table.lines[number])] for table in orders]
-            cells += [_short(*_most_telling(column)) for column in zip(*found, strict=True)]
+            cells += [_short(*most_telling(column)) for column in zip(*found, strict=True)]
         lines.append(tuple(cells))
     ways = "; ".join(
         f"from `{START[table.preset]}`: that recipe with the row alone in {changed_reading(table)} reading"
@@ -86,7 +86,7 @@ def overview(tables: Sequence[Sequence[Table]]) -> str:
     return f"{RULE} {ways[0].upper()}{ways[1:]}.{note}\n\n{as_markdown(lines, headings)}"
 
 
-def _most_telling(found: Sequence[tuple[Table, Comparison]]) -> tuple[Table, Comparison]:
+def most_telling(found: Sequence[tuple[Table, Comparison]]) -> tuple[Table, Comparison]:
     """Of one comparison in every order of the streams the first with a verdict, a difference, or any run."""
     return min(found, key=lambda pair: (pair[1].chance is None, pair[1].difference is None, not pair[1].was_run))
 

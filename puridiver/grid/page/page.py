@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from puridiver.grid.page import fidelity, orders, paired, picture, remaining, sections, summary
+from puridiver.grid.page.fidelity_picture import fidelity_picture
 from puridiver.grid.page.tables import FIDELITY, Contents, Group, Table, sort_rows
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
@@ -94,6 +95,12 @@ def fidelity_block(rows: Sequence[Row]) -> str:
     """The table of what each row is worth, on CIFAR-10."""
     contents = sort_rows(rows)
     return fidelity.overview([contents.tables_of("cifar10", preset) for preset in FIDELITY])
+
+
+def fidelity_drawing(rows: Sequence[Row]) -> Picture:
+    """The same as a picture."""
+    contents = sort_rows(rows)
+    return fidelity_picture([contents.tables_of("cifar10", preset) for preset in FIDELITY])
 
 
 def headline_block(rows: Sequence[Row]) -> str:

@@ -34,8 +34,13 @@ def ours(entry: Entry) -> str:
 
 def by_seed(cell: CellRuns, other: CellRuns) -> Comparison:
     """A cell against another, on the seeds that both were run on."""
+    return compare(pairs_by_seed(cell, other), bool(cell.rows))
+
+
+def pairs_by_seed(cell: CellRuns, other: CellRuns) -> list[tuple[float, float]]:
+    """Last accuracies % of both, seed by seed where both were run."""
     ours, theirs = ({row["seed"]: 100 * row["last_accuracy"] for row in found.rows} for found in (cell, other))
-    return compare([(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())], bool(ours))
+    return [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
 
 
 def folded(table: Table) -> str:

@@ -1,0 +1,141 @@
+"""What each row of docs/FIDELITY.md is worth, as a picture: every pair of runs a dot, their mean with its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from puridiver.errors import DataError
+from puridiver.grid.page.fidelity import START, comparisons, most_telling
+from puridiver.grid.page.sections import pairs_by_seed
+from puridiver.grid.page.tables import Table
+from puridiver.grid.page.verdicts import UNKNOWN, Comparison
+from puridiver.report.style import INK, LEGEND_SIZE, Panel, Picture, colour
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HEIGHT = 5.2  # inches: fifteen rows with their names
+LINEAR = 5.0  # points to each side of nothing; beyond them by tenfolds, so that a collapse leaves room for the rest
+TICKS = (-50, -20, -10, -5, -2, 0, 2, 5, 10, 20, 50)
+READ = {"official": "as released", "paper": "as printed"}
+GREY = "#c8c8c8"
+TITLE = "CIFAR-10: what each row is worth"
+MEANING = (
+    "Points of last accuracy that the other reading of one row alone gains or loses: dots are pairs of runs on the "
+    "same stream, bars the mean and its standard error, p by a paired t-test. Beyond 5 points the scale is logarithmic."
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of FIDELITY.md under one noise: its differences by seed, and what they come to."""
+
+    title: str
+    differences: list[float]
+    found: Comparison
+    listed: bool
+
+
+@dataclass(frozen=True)
+class Column:
+    """The rows that were compared under one noise, from one recipe."""
+
+    title: str
+    worse: str
+    better: str
+    rows: list[Row]
+
+
+def fidelity_picture(tables: Sequence[Sequence[Table]]) -> Picture:
+    """A panel for each recipe to start from and each noise that has comparisons."""
+    columns = [column for orders in tables for column in _columns(orders) if column.rows]
+    if not columns:
+        raise DataError("the ledger has no runs of the fidelity ablation to draw")
+    return Picture(
+        "fidelity",
+        TITLE,
+        MEANING,
+        [Panel(column.title, partial(_paint, column), HEIGHT) for column in columns],
+        ("from", "row", "differences", "mean ± standard error"),
+        [
+            (column.title, row.title, " ".join(f"{one:+.2f}" for one in row.differences) or UNKNOWN, row.found.text)
+            for column in columns
+            for row in column.rows
+        ],
+    )
+
+
+def _columns(orders: Sequence[Table]) -> list[Column]:
+    """Of one recipe, noise by noise; of the orders of the streams the one that tells most, row by row."""
+    start = START[orders[0].preset]
+    (other,) = READ.keys() - {start}
+    return [
+        Column(
+            f"From {start}, {noise}",
+            READ[start],
+            READ[other],
+            [row for number in range(1, len(orders[0].lines)) if (row := _row(orders, number, c)) is not None],
+        )
+        for c, noise in enumerate(orders[0].noises)
+    ]
+
+
+def _row(orders: Sequence[Table], number: int, c: int) -> Row | None:
+    """None where nothing was compared."""
+    table, found = most_telling([(table, comparisons(table, table.lines[number])[c]) for table in orders])
+    if found.difference is None:
+        return None
+    line = table.lines[number]
+    pairs = pairs_by_seed(line.cells[c], table.lines[0].cells[c])
+    return Row(line.title, [ours - theirs for ours, theirs in pairs], found, table.listed)
+
+
+# Painting ----------------------------------------------------------------------------------------------------------
+
+
+def _paint(column: Column, axes: Axes) -> None:
+    for place, row in enumerate(column.rows):
+        look = _look(row)
+        axes.plot(
+            row.differences, [place] * len(row.differences), color=look["color"], marker=look["marker"],
+            linestyle="none", markersize=3, alpha=0.55, markeredgewidth=0,
+        )  # fmt: skip
+        axes.errorbar([row.found.difference or 0.0], [place], xerr=row.found.error, linestyle="none", **look)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(column.rows)), [row.title for row in column.rows])
+    axes.set_ylim(len(column.rows) + 0.3, -0.6)  # the first row on top, below the last some words
+    axes.text(0, len(column.rows), f"← {column.worse} is better ", ha="right", va="center", fontsize=LEGEND_SIZE)
+    axes.text(0, len(column.rows), f" {column.better} →", ha="left", va="center", fontsize=LEGEND_SIZE)
+    axes.tick_params(axis="y", length=0)
+    _set_scale(axes, column)
+    axes.set_xlabel("points of last accuracy")
+    axes.grid(axis="x", alpha=0.25, linewidth=0.5)
+    _explain(axes, any(row.listed for row in column.rows))
+
+
+def _look(row: Row) -> dict[str, Any]:
+    """Colour by direction, filled by how sure."""
+    ink = colour(0) if (row.found.difference or 0) > 0 else colour(1)
+    inside = ("white", GREY, ink)[abs(row.found.direction or 0)]
+    marker = "s" if row.listed else "o"
+    return {"color": ink, "marker": marker, "markersize": 6, "markerfacecolor": inside, "elinewidth": 1.2}
+
+
+def _explain(axes: Axes, listed: bool) -> None:
+    """What the signs mean, for the legend."""
+    signs = [("p ≤ 0.05", "o", INK), ("p ≤ 0.2", "o", GREY), ("not told apart", "o", "white")]
+    for label, marker, inside in [*signs, *([("files' order", "s", "white")] if listed else [])]:
+        axes.plot([], [], linestyle="none", color=INK, marker=marker, markerfacecolor=inside, markersize=6, label=label)
+
+
+def _set_scale(axes: Axes, column: Column) -> None:
+    values = [value for row in column.rows for value in (*row.differences, row.found.difference or 0.0)]
+    axes.set_xscale("symlog", linthresh=LINEAR, linscale=0.75)
+    low, high = min(-LINEAR, min(values) * 1.25), max(LINEAR, max(values) * 1.25)
+    shown = [tick for tick in TICKS if low <= tick <= high]
+    axes.set_xticks(shown, [f"{tick:+d}" if tick else "0" for tick in shown])
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(low, high)
