@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from puridiver.auditing.tables import FORMULA_STARTS, csv_text
+from puridiver.data.table import unguarded
 from puridiver.errors import DataError
 from puridiver.inputs import Label
 
@@ -54,8 +55,7 @@ def _row_by_name(record: Mapping[str, str], rows_of: Mapping[str, int], path: Pa
     name = (record.get(NAME) or "") if rows_of else ""
     if not name:
         return None
-    unguarded = name[1:] if name.startswith("'") and name[1:].startswith(FORMULA_STARTS) else name
-    row = rows_of.get(name, rows_of.get(unguarded))
+    row = rows_of.get(name, rows_of.get(unguarded(name)))
     if row is None:
         raise DataError(f"{path}, line {number}: {name} is not in this set (any more): take the line out")
     return row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,16 @@ WANTED: dict[str, tuple[type, ...]] = {
     "recipe": (str,), "options_changed": (dict,), "memory": (int,), "network": (str,), "epochs": (int,),
     "seed": (int,), "told_noise": (bool,), "evaluated_on": (str,), "shortened": (bool,), "last_accuracy": NUMBER,
     "average_accuracy": NUMBER, "memory_purity": (*NUMBER, type(None)), "seconds": NUMBER, "task_accuracy": (list,),
+}  # fmt: skip
+# What a row may lack; figures may also be null, and so may the commit of code that is in no repository.
+NULL = type(None)
+FIGURE, FIGURES = (*NUMBER, NULL), (list, NULL)
+OPTIONAL: dict[str, tuple[type, ...]] = {
+    "anytime_area": FIGURE, "forgetting": FIGURE, "memory_diversity": FIGURE, "best_epoch_accuracy": FIGURE,
+    "alpha": FIGURE, "task_purity": FIGURES, "class_accuracy": FIGURES, "memory_per_class": FIGURES,
+    "phase_seconds": (dict,), "versions": (dict,), "default_changes": (dict,), "lanes": (int,), "graphs": (bool,),
+    "precision": (str,), "device": (str,), "stream_hash": (str,), "code_hash": (str,), "settings_hash": (str,),
+    "config_hash": (str,), "cell": (str,), "commit": (str, NULL), "command": (str,),
 }  # fmt: skip
 
 
@@ -45,10 +56,24 @@ def _problem(row: Any) -> str:
     missing = [name for name in WANTED if name not in row]
     if missing:
         return f"it lacks {', '.join(missing)}"
-    for name, kinds in WANTED.items():
+    for name, kinds in {**WANTED, **{name: OPTIONAL[name] for name in OPTIONAL.keys() & row.keys()}}.items():
         if type(row[name]) not in kinds:
-            return f"{name} should be {' or '.join(kind.__name__ for kind in kinds)}, but is {row[name]!r}"
+            return f"{name} should be {' or '.join(_word(kind) for kind in kinds)}, but is {row[name]!r}"
+        values = row[name] if isinstance(row[name], list) else [row[name]] if float in kinds else []
+        if wrong := [value for value in values if not _is_figure(value)]:
+            return f"{name} should have finite numbers, but has {wrong[0]!r}"
+    if not 0 <= row["noise_rate"] <= 1:
+        return f"noise_rate should be from 0 to 1, but is {row['noise_rate']}"
     return ""
+
+
+def _word(kind: type) -> str:
+    return "null" if kind is NULL else kind.__name__
+
+
+def _is_figure(value: Any) -> bool:
+    """A finite number, or null where there is nothing to tell, as of purity without true labels."""
+    return value is None or (type(value) in NUMBER and math.isfinite(value))
 
 
 def code_of(row: Any) -> str:

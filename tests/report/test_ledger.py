@@ -32,6 +32,11 @@ def test_the_committed_ledgers_are_good(ledger: Path) -> None:
         ({}, "it lacks data, stream"),
         (row(1, last_accuracy=None), "last_accuracy should be int or float, but is None"),
         (row(1, options_changed=[]), "options_changed should be dict"),
+        (row(1, last_accuracy=float("nan")), "last_accuracy should have finite numbers, but has nan"),
+        (row(1, task_accuracy=[0.5, "0.6"]), "task_accuracy should have finite numbers, but has '0.6'"),
+        (row(1, versions="2.13"), "versions should be dict, but is '2.13'"),
+        (row(1, memory_diversity="3"), "memory_diversity should be int or float or null, but is '3'"),
+        (row(1, noise_rate=40), "noise_rate should be from 0 to 1, but is 40"),
     ],
 )
 def test_a_line_that_is_no_run_is_named(

@@ -138,4 +138,4 @@ def origins(rows: Sequence[Row]) -> str:
 
 
 def _origin(row: Row) -> Hashable:
-    return (row.get("commit"), *sorted(row.get("versions", {}).items()))
+    return (row.get("commit"), *sorted((name, str(version)) for name, version in row.get("versions", {}).items()))
