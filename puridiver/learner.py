@@ -231,8 +231,8 @@ class Learner:
     def predict(self, images: Any) -> np.ndarray:
         """The most likely class label of each image, (N,).
 
-        Where the recipe says so (`online_prediction`; the default's does), by the network as the last consolidation
-        left it, which has forgotten nothing since; of classes that came later, by the network as it is.
+        By `online_prediction` the network as the last consolidation left it (the default: it has forgotten nothing
+        since), as it is, or the mean of both; of classes that came later, and before any, always as it is.
         """
         with self._lock:  # another thread may add a class
             return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]

@@ -322,7 +322,7 @@ def default_changes() -> dict[str, Any]:
 DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",
     "paper": "the equations as printed, with the plainest reading where the paper is silent",
-    "puridiver": "the default: official, but learning more from the stream, and predicting by two networks meanwhile",
+    "puridiver": "the default: official, but learning more from the stream, and predicting as memory training left it",
 }
 
 

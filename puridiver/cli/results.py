@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ examples:
   puridiver results results/cifar10.jsonl --fidelity docs/FIDELITY.md --fidelity-picture docs/fidelity.png
       write what each row of that page is worth, and draw it
   puridiver results results/cifar10.jsonl --out docs/RESULTS.md --picture docs/cifar10.png --check
-      write nothing; exit 1 if the page is not what the ledger gives
+      write nothing; exit 1 if the page or its picture is not what the ledger gives
   puridiver results results/cifar10.jsonl --commands  how every row was made
 """
 # What goes between the markers NAME:begin and NAME:end of other pages.
@@ -52,7 +53,7 @@ def add_parser(subparsers: Any) -> None:
         "--picture", metavar="FILE", help="draw the headline figures there, .png, .svg or .pdf; --out shows them"
     )
     parser.add_argument(
-        "--fidelity-picture", metavar="FILE", help="draw what each row of docs/FIDELITY.md is worth there"
+        "--fidelity-picture", metavar="FILE", help="draw what each row of docs/FIDELITY.md is worth there; same kinds"
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a page, or a .png picture, is not up to date"
@@ -71,7 +72,11 @@ def handle(args: argparse.Namespace) -> int:
     if args.commands and (named or args.check):
         raise ValueError("--commands prints to the screen: say it without pages and without --check")
     if args.check and not named:
-        raise ValueError("--check needs a page to check: say --out, --fidelity or --headline PAGE, or --picture FILE")
+        raise ValueError(
+            "--check needs something to check: say --out, --fidelity or --headline PAGE, or --picture or "
+            "--fidelity-picture FILE"
+        )
+    _check_targets_differ(args)
     pictures = {name: Path(file) for name in PICTURES if (file := getattr(args, name))}
     for picture in pictures.values():
         _check_picture_name(picture, args.check)
@@ -141,6 +146,18 @@ def _check_ledgers_stay(args: argparse.Namespace, ledgers: Sequence[Path]) -> No
             raise ValueError(f"--{name.replace('_', '-')} {target} would write over the ledger: name another file")
 
 
+def _check_targets_differ(args: argparse.Namespace) -> None:
+    """Several blocks may go into one page; a page and a picture, or two pictures, not into one file."""
+    from pathlib import Path
+
+    names = ("out", *PICTURES, *INSERTED)
+    targets = {name: Path(file).resolve() for name in names if (file := getattr(args, name))}
+    for one, other in itertools.combinations(targets, 2):
+        if targets[one] == targets[other] and not {one, other} <= INSERTED.keys():
+            flags = " and ".join("--" + name.replace("_", "-") for name in (one, other))
+            raise ValueError(f"{flags} name the same file, {getattr(args, one)}: one would write over the other")
+
+
 def _check_picture_name(picture: Path, check: bool) -> None:
     from puridiver.report.style import check_kind
 
@@ -160,7 +177,7 @@ def _check_no_picture_is_lost(page: Path) -> None:
 def _drawings(names: Iterable[str], rows: Sequence[dict[str, Any]]) -> dict[str, Picture]:
     from puridiver.grid.page.page import fidelity_drawing, headline_drawing
 
-    painters = dict(zip(PICTURES, (headline_drawing, fidelity_drawing), strict=True))
+    painters = {"picture": headline_drawing, "fidelity_picture": fidelity_drawing}
     return {name: painters[name](rows) for name in names}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, default_changes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.stream_names import order_in_record, without_seed
 from puridiver.streams.noise import noise_name
@@ -105,7 +106,9 @@ def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
 
 def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """What the first columns say of a run."""
-    changed = "".join(f", {name}={value}" for name, value in row["options_changed"].items())
+    changed = "".join(
+        f", {name}={value}" for name, value in {**_not_default_now(row), **row["options_changed"]}.items()
+    )
     told = ", told the noise" if row["told_noise"] else ""
     short = " (shortened)" if row["shortened"] else ""
     precision = f", {row['precision']}" if row.get("precision", "float32") != "float32" else ""
@@ -116,6 +119,15 @@ def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["recipe"] + changed + precision + short,
         noise_name(row["noise"], row["noise_rate"]),
     )
+
+
+def _not_default_now(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a run by the default recipe what that was then and is not now; rows that do not tell it have nothing."""
+    if row["recipe"] != DEFAULT or "default_changes" not in row:
+        return {}
+    then, now, base = row["default_changes"], default_changes(), vars(RECIPES[PUBLISHED])
+    was = {name: then.get(name, base.get(name)) for name in (*then, *now)}
+    return {name: value for name, value in was.items() if value != now.get(name, base.get(name))}
 
 
 def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -190,7 +202,10 @@ def insert_between_markers(page: Path, name: str, content: str) -> None:
 
 def with_inserted(page: Path, name: str, content: str) -> str:
     """The page's text with other content between its markers."""
-    text = page.read_text()
+    try:
+        text = page.read_text()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{page} is no page of text") from error
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise DataError(f"{page} should hold the markers {begin} and {end}, each once and in this order")

@@ -226,6 +226,25 @@ def test_pictures_that_cannot_be_drawn_or_checked_are_refused(
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("--picture", "--fidelity-picture"), ("--out", "--picture"), ("--out", "--headline")]
+)
+def test_two_results_do_not_go_into_one_file(
+    ledger: Path, tmp_path: Path, one: str, other: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "one.png"
+    assert main(["results", str(ledger), one, str(file), other, str(tmp_path / "." / "one.png")]) == 2
+    assert f"{one} and {other} name the same file" in capsys.readouterr().err
+    assert not file.exists()
+
+
+def test_a_page_that_is_no_text_is_named(ledger: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "picture.png"
+    page.write_bytes(b"\x89PNG")
+    assert main(["results", str(ledger), "--headline", str(page)]) == 2
+    assert "picture.png is no page of text" in capsys.readouterr().err
+
+
 def test_a_ledger_without_runs_to_draw_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = write_ledger(tmp_path / "ledger.jsonl", [full_run(1, shortened=True)])
     assert main(["results", str(ledger), "--picture", str(tmp_path / "cifar10.png")]) != 0

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from puridiver.errors import DataError
+from puridiver.recipes import default_changes
 from puridiver.report import FORMATS, insert_between_markers, summarise
 from puridiver.report.table import HEADINGS, latex_escaped, latex_tabular
 
@@ -143,3 +144,15 @@ def test_latex_has_the_rules_of_booktabs_and_no_bare_special_character() -> None
         r"\bottomrule",
         r"\end{tabular}",
     ]
+
+
+def test_a_run_by_the_default_of_another_time_says_what_that_was() -> None:
+    now = default_changes()
+    then = {**now, "online_lr": 0.02, "eta": 2.0}
+    del then["online_steps"]
+    rows = [
+        row(0, 0.5, recipe="puridiver", default_changes=changes, settings_hash=str(changes)) for changes in (now, then)
+    ]
+    rows.append(row(0, 0.5, recipe="official", default_changes=then))
+    found = [line[3] for line in summarise(rows)]
+    assert found == ["puridiver", "puridiver, online_lr=0.02, eta=2.0, online_steps=1", "official"]

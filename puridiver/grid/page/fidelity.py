@@ -16,8 +16,9 @@ RULE = (
     "A difference is the mean, in points of last accuracy, over the seeds that were run both ways (the same streams), "
     "± its standard error. A reading *is better* where chance alone would give as large a difference in at most one of "
     "twenty comparisons (a paired t-test), and *may be better* in one of five; of many rows some will pass by chance, "
-    "and with three seeds only large effects can. All rows of a column are compared with the same runs of the recipe "
-    "as it is: if these came out low, every row looks better. Of one seed there is no error, and no verdict."
+    "and with three seeds only large effects can. All rows of a column in one order of the streams are compared with "
+    "the same runs of the recipe as it is: if these came out low, every row looks better. Of one seed there is no "
+    "error, and no verdict."
 )
 LISTED_MARK = " (files' order)"
 LISTED_NOTE = (

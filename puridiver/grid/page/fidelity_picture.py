@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
 from puridiver.grid.page.fidelity import START, comparisons, most_telling
 from puridiver.grid.page.sections import pairs_by_seed
 from puridiver.grid.page.tables import Table
-from puridiver.grid.page.verdicts import UNKNOWN, Comparison
+from puridiver.grid.page.verdicts import HINT, SURE, Comparison, p_text
 from puridiver.report.style import INK, LEGEND_SIZE, Panel, Picture, colour
 
 if TYPE_CHECKING:
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 HEIGHT = 5.2  # inches: fifteen rows with their names
 LINEAR = 5.0  # points to each side of nothing; beyond them by tenfolds, so that a collapse leaves room for the rest
 TICKS = (-50, -20, -10, -5, -2, 0, 2, 5, 10, 20, 50)
+SHUFFLED, LISTED = "o", "s"
 READ = {"official": "as released", "paper": "as printed"}
 GREY = "#c8c8c8"
 TITLE = "CIFAR-10: what each row is worth"
 MEANING = (
     "Points of last accuracy that the other reading of one row alone gains or loses: dots are pairs of runs on the "
-    "same stream, bars the mean and its standard error, p by a paired t-test. Beyond 5 points the scale is logarithmic."
+    "same stream, signs their mean and its standard error where there are enough for a verdict, p by a paired t-test. "
+    "Beyond 5 points the scale is logarithmic."
 )
 
 
@@ -44,8 +46,8 @@ class Column:
     """The rows that were compared under one noise, from one recipe."""
 
     title: str
-    worse: str
-    better: str
+    left: str  # the reading that is better where points are lost
+    right: str
     rows: list[Row]
 
 
@@ -59,13 +61,15 @@ def fidelity_picture(tables: Sequence[Sequence[Table]]) -> Picture:
         TITLE,
         MEANING,
         [Panel(column.title, partial(_paint, column), HEIGHT) for column in columns],
-        ("from", "row", "differences", "mean ± standard error"),
-        [
-            (column.title, row.title, " ".join(f"{one:+.2f}" for one in row.differences) or UNKNOWN, row.found.text)
-            for column in columns
-            for row in column.rows
-        ],
+        ("from", "row", "differences", "mean ± standard error", "p", "order"),
+        [_numbers(column, row) for column in columns for row in column.rows],
     )
+
+
+def _numbers(column: Column, row: Row) -> tuple[str, ...]:
+    differences = " ".join(f"{difference:+.2f}" for difference in row.differences)
+    order = "files' order" if row.listed else "shuffled"
+    return column.title, row.title, differences, row.found.text, p_text(row.found.chance), order
 
 
 def _columns(orders: Sequence[Table]) -> list[Column]:
@@ -98,43 +102,46 @@ def _row(orders: Sequence[Table], number: int, c: int) -> Row | None:
 
 def _paint(column: Column, axes: Axes) -> None:
     for place, row in enumerate(column.rows):
-        look = _look(row)
-        axes.plot(
-            row.differences, [place] * len(row.differences), color=look["color"], marker=look["marker"],
-            linestyle="none", markersize=3, alpha=0.55, markeredgewidth=0,
-        )  # fmt: skip
-        axes.errorbar([row.found.difference or 0.0], [place], xerr=row.found.error, linestyle="none", **look)
-    axes.axvline(0, color=INK, linewidth=0.8)
+        _paint_row(axes, place, row)
+    axes.axvline(0, color=INK, linewidth=0.8, zorder=0)
     axes.set_yticks(range(len(column.rows)), [row.title for row in column.rows])
     axes.set_ylim(len(column.rows) + 0.3, -0.6)  # the first row on top, below the last some words
-    axes.text(0, len(column.rows), f"← {column.worse} is better ", ha="right", va="center", fontsize=LEGEND_SIZE)
-    axes.text(0, len(column.rows), f" {column.better} →", ha="left", va="center", fontsize=LEGEND_SIZE)
+    axes.text(0, len(column.rows), f"← better {column.left} ", ha="right", va="center", fontsize=LEGEND_SIZE)
+    axes.text(0, len(column.rows), f" {column.right} →", ha="left", va="center", fontsize=LEGEND_SIZE)
     axes.tick_params(axis="y", length=0)
     _set_scale(axes, column)
     axes.set_xlabel("points of last accuracy")
     axes.grid(axis="x", alpha=0.25, linewidth=0.5)
-    _explain(axes, any(row.listed for row in column.rows))
+    _explain(axes, column.rows)
 
 
-def _look(row: Row) -> dict[str, Any]:
-    """Colour by direction, filled by how sure."""
+def _paint_row(axes: Axes, place: int, row: Row) -> None:
+    """Pairs a little below their mean, which would hide them; too few for a verdict have no sign of their mean."""
     ink = colour(0) if (row.found.difference or 0) > 0 else colour(1)
-    inside = ("white", GREY, ink)[abs(row.found.direction or 0)]
-    marker = "s" if row.listed else "o"
-    return {"color": ink, "marker": marker, "markersize": 6, "markerfacecolor": inside, "elinewidth": 1.2}
+    marker = LISTED if row.listed else SHUFFLED
+    below = [place + 0.28] * len(row.differences)
+    axes.plot(row.differences, below, color=ink, marker=marker, linestyle="none", markersize=2.8, markeredgewidth=0)
+    if row.found.direction is not None:
+        inside = ("white", GREY, ink)[abs(row.found.direction)]
+        axes.errorbar(
+            [row.found.difference or 0.0], [place], xerr=row.found.error, linestyle="none", color=ink, marker=marker,
+            markersize=6, markerfacecolor=inside, elinewidth=1.2,
+        )  # fmt: skip
 
 
-def _explain(axes: Axes, listed: bool) -> None:
+def _explain(axes: Axes, rows: Sequence[Row]) -> None:
     """What the signs mean, for the legend."""
-    signs = [("p ≤ 0.05", "o", INK), ("p ≤ 0.2", "o", GREY), ("not told apart", "o", "white")]
-    for label, marker, inside in [*signs, *([("files' order", "s", "white")] if listed else [])]:
+    signs = [(f"p ≤ {SURE}", SHUFFLED, INK), (f"p ≤ {HINT}", SHUFFLED, GREY), ("not told apart", SHUFFLED, "white")]
+    if any(row.listed for row in rows):
+        signs.append(("files' order", LISTED, "white"))
+    for label, marker, inside in signs:
         axes.plot([], [], linestyle="none", color=INK, marker=marker, markerfacecolor=inside, markersize=6, label=label)
 
 
 def _set_scale(axes: Axes, column: Column) -> None:
     values = [value for row in column.rows for value in (*row.differences, row.found.difference or 0.0)]
     axes.set_xscale("symlog", linthresh=LINEAR, linscale=0.75)
-    low, high = min(-LINEAR, min(values) * 1.25), max(LINEAR, max(values) * 1.25)
+    low, high = min(-LINEAR, min(values) * 1.25), max(LINEAR * 1.15, max(values) * 1.25)
     shown = [tick for tick in TICKS if low <= tick <= high]
     axes.set_xticks(shown, [f"{tick:+d}" if tick else "0" for tick in shown])
     axes.set_xticks([], minor=True)

@@ -53,7 +53,7 @@ LISTED_NOTE = (
 
 ON_THE_WAY = (
     "Mean accuracy over the stream (*anytime*), on the same kept-out images, by `online_prediction`, which changes "
-    "nothing that is learnt and no other figure of this page."
+    "nothing that is learnt, and so no accuracy at the end of a task."
 )
 
 
@@ -170,7 +170,8 @@ def _rest(contents: Contents, links: str) -> list[str]:
     return [
         "## Choosing the default recipe",
         "Runs judged on training images that were kept out of the stream, so that the choice does not look at the "
-        "test set. Newest run of each seed; commits may differ.",
+        "test set. Newest run of each seed; commits may differ, and so may `online_prediction`, which decides no last "
+        "accuracy.",
         remaining.validation(contents.validation),
         *(["### What predicts between two memory trainings", ON_THE_WAY, on_the_way] if on_the_way else []),
         "## Other runs",

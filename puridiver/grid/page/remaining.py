@@ -10,6 +10,7 @@ from puridiver.grid.page.sections import SHOWN, ours, told
 from puridiver.grid.presets import FIVE
 from puridiver.grid.table import make_entry
 from puridiver.grid.variants import Row, row_kind
+from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES
 from puridiver.report.ledger import device_type
 from puridiver.report.table import as_markdown, labels_of, settings_of, summarise
 from puridiver.stream_names import LISTED_KIND, WORD
@@ -17,7 +18,8 @@ from puridiver.streams.noise import noise_name
 
 # Flags of a run's command that its row does not tell otherwise.
 TOLD_BY_COMMAND = ("--holdout", "--stream-limit", "--test-limit")
-PREDICTION = "online_prediction"  # the option that says it
+CURVE = "--anytime-points"  # says where the accuracy over the stream was taken, unless where it usually is
+PREDICTION = "online_prediction"
 VERSIONS = ("puridiver", "torch", "python", "numpy")
 
 
@@ -75,12 +77,22 @@ def validation(rows: Sequence[Row]) -> str:
 
 
 def validation_on_the_way(rows: Sequence[Row]) -> str:
-    """The same by anytime accuracy, of runs that say what predicts between two memory trainings; empty without any.
+    """The same by anytime accuracy and by what predicts between two memory trainings; empty without two ways.
 
-    The last accuracy does not depend on that. Older runs, which do not say it, have their curve at other points.
+    The last accuracy does not depend on that. Runs with their curve at other points than usual are left out.
     """
-    saying = [row for row in rows if row["evaluated_on"] == "validation" and PREDICTION in row["options_changed"]]
-    return "\n\n".join(_validation_table(group, "anytime_area") for group in grouped(saying, protocol))
+    judged = [row for row in rows if row["evaluated_on"] == "validation" and row.get("anytime_area") is not None]
+    usual = [row for row in judged if CURVE not in row.get("command", "")]
+    if len({prediction(row) for row in usual}) < 2:
+        return ""
+    told = [{**row, "options_changed": {**row["options_changed"], PREDICTION: prediction(row)}} for row in usual]
+    return "\n\n".join(_validation_table(group, "anytime_area") for group in grouped(told, protocol))
+
+
+def prediction(row: Row) -> str:
+    """What predicted between two memory trainings of a run."""
+    then = {} if row["recipe"] != DEFAULT else row.get("default_changes", {})
+    return str({PREDICTION: getattr(RECIPES[PUBLISHED], PREDICTION), **then, **row["options_changed"]}[PREDICTION])
 
 
 def _validation_table(rows: Sequence[Row], figure: str = "last_accuracy") -> str:

@@ -28,8 +28,8 @@ def test_a_panel_for_each_start_and_noise_that_was_compared() -> None:
     picture = fidelity_drawing(rows)
     assert [panel.title for panel in picture.panels] == ["From official, sym-40", "From paper, asym-40"]
     assert picture.rows == [
-        ("From official, sym-40", "row 1: eviction", "-5.00 -10.00", "-7.50 ± 2.50"),
-        ("From paper, asym-40", "row 1: eviction", "+20.00", "+20.00 ± -"),
+        ("From official, sym-40", "row 1: eviction", "-5.00 -10.00", "-7.50 ± 2.50", "0.20", "shuffled"),
+        ("From paper, asym-40", "row 1: eviction", "+20.00", "+20.00 ± -", "-", "shuffled"),
     ]
 
 
@@ -56,9 +56,17 @@ def test_signs_are_filled_by_how_sure_they_are(changed: tuple[float, ...], insid
     assert [label.get_text() for label in axes.get_yticklabels()] == ["row 1: eviction"]
 
 
+def test_too_few_seeds_for_a_verdict_have_dots_alone() -> None:
+    axes, means = signs([full_run(1, 0.5), full_run(1, 0.2, **EVICTION)])
+    assert means == []
+    assert [round(float(x), 6) for line in axes.get_lines() for x in line.get_xdata() if line.get_marker() == "o"] == [
+        -30
+    ]
+
+
 def test_streams_in_the_order_of_their_files_have_a_sign_of_their_own() -> None:
     rows = [full_run(seed, 0.5, stream=LISTED.format(seed)) for seed in (1, 2)]
-    rows += [full_run(seed, 0.4, stream=LISTED.format(seed), **EVICTION) for seed in (1, 2)]
+    rows += [full_run(seed, 0.4 - seed / 100, stream=LISTED.format(seed), **EVICTION) for seed in (1, 2)]
     axes, (mean,) = signs(rows)
     assert mean.get_marker() == "s"
     assert "files' order" in axes.get_legend_handles_labels()[1]

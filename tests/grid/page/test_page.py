@@ -229,9 +229,11 @@ def test_settings_on_validation_data_are_compared_by_noise() -> None:
 
 def test_what_predicts_on_the_way_is_compared_by_anytime_accuracy() -> None:
     held_out = {"evaluated_on": "validation", "stream": "blurry-10", "command": "puridiver run --holdout 5000"}
-    rows = [full_run(1, 0.9, **held_out)]
+    rows = [full_run(1, 0.9, **held_out, anytime_area=0.2), full_run(2, 0.9, **held_out)]
     heading = "What predicts between two memory trainings"
-    assert heading not in page_of(rows)  # nothing says what predicts
+    assert heading not in page_of(rows)  # nothing to compare
+    elsewhere = {**held_out, "command": "puridiver run --holdout 5000 --anytime-points 1", "anytime_area": 0.9}
+    rows.append(full_run(1, 0.9, **elsewhere))
     for mode, accuracies in {"both": (0.3, 0.4), "consolidated": (0.5, 0.6)}.items():
         options = {"online_prediction": mode}
         rows += [
@@ -240,7 +242,8 @@ def test_what_predicts_on_the_way_is_compared_by_anytime_accuracy() -> None:
         ]
     rows.append(full_run(1, 0.9, anytime_area=0.8, options_changed={"online_prediction": "both"}))  # on the test set
     text = page_of(rows).partition(f"### {heading}")[2].partition("\n## ")[0]
-    assert text.count("\n| ") == 3
+    assert text.count("\n| ") == 4
+    assert line(text, "puridiver + puridiver, official, online_prediction=network, 255 epochs")[1] == "20.0 ± - (1)"
     assert line(text, "puridiver + puridiver, official, online_prediction=both, 255 epochs")[1] == "35.0 ± 7.1 (2)"
     assert (
         line(text, "puridiver + puridiver, official, online_prediction=consolidated, 255 epochs")[1] == "55.0 ± 7.1 (2)"
