@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size
@@ -85,7 +86,11 @@ class RunConfig:
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
             value = getattr(self, name)
-            if value is not None and value < least:
+            if value is None and getattr(RunConfig, name) is None:
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise ValueError(f"{name} should be a whole number, but got {value!r}")
+            if value < least:
                 raise ValueError(f"{name} should be at least {least}, but got {value}")
         if is_published(self.stream):  # in full, so that every record tells the order
             object.__setattr__(self, "stream", str(parse_published(self.stream)))

@@ -80,6 +80,7 @@ def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from puridiver import runs
+    from puridiver.report.ledger import row_of_run
 
     errors, folder = Console(stderr=True), Path(args.out) if args.out else None
     # What would fail at the end must fail before the work.
@@ -89,7 +90,7 @@ def handle(args: argparse.Namespace) -> int:
         runs.check_free(folder, args.force, args.resume)
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
-    finished = args.resume and folder is not None and (folder / runs.SUMMARY).exists()
+    finished = args.resume and folder is not None and row_of_run(folder) is not None
     summary = run_once(args, config_to_run(args), folder, errors)
     if args.json:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")

@@ -21,7 +21,8 @@ NULL = type(None)
 FIGURE, FIGURES = (*NUMBER, NULL), (list, NULL)
 OPTIONAL: dict[str, tuple[type, ...]] = {
     "anytime_area": FIGURE, "forgetting": FIGURE, "memory_diversity": FIGURE, "best_epoch_accuracy": FIGURE,
-    "alpha": FIGURE, "task_purity": FIGURES, "class_accuracy": FIGURES, "memory_per_class": FIGURES,
+    "alpha": FIGURE, "stream_noise": FIGURE, "task_purity": FIGURES, "class_accuracy": FIGURES,
+    "memory_per_class": FIGURES,
     "phase_seconds": (dict,), "versions": (dict,), "default_changes": (dict,), "lanes": (int,), "graphs": (bool,),
     "precision": (str,), "device": (str,), "stream_hash": (str,), "code_hash": (str,), "settings_hash": (str,),
     "config_hash": (str,), "cell": (str,), "commit": (str, NULL), "command": (str,),
@@ -33,7 +34,7 @@ def read_rows(ledger: Path) -> list[dict[str, Any]]:
     rows = read_ledger(ledger)
     numbers = [number for number, line in enumerate(ledger_lines(ledger), start=1) if line.strip()]
     for number, row in zip(numbers, rows, strict=False):  # another process may have added a row meanwhile
-        problem = _problem(row)
+        problem = problem_of(row)
         if problem:
             raise DataError(
                 f"{ledger}, line {number}, is not the row of a finished run: {problem}; "
@@ -45,12 +46,13 @@ def read_rows(ledger: Path) -> list[dict[str, Any]]:
 def row_of_run(folder: Path) -> dict[str, Any] | None:
     """What the ledger would have of the finished run that a folder holds; None where it holds none."""
     row = RunFolder(folder).read(SUMMARY) if folder.is_dir() else None
-    if row is not None and (problem := _problem(row)):
+    if row is not None and (problem := problem_of(row)):
         raise DataError(f"{folder / SUMMARY} is not that of a finished run of this version: {problem}")
     return row
 
 
-def _problem(row: Any) -> str:
+def problem_of(row: Any) -> str:
+    """What is wrong with the row of a finished run; empty where nothing is."""
     if not isinstance(row, dict):
         return f"it should hold an object, but holds {row!r}"
     missing = [name for name in WANTED if name not in row]

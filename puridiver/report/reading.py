@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.report.ledger import code_of, device_type, read_rows
+from puridiver.report.ledger import code_of, device_type, problem_of, read_rows
 from puridiver.report.titles import UNTITLED, Title, read_titles
 from puridiver.runs import CELL_SHOWN, CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.snapshot import MemorySnapshot
@@ -178,6 +178,10 @@ def _check(run: Run) -> None:
         missing = [key for key in wanted if key not in found] if isinstance(found, dict) else list(wanted)
         if missing:
             raise DataError(f"{run.folder / name} is damaged: it should hold {', '.join(missing)}")
+    if problem := problem_of(run.summary):
+        raise DataError(f"{run.folder / SUMMARY} is damaged: {problem}")
+    if not all(isinstance(name, str) for name in run.manifest["class_names"]):
+        raise DataError(f"{run.folder / MANIFEST} is damaged: class_names should be names")
     if not all(isinstance(event, dict) and "event" in event for event in run.events):
         raise DataError(f"{run.folder / METRICS} is damaged: every line should hold an event")
     ended, expected = len(run.tasks), len(run.summary["task_accuracy"])

@@ -52,6 +52,20 @@ def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
         read_run(copy)
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "told"),
+    [
+        ("summary.json", {"stream": {}}, "summary.json is damaged: stream should be str"),
+        ("summary.json", {"noise_rate": 1e308}, "summary.json is damaged: noise_rate should be from 0 to 1"),
+        ("manifest.json", {"class_names": [3]}, "manifest.json is damaged: class_names should be names"),
+    ],
+)
+def test_a_file_with_values_of_another_kind_is_damaged(copy: Path, name: str, changes: dict, told: str) -> None:
+    (copy / name).write_text(json.dumps({**json.loads((copy / name).read_text()), **changes}))
+    with pytest.raises(DataError, match=told):
+        read_run(copy)
+
+
 def test_metrics_that_miss_a_task_are_damaged(copy: Path) -> None:
     lines = (copy / "metrics.jsonl").read_text().splitlines()
     cut = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "task")
