@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from puridiver.grid.page.sections import by_seed, entry_of, ours
-from puridiver.grid.page.tables import FIDELITY, Line, Table
-from puridiver.grid.page.verdicts import NOT_RUN, TOO_FEW, Comparison
+from puridiver.grid.page.pooled import against
+from puridiver.grid.page.sections import entry_of, ours
+from puridiver.grid.page.tables import FIDELITY, Table
+from puridiver.grid.page.verdicts import NOT_RUN, TOO_FEW, Comparison, p_text
 from puridiver.report.table import as_markdown
 
 # Of each preset: where it starts, and whose reading a row then takes.
@@ -14,11 +15,14 @@ START = {FIDELITY[0]: "official", FIDELITY[1]: "paper"}
 READINGS = {"official": "the released program's", "paper": "the paper's"}
 RULE = (
     "A difference is the mean, in points of last accuracy, over the seeds that were run both ways (the same streams), "
-    "± its standard error. A reading *is better* where chance alone would give as large a difference in at most one of "
-    "twenty comparisons (a paired t-test), and *may be better* in one of five; of many rows some will pass by chance, "
-    "and with three seeds only large effects can. All rows of a column in one order of the streams are compared with "
-    "the same runs of the recipe as it is: if these came out low, every row looks better. Of one seed there is no "
-    "error, and no verdict."
+    "± its standard error. Three seeds tell little about their own spread, so that where four settings or more of a "
+    "column were run on the same seeds, error and p come from all of them together: from what is left of their "
+    "accuracies without the means of setting and seed (a two-way analysis of variance; settings that diverged left "
+    "out). A reading *is better* where chance alone would give as large a difference among all rows of the column in "
+    "at most one of twenty such columns (Holm's correction), and *may be better* where it would in at most one of "
+    "twenty rows. With fewer settings each has a paired t-test of its own: *is* for p up to 0.05, *may be* up to 0.2. "
+    "All rows of a column in one order of the streams are compared with the same runs of the recipe as it is: if "
+    "these came out low, every row looks better. Of one seed there is no error, and no verdict."
 )
 LISTED_MARK = " (files' order)"
 LISTED_NOTE = (
@@ -38,19 +42,30 @@ def section(table: Table) -> str:
     headings = ["row"]
     for noise in table.noises:
         headings += [f"{noise}, last % (seeds)", "difference", "verdict"]
-    lines = []
+    lines, compared = [], comparisons(table)
     for line in table.lines:
         cells = [line.title]
-        for c, found in enumerate(comparisons(table, line)):
-            figure = ours(entry_of(table, line, line.cells[c]))
-            cells += [figure, "", ""] if line is table.lines[0] else [figure, found.text, verdict(table, found)]
+        for c, cell in enumerate(line.cells):
+            found = compared[line.title][c] if line.title in compared else None
+            cells.append(ours(entry_of(table, line, cell)))
+            cells += ["", ""] if found is None else [with_p(found), verdict(table, found)]
         lines.append(tuple(cells))
     return as_markdown(lines, headings)
 
 
-def comparisons(table: Table, line: Line) -> list[Comparison]:
-    """A line against the first, the recipe as it is, noise by noise."""
-    return [by_seed(cell, other) for cell, other in zip(line.cells, table.lines[0].cells, strict=True)]
+def comparisons(table: Table) -> dict[str, list[Comparison]]:
+    """Every line but the first, by its title, against that, the recipe as it is, noise by noise."""
+    first, *others = table.lines
+    columns = [against(cell, [line.cells[c] for line in others]) for c, cell in enumerate(first.cells)]
+    return {line.title: [column[number] for column in columns] for number, line in enumerate(others)}
+
+
+def with_p(found: Comparison) -> str:
+    """The difference, its error, and how often chance alone would give as much: in one row, and among all."""
+    if found.chance is None:
+        return found.text
+    among = "" if found.corrected is None else f"; among all {p_text(found.corrected, 3)}"
+    return f"{found.text} (p {p_text(found.chance, 3)}{among})"
 
 
 def verdict(table: Table, found: Comparison) -> str:
@@ -71,11 +86,11 @@ def overview(tables: Sequence[Sequence[Table]]) -> str:
     headings = [
         "row", *(f"from `{START[table.preset]}`, {noise}" for table in firsts for noise in table.noises),
     ]  # fmt: skip
-    lines = []
-    for number in range(1, len(firsts[0].lines)):
-        cells = [firsts[0].lines[number].title]
-        for orders in tables:
-            found = [[(table, c) for c in comparisons(table, table.lines[number])] for table in orders]
+    lines, compared = [], [[(table, comparisons(table)) for table in orders] for orders in tables]
+    for title in [line.title for line in firsts[0].lines[1:]]:
+        cells = [title]
+        for orders in compared:
+            found = [[(table, comparison) for comparison in of_line[title]] for table, of_line in orders]
             cells += [_short(*most_telling(column)) for column in zip(*found, strict=True)]
         lines.append(tuple(cells))
     ways = "; ".join(

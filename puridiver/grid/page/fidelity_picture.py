@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
-from puridiver.grid.page.fidelity import START, comparisons, most_telling
+from puridiver.grid.page.fidelity import START, comparisons, most_telling, with_p
 from puridiver.grid.page.sections import pairs_by_seed
 from puridiver.grid.page.tables import Table
-from puridiver.grid.page.verdicts import HINT, SURE, Comparison, p_text
+from puridiver.grid.page.verdicts import Comparison
 from puridiver.report.style import INK, LEGEND_SIZE, Panel, Picture, colour
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ GREY = "#c8c8c8"
 TITLE = "CIFAR-10: what each row is worth"
 MEANING = (
     "Points of last accuracy that the other reading of one row alone gains or loses: dots are pairs of runs on the "
-    "same stream, signs their mean and its standard error where there are enough for a verdict, p by a paired t-test. "
+    "same stream, signs their mean and its standard error where there are enough for a verdict. "
     "Beyond 5 points the scale is logarithmic."
 )
 
@@ -61,7 +61,7 @@ def fidelity_picture(tables: Sequence[Sequence[Table]]) -> Picture:
         TITLE,
         MEANING,
         [Panel(column.title, partial(_paint, column), HEIGHT) for column in columns],
-        ("from", "row", "differences", "mean ± standard error", "p", "order"),
+        ("from", "row", "differences", "mean ± standard error", "order"),
         [_numbers(column, row) for column in columns for row in column.rows],
     )
 
@@ -69,27 +69,27 @@ def fidelity_picture(tables: Sequence[Sequence[Table]]) -> Picture:
 def _numbers(column: Column, row: Row) -> tuple[str, ...]:
     differences = " ".join(f"{difference:+.2f}" for difference in row.differences)
     order = "files' order" if row.listed else "shuffled"
-    return column.title, row.title, differences, row.found.text, p_text(row.found.chance), order
+    return column.title, row.title, differences, with_p(row.found), order
 
 
 def _columns(orders: Sequence[Table]) -> list[Column]:
     """Of one recipe, noise by noise; of the orders of the streams the one that tells most, row by row."""
-    start = START[orders[0].preset]
+    start, compared = START[orders[0].preset], [(table, comparisons(table)) for table in orders]
     (other,) = READ.keys() - {start}
     return [
         Column(
             f"From {start}, {noise}",
             READ[start],
             READ[other],
-            [row for number in range(1, len(orders[0].lines)) if (row := _row(orders, number, c)) is not None],
+            [row for number in range(1, len(orders[0].lines)) if (row := _row(compared, number, c)) is not None],
         )
         for c, noise in enumerate(orders[0].noises)
     ]
 
 
-def _row(orders: Sequence[Table], number: int, c: int) -> Row | None:
+def _row(compared: Sequence[tuple[Table, dict[str, list[Comparison]]]], number: int, c: int) -> Row | None:
     """None where nothing was compared."""
-    table, found = most_telling([(table, comparisons(table, table.lines[number])[c]) for table in orders])
+    table, found = most_telling([(table, of_line[table.lines[number].title][c]) for table, of_line in compared])
     if found.difference is None:
         return None
     line = table.lines[number]
@@ -131,7 +131,7 @@ def _paint_row(axes: Axes, place: int, row: Row) -> None:
 
 def _explain(axes: Axes, rows: Sequence[Row]) -> None:
     """What the signs mean, for the legend."""
-    signs = [(f"p ≤ {SURE}", SHUFFLED, INK), (f"p ≤ {HINT}", SHUFFLED, GREY), ("not told apart", SHUFFLED, "white")]
+    signs = [("is better", SHUFFLED, INK), ("may be better", SHUFFLED, GREY), ("not told apart", SHUFFLED, "white")]
     if any(row.listed for row in rows):
         signs.append(("files' order", LISTED, "white"))
     for label, marker, inside in signs:

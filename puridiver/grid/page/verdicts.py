@@ -87,7 +87,7 @@ class Comparison:
     """A setting against another by pairs of runs of the same stream and seed: mean difference and its error, in points.
 
     `was_run` says whether the setting was run at all, `chance` how often chance alone would give as large a difference
-    (a paired t-test of two sides).
+    (a paired t-test of two sides), `corrected` the same among all comparisons that were made beside it.
     """
 
     was_run: bool
@@ -95,13 +95,17 @@ class Comparison:
     difference: float | None = None
     error: float | None = None
     chance: float | None = None
+    corrected: float | None = None
 
     @property
     def direction(self) -> int | None:
         """2 better, 1 perhaps, 0 not told apart, -1 perhaps worse, -2 worse; None where there are too few pairs."""
         if self.difference is None or self.chance is None:
             return None
-        size = (self.chance <= SURE) + (self.chance <= HINT)
+        if self.corrected is None:
+            size = (self.chance <= SURE) + (self.chance <= HINT)
+        else:
+            size = (self.corrected <= SURE) + (self.chance <= SURE)
         return int(math.copysign(size, self.difference)) if size else 0
 
     @property

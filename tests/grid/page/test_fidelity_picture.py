@@ -28,8 +28,8 @@ def test_a_panel_for_each_start_and_noise_that_was_compared() -> None:
     picture = fidelity_drawing(rows)
     assert [panel.title for panel in picture.panels] == ["From official, sym-40", "From paper, asym-40"]
     assert picture.rows == [
-        ("From official, sym-40", "row 1: eviction", "-5.00 -10.00", "-7.50 ± 2.50", "0.20", "shuffled"),
-        ("From paper, asym-40", "row 1: eviction", "+20.00", "+20.00 ± -", "-", "shuffled"),
+        ("From official, sym-40", "row 1: eviction", "-5.00 -10.00", "-7.50 ± 2.50 (p 0.205)", "shuffled"),
+        ("From paper, asym-40", "row 1: eviction", "+20.00", "+20.00 ± -", "shuffled"),
     ]
 
 
