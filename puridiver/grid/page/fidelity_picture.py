@@ -131,7 +131,7 @@ def _paint_row(axes: Axes, place: int, row: Row) -> None:
 
 def _explain(axes: Axes, rows: Sequence[Row]) -> None:
     """What the signs mean, for the legend."""
-    signs = [("is better", SHUFFLED, INK), ("may be better", SHUFFLED, GREY), ("not told apart", SHUFFLED, "white")]
+    signs = [("sure", SHUFFLED, INK), ("perhaps", SHUFFLED, GREY), ("not told apart", SHUFFLED, "white")]
     if any(row.listed for row in rows):
         signs.append(("files' order", LISTED, "white"))
     for label, marker, inside in signs:
@@ -141,7 +141,7 @@ def _explain(axes: Axes, rows: Sequence[Row]) -> None:
 def _set_scale(axes: Axes, column: Column) -> None:
     values = [value for row in column.rows for value in (*row.differences, row.found.difference or 0.0)]
     axes.set_xscale("symlog", linthresh=LINEAR, linscale=0.75)
-    low, high = min(-LINEAR, min(values) * 1.25), max(LINEAR * 1.15, max(values) * 1.25)
+    low, high = min(-LINEAR, min(values) * 1.25), max(LINEAR * 1.3, max(values) * 1.25)
     shown = [tick for tick in TICKS if low <= tick <= high]
     axes.set_xticks(shown, [f"{tick:+d}" if tick else "0" for tick in shown])
     axes.set_xticks([], minor=True)
