@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -26,6 +25,7 @@ from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
 from puridiver.saved import GIVEN, Consolidation, grouped, settings_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
+from puridiver.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class Learner:
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self._under_way = self._told_diverged = False
-        self._lock = threading.RLock()  # threads take turns: one may predict while another learns
+        self._lock = Turns()  # one thread may predict while another learns
         self._trainer: Trainer | None = None
         if self.classes:
             self._trainer = self._build_trainer()
