@@ -178,13 +178,20 @@ class Experiment:
             self.manifest.save(out.path / runs.MANIFEST)
         course.run(self._stopping, Saving(out, checkpoints))
         summary = {**self._summary(course), **changes}
-        out.write_bytes(runs.MEMORY, course.recorder.snapshot(self.learner).to_bytes())
+        self._keep_memory(out, course)
         shutil.rmtree(out.path / runs.LEARNER, ignore_errors=True)  # of an attempt that was killed
         if keep_learner:
             self._keep_learner(out.path / runs.LEARNER)
         out.write(runs.SUMMARY, summary)
         checkpoints.remove()
         return summary
+
+    def _keep_memory(self, out: runs.RunFolder, course: Course) -> None:
+        """The memory with its images, for reports. A disk that is too full for it must not cost the figures."""
+        try:
+            out.write_bytes(runs.MEMORY, course.recorder.snapshot(self.learner).to_bytes())
+        except OSError as error:
+            logger.warning("the memory's images are not kept: %s", error)
 
     def _keep_learner(self, folder: Path) -> None:
         """Save the learner with the data's own labels. A disk that is too full for it must not cost the figures."""

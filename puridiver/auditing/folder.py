@@ -93,7 +93,10 @@ class AuditFolder:
         if begun is not None and differing:
             told = "; ".join(f"{name} is {_short(begun.get(name))} there and {_short(description[name])} here"
                              for name in differing)  # fmt: skip
-            raise DataError(f"{self.path} holds another audit: {told}; choose another folder, or say --force")
+            raise DataError(
+                f"{self.path} holds another audit: {told}; say the same as there to go on with it, "
+                "choose another folder, or say --force, which trains anew"
+            )
 
     def begin(self, description: dict[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)

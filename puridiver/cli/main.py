@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import io
 import os
 import re
 import sys
@@ -77,6 +78,8 @@ def _unknown(parser: argparse.ArgumentParser, chosen: list[str], words: list[str
 
 def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal or a pipe cannot show should not end the work
+        sys.stdout.reconfigure(errors="backslashreplace")
     parser = build_parser()
     if not words:
         parser.print_help(sys.stderr)

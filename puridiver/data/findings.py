@@ -43,7 +43,8 @@ class Findings:
         """For people to read."""
         counts = sorted(self.per_class.values())
         found = [
-            f"{self.images:,} images in {len(self.per_class)} classes: {self.train:,} to train, {self.test:,} to test",
+            f"{self.images:,} images in {len(counts)} {'class' if len(counts) == 1 else 'classes'}: {self.train:,} to "
+            f"train, {self.test:,} to test",
             f"train images a class: {counts[0]:,} to {counts[-1]:,}",
             *(
                 f"class names that may be one: {first!r} ({self.per_class[first]:,}) and {other!r} "
@@ -57,7 +58,8 @@ class Findings:
             *_first([f"{name}: {problem}" for name, problem in self.bad.items()]),
             f"duplicates: {sum(len(group) - 1 for group in self.duplicates):,} images have the same pixels as another"
             + (f"; {self.shared} groups are in train and test" if self.shared else ""),
-            f"conflicting duplicates (same pixels, different labels): {len(self.conflicts)} groups",
+            f"conflicting duplicates (same pixels, different labels): {len(self.conflicts)} "
+            f"{'group' if len(self.conflicts) == 1 else 'groups'}",
             *_first([", ".join(group) for group in self.conflicts]),
         ]
         return [*found, f"other files, left out by their names: {self.ignored}"] if self.ignored else found

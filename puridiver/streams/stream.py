@@ -117,7 +117,10 @@ def how_data_differ(source: DataSource, manifest: StreamManifest) -> str | None:
         options, fault = "--test-share and --bad-files", f"{source.name!r} had {there:,} train images, not {here:,},"
     if source.train.names is None:
         return f"{fault} when the stream was made: its images or labels have changed"
-    return f"{fault} when the stream was made: say the same {options} as then, unless files have changed"
+    return (
+        f"{fault} when the stream was made: say the same {options} as then, or name the data with --data if "
+        "it is other data of that name, unless files have changed"
+    )
 
 
 def check_belongs(source: DataSource, manifest: StreamManifest) -> None:

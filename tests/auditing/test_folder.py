@@ -86,7 +86,9 @@ def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
 def test_another_audit_is_not_mixed_in(labelled, tmp_path):
     quietly(tmp_path, labelled)
     other = LabelledSet(labelled.images, (labelled.given + 1) % 3, CLASSES)
-    with pytest.raises(DataError, match=r"holds another audit: data_sha256 is .* there and .* here; choose another"):
+    with pytest.raises(
+        DataError, match=r"holds another audit: data_sha256 is .* there and .* here; say the same as there"
+    ):
         quietly(tmp_path, other)
     with pytest.raises(DataError, match="holds another audit: seed is 0 there and 4 here"):
         audit_in_folder(AuditFolder(tmp_path), labelled, AuditSettings(**{**QUICK, "seed": 4}))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -170,3 +172,12 @@ def test_an_option_that_does_not_exist_is_met_with_the_nearest(words, told, caps
         main(words)
     assert left.value.code == 2
     assert told in capsys.readouterr().err
+
+
+def test_what_a_terminal_cannot_show_is_spelt_out(monkeypatch):
+    ledger = Path(__file__).parents[2] / "results" / "digits.jsonl"
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert main(["table", str(ledger)]) == 0
+    shown.flush()
+    assert b" \\xb1 " in shown.buffer.getvalue()  # a plus-minus sign

@@ -12,7 +12,10 @@ from PIL import Image
 
 from puridiver import Learner, storage
 from puridiver.cli import main
+from puridiver.runs import RunFolder
 from tests.learner_samples import patterns, tiny_learner
+
+SHORT = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
 
 SHAPES = ("circle", "ring", "square")
 
@@ -113,13 +116,12 @@ def test_what_is_not_there_is_told(words, named, run, tmp_path, capsys):
 
 
 def test_a_run_may_keep_no_learner(tmp_path, capsys):
-    short = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
-    assert main(["run", *short, "--out", str(tmp_path / "run"), "--no-keep-learner"]) == 0
+    assert main(["run", *SHORT, "--out", str(tmp_path / "run"), "--no-keep-learner"]) == 0
     assert main(["predict", str(tmp_path / "run"), "x.png"]) == 2
     assert "has no learner: its run did not keep one (--force runs it anew)" in capsys.readouterr().err
-    assert main(["run", *short, "--out", str(tmp_path / "run"), "--force"]) == 0
+    assert main(["run", *SHORT, "--out", str(tmp_path / "run"), "--force"]) == 0
     assert Learner.load(tmp_path / "run" / "learner", device="cpu").classes == list(range(10))
-    assert main(["run", *short, "--out", str(tmp_path / "run"), "--force", "--no-keep-learner"]) == 0
+    assert main(["run", *SHORT, "--out", str(tmp_path / "run"), "--force", "--no-keep-learner"]) == 0
     assert not (tmp_path / "run" / "learner").exists()  # that of an older run
 
 
@@ -132,7 +134,6 @@ def test_a_learner_that_was_half_saved_is_none(run, tmp_path, capsys):
 
 
 def test_a_disk_too_full_for_the_learner_does_not_cost_the_figures(tmp_path, monkeypatch, caplog):
-    short = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
     save = storage.save
 
     def full(folder, *rest):
@@ -142,10 +143,25 @@ def test_a_disk_too_full_for_the_learner_does_not_cost_the_figures(tmp_path, mon
         return save(folder, *rest)
 
     monkeypatch.setattr(storage, "save", full)
-    assert main(["run", *short, "--out", str(tmp_path / "run")]) == 0
+    assert main(["run", *SHORT, "--out", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "summary.json").exists()
     assert not (tmp_path / "run" / "learner").exists()
     assert "the learner is not kept" in caplog.text
+
+
+def test_a_disk_too_full_for_the_memorys_images_does_not_cost_the_figures(tmp_path, monkeypatch, caplog):
+    write = RunFolder.write_bytes
+
+    def full(self, name, content):
+        if name == "memory.safetensors":
+            raise OSError(28, "No space left on device")
+        return write(self, name, content)
+
+    monkeypatch.setattr(RunFolder, "write_bytes", full)
+    assert main(["run", *SHORT, "--out", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "summary.json").exists()
+    assert "the memory's images are not kept" in caplog.text
+    assert main(["report", str(tmp_path / "run")]) == 0  # without its gallery
 
 
 def test_the_images_themselves_are_never_written_over(run, tmp_path, capsys):
