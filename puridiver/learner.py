@@ -232,7 +232,7 @@ class Learner:
         """The most likely class label of each image, (N,).
 
         By `online_prediction` the network as the last consolidation left it (the default: it has forgotten nothing
-        since), as it is, or the mean of both; of classes that came later, and before any, always as it is.
+        since), as it is, or the mean of both; of classes that it had few samples of, always as it is.
         """
         with self._lock:  # another thread may add a class
             return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]

@@ -124,7 +124,8 @@ class Options:
     online_prediction: str = _option(
         "network",
         "what predicts while the stream goes on: the network as it is, as the last memory training left it, or the "
-        "mean of both; of classes that came since, always the network as it is",
+        "mean of both; of classes that came since, or had less than half a fair share of that memory, always the "
+        "network as it is",
         ("network", "consolidated", "both"),
         off="network",
         later=True,

@@ -10,6 +10,7 @@ import torch
 
 from puridiver import Learner
 from puridiver.trainers import TRAINERS
+from puridiver.trainers.looking import well_taught
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
 from tests.resume_samples import OPTIONS, tiny_config
 from tests.test_resume import assert_ends_alike_in_legs
@@ -133,6 +134,28 @@ def test_a_class_that_was_named_but_never_kept_counts_as_one_that_came_since(mod
     images, labels = patterns(24, 2)
     learner.observe(images, labels)  # no sample of the third class
     learner.consolidate()
+    before = learner.predict_proba(TEST)
+    observe(learner, 1)
+    np.testing.assert_allclose(learner.predict_proba(TEST), shared(own(learner), before[:, :2], mode), atol=1e-5)
+
+
+def test_taught_is_what_has_half_a_fair_share_of_the_memory() -> None:
+    labels = torch.tensor([0] * 11 + [1] * 4 + [2] * 3 + [4] * 6)  # 24 of four classes: 6 are a fair share
+    assert well_taught(labels, 6).tolist() == [1, 1, 1, 0, 1, 0]
+    assert well_taught(labels[labels != 2].repeat(2)[:-1], 5).tolist() == [1, 1, 0, 0, 1]
+    assert well_taught(torch.tensor([0] * 30 + [1] * 7), 2).tolist() == [1, 0]
+    assert well_taught(torch.tensor([2]), 3).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+def test_a_class_that_the_memory_had_few_of_counts_as_one_that_came_since(mode: str) -> None:
+    learner = tiny_learner(online_prediction=mode)
+    images, labels = patterns(24, 2)
+    few, third = (found[:1] for found in (images, np.full_like(labels, learner.classes[2])))
+    learner.observe(np.concatenate([images[:7], few]), np.concatenate([labels[:7], third]))
+    learner.consolidate()
+    counts = np.unique([row.given_label for row in learner.audit()], return_counts=True)[1]
+    assert sorted(counts.tolist())[0] < sum(counts) / 6
     before = learner.predict_proba(TEST)
     observe(learner, 1)
     np.testing.assert_allclose(learner.predict_proba(TEST), shared(own(learner), before[:, :2], mode), atol=1e-5)

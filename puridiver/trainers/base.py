@@ -22,7 +22,7 @@ from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd
 from puridiver.trainers.batches import in_batches
-from puridiver.trainers.looking import Look, by_both
+from puridiver.trainers.looking import Look, by_both, well_taught
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
 
@@ -95,7 +95,7 @@ class Trainer(ABC):
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
         self._learnt_online = False  # since the last memory training
-        self._taught: Tensor | None = None  # (classes of then,): 1 for those that the last memory had
+        self._taught: Tensor | None = None  # (classes of then,): 1 for those that the last one taught well
         # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
         self.split: Split | None = None
         self.sets: Sets | None = None
@@ -134,7 +134,7 @@ class Trainer(ABC):
 
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.
         """
-        self._taught = F.one_hot(memory.labels, self.n_classes).amax(dim=0).float()
+        self._taught = well_taught(memory.labels, self.n_classes)
         if start == 0:
             self._learnt_online = False
             for trainee in self.trainees:

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 USUAL_PASS = {"cpu": 256, "cuda": 520}
 LARGE_PASS = {"cpu": 256, "cuda": 1280}
 SMALLEST_PASS = 16
+FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taught
 
 
 class Look:
@@ -62,6 +63,17 @@ def even_parts(images: Tensor, most: int) -> list[Tensor]:
     """Parts of at most so many images, of few different sizes: each size is a step to capture."""
     n_parts = max(1, -(-len(images) // most))
     return list(images.split(max(1, -(-len(images) // n_parts))))
+
+
+def well_taught(labels: Tensor, n_classes: int) -> Tensor:
+    """1 for each class that has at least half a fair share of a memory's labels, else 0: (C,).
+
+    Of a class with a sample or two a network learns next to nothing from that memory, while the stream may soon bring
+    many: so that the one taught is not to be asked about it.
+    """
+    counts = F.one_hot(labels, n_classes).sum(dim=0)
+    fair_share = counts.sum() / (counts > 0).sum().clamp(min=1)
+    return (counts >= FAIR_ENOUGH * fair_share).float()
 
 
 def by_both(now: Tensor, then: Tensor, taught: Tensor, then_alone: bool) -> Tensor:
