@@ -46,6 +46,18 @@ IN_SUMMARY = (
 )  # fmt: skip
 
 
+# Of the events of a run what figures are made of, by its type; all may be null.
+EVENT_FIGURES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("accuracy", "alpha", "memory_purity", "memory_diversity", "clean_precision", "relabel_precision",
+                     "unlabelled_precision"), (float, int)),
+    **dict.fromkeys(("task", "seen", "epoch", "memory_size", "clean_size", "relabel_size", "unlabelled_size"), (int,)),
+    **dict.fromkeys(("memory_per_class", "memory_per_true_class", "class_accuracy", "group_accuracy", "confusion",
+                     "stream_per_class", "stream_per_true_class", "losses", "uncertainties", "sets", "right",
+                     "guess_right"), (list,)),
+    **dict.fromkeys(("loss_mixture", "uncertainty_mixture"), (dict,)),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Run:
     """A finished run."""
@@ -184,9 +196,21 @@ def _check(run: Run) -> None:
         raise DataError(f"{run.folder / MANIFEST} is damaged: class_names should be names")
     if not all(isinstance(event, dict) and "event" in event for event in run.events):
         raise DataError(f"{run.folder / METRICS} is damaged: every line should hold an event")
+    wrong = [problem for event in run.events if (problem := _problem_of_event(event))]
+    if wrong:
+        raise DataError(f"{run.folder / METRICS} is damaged: {wrong[0]}")
     ended, expected = len(run.tasks), len(run.summary["task_accuracy"])
     if ended != expected:
         raise DataError(f"{run.folder / METRICS} is damaged: it should tell the ends of {expected} tasks, not {ended}")
+
+
+def _problem_of_event(event: dict[str, Any]) -> str:
+    """What is wrong with an event's figures; empty where nothing is."""
+    for name, value in event.items():
+        kinds = EVENT_FIGURES.get(name, (object,))
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds)):
+            return f"{name} of the event {event['event']!r} should be {kinds[0].__name__}, but is {value!r:.60}"
+    return ""
 
 
 def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:

@@ -150,10 +150,10 @@ def _legend_below(axes: Axes) -> float:
     from matplotlib.container import ErrorbarContainer
     from matplotlib.transforms import ScaledTranslation
 
-    labels = axes.get_legend_handles_labels()[1]
+    room = PANEL[0] - 0.55  # what stands left of the axes
+    labels = [_in_lines(label, room - LEGEND_HANDLE) for label in axes.get_legend_handles_labels()[1]]
     if len(labels) < 2:  # the title says it already
         return 0
-    room = PANEL[0] - 0.55  # what stands left of the axes
     columns = max(1, min(len(labels), int(room / (max(map(_text_width, labels)) + LEGEND_HANDLE))))
     figure = axes.get_figure()
     under_ticks = axes.transAxes + ScaledTranslation(0, -0.47, figure.dpi_scale_trans)  # type: ignore[union-attr]
@@ -163,15 +163,24 @@ def _legend_below(axes: Axes) -> float:
         handles, labels, loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=under_ticks, ncols=columns,
         borderaxespad=0,
     )  # fmt: skip
-    return 0.12 + 0.18 * -(-len(labels) // columns)
+    lines = [label.count("\n") + 1 for label in labels]
+    return 0.12 + 0.18 * (sum(lines) if columns == 1 else max(lines) * -(-len(labels) // columns))
+
+
+def _in_lines(label: str, room: float) -> str:
+    """A label that is too wide for a line in several."""
+    width = _text_width(label)
+    return label if width <= room else textwrap.fill(label, max(8, int(0.95 * len(label) * room / width)))
 
 
 def _text_width(text: str) -> float:
-    """Of a legend's label, in inches."""
+    """Of a legend's label, in inches: its widest line."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
-    return text_to_path.get_text_width_height_descent(text, FontProperties(size=LEGEND_SIZE), ismath=False)[0] / 72
+    font = FontProperties(size=LEGEND_SIZE)
+    lines = (text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] for line in text.split("\n"))
+    return max(lines) / 72
 
 
 def _fix_ids(name: str) -> None:

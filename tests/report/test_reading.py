@@ -66,6 +66,16 @@ def test_a_file_with_values_of_another_kind_is_damaged(copy: Path, name: str, ch
         read_run(copy)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("seen", "x"), ("accuracy", ["x"]), ("memory_per_class", 3), ("alpha", True)]
+)
+def test_an_event_with_a_figure_of_another_kind_is_damaged(copy: Path, name: str, value: object) -> None:
+    first, *rest = (copy / "metrics.jsonl").read_text().splitlines()
+    (copy / "metrics.jsonl").write_text("\n".join([json.dumps({**json.loads(first), name: value}), *rest]))
+    with pytest.raises(DataError, match=rf"metrics.jsonl is damaged: {name} of the event 'anytime' should be"):
+        read_run(copy)
+
+
 def test_metrics_that_miss_a_task_are_damaged(copy: Path) -> None:
     lines = (copy / "metrics.jsonl").read_text().splitlines()
     cut = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "task")
