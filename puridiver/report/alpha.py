@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
 from puridiver.report.bands import bands_text, shade_tasks
-from puridiver.report.curves import curve, last_accuracy, paint_band, paint_group, spread_text
+from puridiver.report.curves import Curve, last_accuracy, paint_band, paint_group, spread_text
 from puridiver.report.reading import FEW, OPTION, Group, Run, faceted, grouped
 from puridiver.report.style import INK, Panel, Picture, colour, line_style
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _with_alpha(runs: Sequence[Run]) -> list[Run]:
-    found = [run for run in runs if curve(run, "alpha", 1)[0]]
+    found = [run for run in runs if alpha_curve(run)[0]]
     if not found:
         raise DataError("no run has an alpha: only PuriDivER's sampler balances purity against diversity")
     return found
@@ -29,7 +29,7 @@ def alpha_picture(runs: Sequence[Run]) -> Picture:
     """Alpha over the stream; with runs of static alphas also the accuracy that each gave."""
     with_alpha = _with_alpha(runs)
     adaptive = [run for run in with_alpha if run.static_alpha is None] or with_alpha
-    highest = max(value for run in adaptive for value in curve(run, "alpha", 1)[1])
+    highest = max(value for run in adaptive for value in alpha_curve(run)[1])
     panels = [
         Panel(f"Alpha over the stream{which}{_whose(groups, runs)}", partial(_paint_alpha, groups, highest))
         for which, groups in ((which, _as_elsewhere(groups, runs)) for which, groups in _few_at_a_time(adaptive))
@@ -68,13 +68,21 @@ def _as_elsewhere(groups: Sequence[Group], runs: Sequence[Run]) -> list[Group]:
     ]
 
 
+def alpha_curve(run: Run) -> Curve:
+    """Alpha against samples seen: between the points of the stream, and only where there are none a task's mean."""
+    found = [event for event in run.of_kind("anytime") if event.get("alpha") is not None]
+    found = found or [event for event in run.tasks if event.get("alpha") is not None]
+    return [event["seen"] for event in found], [event["alpha"] for event in found]
+
+
 def alpha_of_tasks(run: Run) -> list[float]:
-    """The mean over each task's points, which are spread evenly."""
+    """The mean over each task; of runs whose tasks do not tell it, over their points, which are spread evenly."""
     means: dict[int, list[float]] = {}
-    for event in run.events:
-        if event["event"] in ("anytime", "task") and event.get("alpha") is not None:
+    for event in run.of_kind("anytime"):
+        if event.get("alpha") is not None:
             means.setdefault(event["task"], []).append(event["alpha"])
-    return [statistics.mean(values) for values in means.values()]
+    means |= {event["task"]: [event["alpha"]] for event in run.tasks if event.get("alpha") is not None}
+    return [statistics.mean(means[task]) for task in sorted(means)]
 
 
 def _few_at_a_time(runs: Sequence[Run], ignore: Sequence[str] = ()) -> Iterator[tuple[str, list[Group]]]:
@@ -92,7 +100,7 @@ def _few_at_a_time(runs: Sequence[Run], ignore: Sequence[str] = ()) -> Iterator[
 
 def _paint_alpha(groups: Sequence[Group], highest: float, axes: Axes) -> None:
     for group in groups:
-        paint_group(axes, group.number, group.label, [curve(run, "alpha", 1) for run in group.runs])
+        paint_group(axes, group.number, group.label, [alpha_curve(run) for run in group.runs])
     shade_tasks(axes, [run for group in groups for run in group.runs])
     axes.set(xlabel="samples of the stream seen", ylabel="alpha", xlim=(0, None), ylim=(0, 1.05 * highest or 1))
 

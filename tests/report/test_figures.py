@@ -124,6 +124,19 @@ def test_static_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(grid: 
     assert all(0 <= float(row[3]) <= 0.5 for row in picture.rows)
 
 
+def test_alpha_over_the_stream_leaves_the_means_of_tasks_to_the_table(grid: Path) -> None:
+    run = read_run(grid / "cells" / "puridiver-0")
+    points = [event for event in run.of_kind("anytime") if event["alpha"] is not None]
+    assert alpha.alpha_curve(run) == ([event["seen"] for event in points], [event["alpha"] for event in points])
+    assert alpha.alpha_of_tasks(run) == [event["alpha"] for event in run.tasks]
+    ends = Run(run.folder, run.summary, run.config, run.tasks, run.manifest)  # without points
+    assert alpha.alpha_curve(ends)[1] == alpha.alpha_of_tasks(run)
+    older = [{**event, "alpha": None} if event["event"] == "task" else event for event in run.events]
+    first = [event["alpha"] for event in points if event["task"] == 0]
+    found = alpha.alpha_of_tasks(Run(run.folder, run.summary, run.config, older, run.manifest))
+    assert found[0] == pytest.approx(sum(first) / len(first))
+
+
 @pytest.mark.parametrize("n_streams", [4, 1])
 def test_many_kinds_of_alpha_are_spread_over_panels_of_one_scale(grid: Path, n_streams: int) -> None:
     """Twelve kinds, of several streams or of one: no panel has more series than can be told apart, none is left out."""
