@@ -58,7 +58,11 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--out", metavar="FOLDER", help="write suspects.csv, audit.html and all else there")
     _add_settings(parser)
-    parser.add_argument("--corrections", metavar="CSV", help="go on with the labels in its column corrected_label")
+    parser.add_argument(
+        "--corrections",
+        metavar="CSV",
+        help="go on with the labels in its column corrected_label; other options as the audit had them",
+    )
     parser.add_argument(
         "--plant", metavar="NOISE",
         help="put labels wrong first (sym-RATE or asym-RATE) and say how many of them were found",
