@@ -240,3 +240,19 @@ def test_unknown_methods_are_still_refused() -> None:
     assert data.load("digits").name == "digits"
     with pytest.raises(DataError, match="no such file"):
         plugins.add("missing.py")
+
+
+@pytest.mark.parametrize("fault", ["ValueError('too few')", "KeyError('too few')", "RuntimeError('too few')"])
+def test_an_error_of_a_plugin_names_its_file_and_shows_where(
+    tmp_path: Path, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = newest(tmp_path)
+    code = path.read_text()
+    assert "def " in code
+    head, _, rest = code.rpartition("        return ")
+    path.write_text(f"{head}        raise {fault}\n        return {rest}")
+    assert main(["run", "--plugin", str(path), "--sampler", "newest", "--quiet", *QUICK]) == 1
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert f"the plugin {path} raised {fault.partition('(')[0]}: " in told.splitlines()[-1]
+    assert "too few" in told.splitlines()[-1]

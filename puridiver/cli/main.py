@@ -1,7 +1,7 @@
 """Parses the command line, runs the sub-command, turns errors into exit codes.
 
-Exit codes: 0 success; 1 a check found a difference (`verify`) or a cell failed (`grid`); 2 wrong usage, bad input or
-missing data; 3 out of memory; 130 interrupted with Ctrl-C.
+Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`) or a plugin raised; 2 wrong
+usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -103,21 +103,42 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `puridiver ... | head`: the reader left, which is no error of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (PuridiverError, ValueError, OSError) as error:
-        if args.debug:
-            traceback.print_exc()
-        print(f"puridiver: error: {_in_words(error)}", file=sys.stderr)
-        return 2
-    except RecursionError:
-        if args.debug:
-            traceback.print_exc()
-        print("puridiver: error: a file is nested too deeply to be read (--debug shows which)", file=sys.stderr)
-        return 2
-    except RuntimeError as error:  # torch.OutOfMemoryError, which is not imported here for the sake of --help
-        if args.debug or "out of memory" not in str(error).lower():
-            raise
-        print("puridiver: error: out of memory: try a smaller --memory or --network, or --device cpu", file=sys.stderr)
-        return 3
+    except Exception as error:
+        if (plugin := _plugin_in(error)) is None:
+            return _told(error, args.debug)
+        traceback.print_exc()  # its author needs to see where
+        told = f"the plugin {plugin} raised {type(error).__name__}: {_in_words(error)}"
+        print(f"puridiver: error: {told} (above is where)", file=sys.stderr)
+        return 1
+
+
+def _told(error: Exception, debug: bool) -> int:
+    """Says in a line what is the user's to mend, and gives its exit code; raises what is a fault of our own."""
+    if isinstance(error, PuridiverError | ValueError | OSError):
+        code, told = 2, _in_words(error)
+    elif isinstance(error, RecursionError):
+        code, told = 2, "a file is nested too deeply to be read (--debug shows which)"
+    # torch.OutOfMemoryError, which is not imported here for the sake of --help
+    elif isinstance(error, RuntimeError) and not debug and "out of memory" in str(error).lower():
+        code, told = 3, "out of memory: try a smaller --memory or --network, or --device cpu"
+    else:
+        raise error
+    if debug:
+        traceback.print_exc()
+    print(f"puridiver: error: {told}", file=sys.stderr)
+    return code
+
+
+def _plugin_in(error: Exception) -> str | None:
+    """The file of the plugin that an error came from; None where it came from elsewhere, or was meant for the user."""
+    if isinstance(error, PuridiverError):
+        return None
+    files = [
+        str(frame.f_globals.get("__file__"))
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith("puridiver_plugin_")
+    ]
+    return files[-1] if files else None
 
 
 def _load(places: Sequence[str]) -> None:
