@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import threading
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from puridiver import augment, storage
 from puridiver.data.base import DataSource
+from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.nets import NetworkSettings, build_network
 from puridiver.plans import Buffers, PlanRunner
@@ -37,7 +39,7 @@ def joint_features(
     views: augment.ViewSettings,
     on_epoch: Callable[[int, int], None] = lambda epoch, epochs: None,
 ) -> Tensor:
-    """Features (N, d) of the source's train images; trains the network unless the cache has them.
+    """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
     The cache is keyed by the data's fingerprint, the network, its precision and the settings of this module.
     """
@@ -46,15 +48,20 @@ def joint_features(
     folder = cache / (key if source.train.true is None else f"{key}-true")  # the labels of older ones were the given
     with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
         return storage.load(folder)[1]["features"]
-    joint = _Joint(source, network, runtime, views)
-    for epoch in range(EPOCHS):
-        joint.train(epoch)
-        on_epoch(epoch + 1, EPOCHS)
-    return _cached(folder, {"test_accuracy": joint.accuracy(), "network": network}, joint.features())
+    cache.mkdir(parents=True, exist_ok=True)
+    # Runs that start side by side need the same one: it takes a GPU forty seconds, and a CPU far longer.
+    with file_lock(cache / f"{folder.name}.lock", wait_seconds=math.inf, what="the joint network"):
+        with contextlib.suppress(DataError):  # made while we waited
+            return storage.load(folder)[1]["features"]
+        joint = _Joint(source, network, runtime, views)
+        for epoch in range(EPOCHS):
+            joint.train(epoch)
+            on_epoch(epoch + 1, EPOCHS)
+        return _cached(folder, {"test_accuracy": joint.accuracy(), "network": network}, joint.features())
 
 
 def _cached(folder: Path, facts: dict[str, Any], features: Tensor) -> Tensor:
-    """What the cache holds from now on: of several processes that made it at once, the first one's features."""
+    """What the cache holds from now on: the features of whoever was first, should a shared disk know no locks."""
     own = folder.with_name(f"{folder.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     storage.save(own, facts, {"features": features})
     try:

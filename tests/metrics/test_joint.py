@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -95,6 +97,21 @@ def test_of_two_that_make_a_cache_at_once_the_first_counts(tmp_path, monkeypatch
     found, _ = features(source, tmp_path)
     assert torch.equal(found, others)
     assert len(list(tmp_path.iterdir())) == 1  # nothing temporary stays
+
+
+def test_of_several_that_start_together_one_trains(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    source, start = small_source(), threading.Barrier(3)
+
+    def at_once(_):
+        start.wait()
+        return features(source, tmp_path)
+
+    with ThreadPoolExecutor(3) as pool:
+        found, trained = zip(*pool.map(at_once, range(3)), strict=True)
+    assert sum(trained) == 1
+    assert all(torch.equal(found[0], other) for other in found[1:])
+    assert len(list(tmp_path.iterdir())) == 1  # no lock stays
 
 
 @pytest.mark.gpu

@@ -15,12 +15,13 @@ START = {FIDELITY[0]: "official", FIDELITY[1]: "paper"}
 READINGS = {"official": "the released program's", "paper": "the paper's"}
 RULE = (
     "A difference is the mean, in points of last accuracy, over the seeds that were run both ways (the same streams), "
-    "± its standard error. Three seeds tell little about their own spread, so that where four settings or more of a "
-    "column were run on the same seeds, error and p come from all of them together: from what is left of their "
-    "accuracies without the means of setting and seed (a two-way analysis of variance; settings that diverged left "
-    "out). A reading *is better* where chance alone would give as large a difference among all rows of the column in "
-    "at most one of twenty such columns (Holm's correction), and *may be better* where it would in at most one of "
-    "twenty rows. With fewer settings each has a paired t-test of its own: *is* for p up to 0.05, *may be* up to 0.2. "
+    "± its standard error. Two or three seeds tell little about their own spread, so that where four settings or more "
+    "of a column were run more than once, error and p come from all of them together: from what is left of their "
+    "accuracies without what setting and seed explain (a two-way analysis of variance, by least squares; settings with "
+    "a run that diverged left out). A reading *is better* where chance alone would give as large a difference among "
+    "all rows of the column in at most one of twenty such columns (Holm's correction), and *may be better* where it "
+    "would in at most one of twenty rows. With fewer settings each has a paired t-test of its own: *is* for p up to "
+    "0.05, *may be* up to 0.2. A row of which some runs diverged and others did not has a test of its own, too. "
     "All rows of a column in one order of the streams are compared with the same runs of the recipe as it is: if "
     "these came out low, every row looks better. Of one seed there is no error, and no verdict."
 )
@@ -69,9 +70,14 @@ def with_p(found: Comparison) -> str:
 
 
 def verdict(table: Table, found: Comparison) -> str:
-    """Whose reading is better."""
+    """Whose reading is better, and how many runs of the row diverged."""
     if found.difference is None:
         return "nothing to compare with" if found.was_run else NOT_RUN
+    diverged = f"; diverged in {found.diverged} of {found.pairs}" if found.diverged else ""
+    return _whose(table, found) + diverged
+
+
+def _whose(table: Table, found: Comparison) -> str:
     if found.direction is None:
         return TOO_FEW
     if found.direction == 0:

@@ -12,7 +12,7 @@ from puridiver.errors import DataError
 from puridiver.grid.page.summary import headline_lines, in_order, published
 from puridiver.grid.page.tables import Line, Table
 from puridiver.grid.page.verdicts import UNKNOWN, value_of
-from puridiver.report.style import INK, MARKERS, Panel, Picture, colour
+from puridiver.report.style import INK, Panel, Picture, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +21,9 @@ HEIGHT = 3.9  # inches: a bit more than other panels, for figures that lie close
 WIDTH = 0.76  # of the way from one noise to the next, shared by the methods
 TITLE = "CIFAR-10, the paper's own streams"
 MEANING = (
-    "Small signs are single runs, large ones their mean. Recipe `official` is to lie on the published figures, "
-    "`puridiver` is the default. Where a method was run more often on streams in the order of their files (row 23 of "
-    "FIDELITY.md), those runs are shown and named so."
+    "Small signs are single runs, large ones their mean, hollow where there is one run alone. Recipe `official` is to "
+    "lie on the published figures, `puridiver` is the default. Where a method was run more often on streams in the "
+    "order of their files (row 23 of FIDELITY.md), those runs are shown and named so."
 )
 
 
@@ -112,11 +112,13 @@ def _paint(
     count = len(values) + spare
     shifts = [WIDTH * ((number + 0.5) / count - 0.5) for number in range(count)]
     for number, (by_noise, title) in enumerate(zip(values, titles, strict=True)):
-        look: dict[str, Any] = {"color": colour(number), "marker": MARKERS[number % len(MARKERS)], "linestyle": "none"}
+        look: dict[str, Any] = {**line_style(number), "linestyle": "none"}
         shift = shifts[spare + number]
         dots = [(x + shift, value) for x, found in enumerate(by_noise) for value in found]
-        means = [(x + shift, statistics.mean(found)) for x, found in enumerate(by_noise) if found]
+        means = [(x + shift, statistics.mean(found)) for x, found in enumerate(by_noise) if len(found) > 1]
+        alone = [(x + shift, found[0]) for x, found in enumerate(by_noise) if len(found) == 1]
         axes.plot(*_columns(dots), **look, markersize=2.6, alpha=0.55, markeredgewidth=0)
+        axes.plot(*_columns(alone), **look, markersize=6, markerfacecolor="white")
         axes.plot(*_columns(means), **look, markersize=6, label=title)
     for border in range(1, len(noises)):
         axes.axvline(border - 0.5, color=INK, linewidth=0.5, alpha=0.25)

@@ -13,7 +13,7 @@ from puridiver.grid.page.sections import by_seed
 from puridiver.grid.page.tables import CellRuns
 from puridiver.grid.page.verdicts import FEWEST, Comparison
 
-ENOUGH = 4  # settings that were run on the same seeds, the one to compare with among them
+ENOUGH = 4  # settings of two runs or more, the one to compare with among them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +27,16 @@ class Spread:
 def against(base: CellRuns, others: Sequence[CellRuns]) -> list[Comparison]:
     """Each of the others less the base over the seeds they share.
 
-    Three pairs say little about their own spread. So where enough settings were run on the base's seeds, error and p
-    are from the spread of all, and p is also corrected for how many are compared (Holm); else each pair is on its own.
+    Two or three pairs say little about their own spread: two that happen to agree would look sure. So where enough
+    settings were run more than once, error and p are from the spread of all, and p is also corrected for how many are
+    compared (Holm); else each pair is on its own.
     """
-    found, spread = [by_seed(other, base) for other in others], spread_of([base, *others], _seeds(base))
+    found, spread = [_compared(other, base) for other in others], spread_of([base, *others])
     if spread is None:
         return found
-    found = [_by_spread(comparison, spread) for comparison in found]
+    # A setting of which some runs diverged and others did not varies far more than all others do.
+    by_all = [not 0 < comparison.diverged < comparison.pairs for comparison in found]
+    found = [_by_spread(one, spread) if shares else one for one, shares in zip(found, by_all, strict=True)]
     compared = [number for number, comparison in enumerate(found) if comparison.chance is not None]
     corrected = holm([found[number].chance or 0.0 for number in compared])
     for number, chance in zip(compared, corrected, strict=True):
@@ -41,19 +44,28 @@ def against(base: CellRuns, others: Sequence[CellRuns]) -> list[Comparison]:
     return found
 
 
-def spread_of(cells: Sequence[CellRuns], seeds: Sequence[int]) -> Spread | None:
-    """What is left of the accuracies without the means of setting and seed (two-way analysis of variance).
+def spread_of(cells: Sequence[CellRuns]) -> Spread | None:
+    """What is left of the accuracies without what setting and seed explain (two-way analysis of variance).
 
-    Of cells that have all the seeds; a setting with a run that diverged is left out, as its figures do not vary.
+    By least squares, as not every setting may have every seed. A setting with a run that diverged is left out, as its
+    figures vary in another way, and one of a single run says nothing of its spread.
     """
-    whole = [cell for cell in cells if set(seeds) <= set(_seeds(cell)) and not _diverged(cell)]
-    if len(seeds) < FEWEST or len(whole) < ENOUGH:
+    repeated = [cell for cell in cells if len(cell.rows) >= FEWEST and not _diverged(cell)]
+    if len(repeated) < ENOUGH:
         return None
-    accuracies = [{row["seed"]: 100 * row["last_accuracy"] for row in cell.rows} for cell in whole]
-    table = np.array([[found[seed] for seed in seeds] for found in accuracies])
-    left = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0, keepdims=True) + table.mean()
-    freedom = (len(whole) - 1) * (len(seeds) - 1)
-    deviation = math.sqrt(float(np.square(left).sum()) / freedom)
+    runs = [
+        (number, row["seed"], 100 * row["last_accuracy"]) for number, cell in enumerate(repeated) for row in cell.rows
+    ]
+    seeds = sorted({seed for _, seed, _ in runs})
+    design = np.zeros((len(runs), len(repeated) + len(seeds)))
+    for place, (number, seed, _) in enumerate(runs):
+        design[place, [number, len(repeated) + seeds.index(seed)]] = 1
+    accuracies = np.array([accuracy for *_, accuracy in runs])
+    explained, _, rank, _ = np.linalg.lstsq(design, accuracies, rcond=None)
+    freedom = len(runs) - int(rank)
+    if freedom < 1:
+        return None
+    deviation = math.sqrt(float(np.square(accuracies - design @ explained).sum()) / freedom)
     return Spread(deviation, freedom) if round(deviation, 9) else None
 
 
@@ -74,8 +86,11 @@ def _by_spread(found: Comparison, spread: Spread) -> Comparison:
     return dataclasses.replace(found, error=error, chance=chance)
 
 
-def _seeds(cell: CellRuns) -> list[int]:
-    return sorted(row["seed"] for row in cell.rows)
+def _compared(cell: CellRuns, base: CellRuns) -> Comparison:
+    """The two on the seeds they share, and how many runs of the first diverged there."""
+    shared = {row["seed"] for row in base.rows}
+    lost = sum(row["seed"] in shared for row in cell.rows if row.get("diverged", False))
+    return dataclasses.replace(by_seed(cell, base), diverged=lost)
 
 
 def _diverged(cell: CellRuns) -> bool:

@@ -87,7 +87,8 @@ class Comparison:
     """A setting against another by pairs of runs of the same stream and seed: mean difference and its error, in points.
 
     `was_run` says whether the setting was run at all, `chance` how often chance alone would give as large a difference
-    (a paired t-test of two sides), `corrected` the same among all comparisons that were made beside it.
+    (a paired t-test of two sides), `corrected` the same among all comparisons that were made beside it, and `diverged`
+    in how many of the pairs the setting's run did.
     """
 
     was_run: bool
@@ -96,6 +97,7 @@ class Comparison:
     error: float | None = None
     chance: float | None = None
     corrected: float | None = None
+    diverged: int = 0
 
     @property
     def direction(self) -> int | None:

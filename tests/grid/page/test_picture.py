@@ -41,8 +41,9 @@ def test_signs_stand_at_their_noise_and_height() -> None:
     axes = Figure().add_subplot()
     picture.panels[0].paint(axes)
     means = next(line for line in axes.get_lines() if line.get_label() == "PuriDivER, recipe official")
-    assert [round(x) for x in means.get_xdata()] == [1, 3]
-    assert [round(float(y), 6) for y in means.get_ydata()] == [57, 61]
+    (alone,) = (line for line in axes.get_lines() if line.get_markerfacecolor() == "white")
+    assert [(round(x), round(float(y), 6)) for x, y in means.get_xydata()] == [(1, 57)]
+    assert [(round(x), round(float(y), 6)) for x, y in alone.get_xydata()] == [(3, 61)]
     assert [label.get_text() for label in axes.get_xticklabels()] == list(NOISES)
 
 
