@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from puridiver.grid.page.pooled import against
 from puridiver.grid.page.sections import by_seed
 from puridiver.grid.page.tables import CellRuns, Line, Table
 from puridiver.grid.page.verdicts import Comparison, p_text
@@ -12,6 +13,12 @@ from puridiver.report.table import as_markdown
 MEANING = (
     "in points of last accuracy: the mean over the seeds that were run both ways ± its standard error (number of those "
     "seeds; p by a paired t-test: how often chance alone would give as much)."
+)
+TOGETHER = (
+    "in points of last accuracy: the mean over the seeds that were run both ways ± its standard error (number of those "
+    "seeds; p: how often chance alone would give as much, in this line and *among all* of its recipe and noise). Where "
+    "four lines or more of a recipe were run more than once under a noise, error and p come from the spread of all of "
+    "them together, as in the tables of the rows of FIDELITY.md, else from a paired t-test."
 )
 WHOLE = {"table3": "re-label + consistency", "table4": "adaptive"}  # the method of which the other lines are parts
 
@@ -28,9 +35,21 @@ def parts_less_the_whole(table: Table) -> str:
     title = WHOLE.get(table.preset)
     if title is None:
         return ""
-    pairs = [(line, table.find(title + _suffix(line))) for line in table.lines]
-    found = differences([(line, whole) for line, whole in pairs if whole not in (None, line)], table.noises)
-    return f"Each line less *{title}*, {MEANING}\n\n{found}" if found else ""
+    parts_of: dict[str, list[Line]] = {}
+    for line in table.lines:
+        parts_of.setdefault(title + _suffix(line), []).append(line)
+    lines = [cells for whole, parts in parts_of.items() for cells in _less(table.find(whole), parts) if any(cells[1:])]
+    found = as_markdown(lines, ("method", *table.noises)) if lines else ""
+    return f"Each line less *{title}*, {TOGETHER}\n\n{found}" if found else ""
+
+
+def _less(whole: Line | None, parts: Sequence[Line]) -> list[tuple[str, ...]]:
+    """Each part less the whole, noise by noise, judged by the spread of all of them."""
+    others = [line for line in parts if line is not whole]
+    if whole is None or not others:
+        return []
+    columns = [against(cell, [line.cells[c] for line in others]) for c, cell in enumerate(whole.cells)]
+    return [(line.title, *map(_told, found)) for line, found in zip(others, zip(*columns, strict=True), strict=True)]
 
 
 def _suffix(line: Line) -> str:
@@ -39,9 +58,14 @@ def _suffix(line: Line) -> str:
 
 
 def _difference(cell: CellRuns, other: CellRuns) -> str:
-    found = by_seed(cell, other)
+    return _told(by_seed(cell, other))
+
+
+def _told(found: Comparison) -> str:
     return f"{found.text} ({_sureness(found)})" if found.pairs else ""
 
 
 def _sureness(found: Comparison) -> str:
-    return str(found.pairs) + ("" if found.chance is None else f"; p = {p_text(found.chance)}".replace("= <", "< "))
+    chance = "" if found.chance is None else f"; p = {p_text(found.chance)}"
+    among = "" if found.corrected is None else f", among all {p_text(found.corrected)}"
+    return str(found.pairs) + chance.replace("= <", "< ") + among
