@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from puridiver.auditing.tables import FORMULA_STARTS, csv_text
-from puridiver.data.table import unguarded
+from puridiver.data.table import separator_of, unguarded
 from puridiver.errors import DataError
 from puridiver.inputs import Label
 
@@ -73,7 +73,8 @@ def _records(path: Path) -> list[tuple[int, dict[str, str]]]:
         text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
     except UnicodeDecodeError as error:
         raise DataError(f"{path} should be text in UTF-8: {error}") from error
-    reader = csv.DictReader(io.StringIO(text, newline=""))
+    mark = separator_of(text.partition("\n")[0], [(ROW,), (LABEL,)])
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
     missing = [name for name in (ROW, LABEL) if name not in (reader.fieldnames or ())]
     if missing:
         have = ", ".join(reader.fieldnames or ()) or "none"

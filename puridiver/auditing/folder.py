@@ -7,7 +7,7 @@ import itertools
 import json
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 LEARNER = "learner"  # how the names of a pass's learners begin
+ASKED = "asked"  # the index's entry of what a user said, so that it need not be said again
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ class AuditFolder:
             return None
         except ValueError as error:
             raise DataError(f"{self.path / INDEX} is damaged: {error}; --force starts the audit afresh") from error
+
+    def asked(self) -> dict[str, Any]:
+        """Options that the folder's audit was begun with, by their names; an audit of an older version has none."""
+        found = (self.begun() or {}).get(ASKED, {})
+        return found if isinstance(found, dict) else {}
 
     def check_same(self, description: dict[str, Any]) -> None:
         """An error that names what differs between the folder's audit and this one."""
@@ -147,16 +153,18 @@ class AuditFolder:
 def audit_in_folder(
     folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, corrections: dict[int, int] | None = None,
     advance: Advance = say_nothing, on_pass: Callable[[str], None] | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> AuditReport:  # fmt: skip
     """Audit into a folder, going on with what is there: finished passes are kept, corrected labels are learnt.
 
-    `corrections` join those of earlier reviews in the folder; a later word on a row replaces the earlier one.
+    `corrections` join those of earlier reviews in the folder; a later word on a row replaces the earlier one. `asked`
+    is kept in the folder for whoever goes on with it.
     """
     height, width, channels = labelled.images.shape[1:]
     settings = with_network(settings, (height, width, channels))
     description = describe(labelled, settings)
     folder.check_same(description)
-    folder.begin(description)
+    folder.begin({**description, ASKED: folder.asked() if asked is None else dict(asked)})
     known = folder.corrections(labelled) | (corrections or {})
     if known:
         content = corrections_csv(known, labelled.classes, labelled.names).encode()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from puridiver.cli.audit_options import asked_of, recall
 from puridiver.cli.common import add_command, decoding_progress
 
 if TYPE_CHECKING:
@@ -43,16 +45,14 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--image-size", type=int, metavar="PX", help="of image files once cut and resized (default: 32)"
     )
-    parser.add_argument(
-        "--bad-files", choices=("refuse", "skip"), default="refuse", help="unreadable image files (default: refuse)"
-    )
+    parser.add_argument("--bad-files", choices=("refuse", "skip"), help="unreadable image files (default: refuse)")
     parser.add_argument(
         "--test-share",
         type=float,
         metavar="SHARE",
         help="of each class, left out, where your own data have no test part (default: 0)",
     )
-    parser.add_argument("--split", choices=("train", "test"), default="train", help="part to audit (default: train)")
+    parser.add_argument("--split", choices=("train", "test"), help="part to audit (default: train)")
     parser.add_argument(
         "--limit", type=int, metavar="N", help="audit only N samples, drawn at random, for a quick look"
     )
@@ -61,13 +61,15 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--corrections",
         metavar="CSV",
-        help="go on with the labels in its column corrected_label; other options as the audit had them",
+        help="go on with the labels in its column corrected_label, by the options that the audit was made with",
     )
     parser.add_argument(
         "--plant", metavar="NOISE",
         help="put labels wrong first (sym-RATE or asym-RATE) and say how many of them were found",
     )  # fmt: skip
-    parser.add_argument("--resume", action="store_true", help="continue the audit in --out")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue the audit in --out, by the options it was begun with"
+    )
     parser.add_argument("--force", action="store_true", help="replace an audit that --out already holds")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of tables")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -79,18 +81,18 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
     default = AuditSettings()
     add = parser.add_argument
-    add("--passes", type=int, default=default.passes, metavar="N",
+    add("--passes", type=int, metavar="N",
         help=f"learners that each see the set once and judge it (default: {default.passes})")  # fmt: skip
-    add("--parts", type=int, default=default.parts, metavar="N",
+    add("--parts", type=int, metavar="N",
         help=f"train on the memory after so many equal parts (default: {default.parts})")  # fmt: skip
     add("--memory", type=int, metavar="N", help="samples a memory holds (default: a fifth of the set, 50 to 2,000)")
-    add("--epochs", type=int, default=default.epochs, metavar="N",
+    add("--epochs", type=int, metavar="N",
         help=f"memory epochs after each part (default: {default.epochs})")  # fmt: skip
     add("--network",
         help="small, resnet18, resnet32 or resnet34 (default: small on a CPU, else by the data)")  # fmt: skip
-    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    add("--seed", type=int, default=0, metavar="N", help="of the orders and the learners (default: 0)")
-    add("--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
+    add("--device", help="auto, cpu, cuda or cuda:N (default: auto)")
+    add("--seed", type=int, metavar="N", help="of the orders and the learners (default: 0)")
+    add("--set", action="append", metavar="OPTION=VALUE", dest="assignments",
         help="replace an option of the recipe official; `puridiver methods --options` lists all")  # fmt: skip
 
 
@@ -101,6 +103,7 @@ def handle(args: argparse.Namespace) -> int:
 
     errors = Console(stderr=True)
     _check(args)
+    recall(args, errors)
     source, labelled, true = _load(args)
     settings = settings_for(args, source)
     started = time.perf_counter()
@@ -255,8 +258,6 @@ def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSetting
 def _run_in_folder(
     args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console, progress: ProgressBar
 ) -> AuditReport:
-    import shlex
-
     from puridiver.auditing.folder import AuditFolder, audit_in_folder
     from puridiver.runs import held
 
@@ -270,7 +271,7 @@ def _run_in_folder(
         if args.force:
             folder.clear()
         try:
-            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, tell)
+            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, tell, asked_of(args))
         except KeyboardInterrupt:
             words = [word for word in args.command_line if word not in ("--force", "--resume")]
             again = shlex.join(["puridiver", *words, "--resume"])

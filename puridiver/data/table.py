@@ -1,4 +1,4 @@
-"""A data set from a table of paths and labels: CSV, JSON lines or Parquet."""
+"""A data set from a table of paths and labels: CSV (or with semicolons or tabs), JSON lines or Parquet."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 import csv
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ COLUMNS = {
 }
 REQUIRED = ("path", "label")
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
+SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
 Row = dict[str, Any]
@@ -136,11 +137,11 @@ def _read_csv(file: Path) -> Iterator[Row]:
         if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise DataError(f"{file} is in UTF-16, as some spreadsheets save text: save it as CSV in UTF-8")
     with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
-        reader = csv.DictReader(lines, strict=True)
+        mark = separator_of(lines.readline(), [COLUMNS[name] for name in REQUIRED])
+        lines.seek(0)
+        reader = csv.DictReader(lines, strict=True, delimiter=mark)
         try:
-            heading = list(reader.fieldnames or [])
-            _check_commas(file, heading)
-            _check_once(file, heading)
+            _check_once(file, list(reader.fieldnames or []))
             for number, row in enumerate(reader):
                 if None in row or None in row.values():
                     raise _row_error(file, number, "it should have as many cells as the heading")
@@ -160,11 +161,14 @@ def _check_once(file: Path, names: list[str]) -> None:
         raise DataError(f"{file}: the column {twice[0]!r} stands there twice; which is meant?")
 
 
-def _check_commas(file: Path, heading: list[str]) -> None:
-    """As spreadsheets of some countries write it, the whole heading would be one column."""
-    for name, mark in (("semicolons", ";"), ("tabs", "\t")):
-        if len(heading) == 1 and mark in heading[0]:
-            raise DataError(f"{file} should have commas between its cells, but its heading, {heading[0]!r}, has {name}")
+def separator_of(heading: str, wanted: Sequence[Collection[str]]) -> str:
+    """What stands between the cells of a table: commas, or semicolons or tabs, as many spreadsheets write them.
+
+    The first of these by which the heading has all wanted columns (each by one of its names), else that of most cells.
+    """
+    cells = {mark: next(csv.reader([heading.rstrip("\r\n")], delimiter=mark), []) for mark in SEPARATORS}
+    fitting = [mark for mark in SEPARATORS if all(set(names) & set(cells[mark]) for names in wanted)]
+    return fitting[0] if fitting else max(SEPARATORS, key=lambda mark: len(cells[mark]))
 
 
 def _read_jsonl(file: Path) -> Iterator[Row]:
@@ -209,6 +213,7 @@ def _read_parquet(file: Path) -> Iterator[Row]:
 
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {
     ".csv": _read_csv,
+    ".tsv": _read_csv,
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }

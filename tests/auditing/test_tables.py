@@ -120,6 +120,13 @@ def test_the_same_correction_twice_is_no_contradiction(tmp_path):
     assert read_corrections(corrected(tmp_path, "1,cat", "1,cat", "2,"), ["cat", "dog"], 9) == {1: 0}
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_spreadsheets_that_part_cells_otherwise_are_read(mark, tmp_path):
+    text = "row,path,corrected_label\r\n1,x,dog\r\n2,y,\r\n".replace(",", mark)
+    (tmp_path / "corrected.csv").write_text(text, newline="")
+    assert read_corrections(tmp_path / "corrected.csv", ["cat", "dog"], 9) == {1: 1}
+
+
 def test_integer_labels_are_read_as_they_are_written(tmp_path):
     assert read_corrections(corrected(tmp_path, "0,-1", "1,7"), [-1, 7], 9) == {0: 0, 1: 1}
 

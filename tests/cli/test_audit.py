@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from puridiver.auditing.evidence import Evidence
 from puridiver.auditing.report import judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.cli import main
 from puridiver.cli.audit import add_parser, found_of_truth, settings_for, truth_words
+from puridiver.cli.audit_options import recall
 from puridiver.data import from_arrays
 from tests.auditing.samples import CLASSES, planted
 
@@ -164,6 +166,25 @@ def test_an_audit_is_not_overwritten_unasked(data, audited, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["checked"] == 0
 
 
+def test_the_options_of_an_audit_need_not_be_said_again(data, tmp_path, capsys):
+    folder, words = tmp_path / "a", ["--limit", "80", "--plant", "sym-20", "--seed", "3", "--passes", "1"]
+    assert main(["audit", data, *QUICK, *words, "--out", str(folder), "--quiet"]) == 0
+    before = json.loads((folder / "summary.json").read_text())
+    row = rows_of(folder / "suspects.csv")[0]
+    (tmp_path / "corrected.csv").write_text(f"row,corrected_label\n{row['row']},{row['suggested_label']}\n")
+    again = ["audit", data, "--out", str(folder), "--corrections", str(tmp_path / "corrected.csv")]
+    capsys.readouterr()
+    assert main([*again, "--seed", "4"]) == 2  # what is said counts
+    assert "seed is 3 there and 4 here" in capsys.readouterr().err
+    assert main(again) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "as the audit was begun: --limit 80 --passes 1 --parts 1 --memory 24" in told
+    assert "--seed 3 --set flip=false --set online_lr=0.02 --plant sym-20" in told
+    after = json.loads((folder / "summary.json").read_text())
+    assert (after["samples"], after["checked"], after["settings"]) == (80, 1, before["settings"])
+    assert main(["audit", data, "--out", str(folder), "--resume", "--quiet"]) == 0  # they stay known
+
+
 def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, capsys):
     def interrupted(*anything: object) -> None:
         raise KeyboardInterrupt
@@ -223,9 +244,10 @@ def test_on_a_cpu_the_small_network_is_the_default_for_every_image_size():
     add_parser(parser.add_subparsers())
     images, labels = np.zeros((4, 32, 32, 3), np.uint8), np.arange(4) % 2
     source = dataclasses.replace(from_arrays(images, labels, images, labels), defaults={"network": "resnet18"})
-    plain = settings_for(parser.parse_args(["audit", "x", "--device", "cpu"]), source)
-    assert plain.network == "small"
-    assert settings_for(parser.parse_args(["audit", "x", "--network", "resnet32"]), source).network == "resnet32"
+    for words, expected in ((["--device", "cpu"], "small"), (["--network", "resnet32"], "resnet32")):
+        args = parser.parse_args(["audit", "x", *words])
+        recall(args, Console(stderr=True))
+        assert settings_for(args, source).network == expected
 
 
 def test_what_is_planted_is_counted_among_what_nobody_has_checked():

@@ -132,6 +132,23 @@ def test_a_table_of_every_kind_says_the_same(kind, tmp_path):
     assert found.full_path(0) == str(tmp_path / "a.png")
 
 
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_cells_may_be_parted_by_semicolons_or_tabs(kind, mark, tmp_path):
+    lines = [("\ufeffpath", "label", "true_label"), ("a,b.png", "a cat", ""), (f'"c{mark}d.png"', "dog", "a cat")]
+    (tmp_path / f"table.{kind}").write_text("".join(mark.join(line) + "\r\n" for line in lines), newline="")
+    found = list_table(tmp_path / f"table.{kind}", 0)
+    assert found.paths == ["a,b.png", f"c{mark}d.png"]
+    assert [found.class_names[label] for label in found.labels] == ["a cat", "dog"]
+    assert found.true is not None
+    assert found.true.tolist() == [UNKNOWN, 0]
+
+
+def test_commas_go_before_other_marks_where_both_would_do(tmp_path):
+    (tmp_path / "table.csv").write_text("path,label,note;1;2;3;4\na.png,cat,x\n")
+    assert list_table(tmp_path / "table.csv", 0).class_names == ("cat",)
+
+
 def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
     rows = [{"file_name": f"{i}.png", "class": 10 - i} for i in range(3)]
     found = list_table(write_table(tmp_path, "jsonl", rows), 0)
@@ -145,9 +162,8 @@ def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
     [
         ("csv", "label\ncat\n", "should have a column 'path'"),
         ("csv", "path,label\n", "has no row"),
-        ("csv", "path;label\na.png;cat\n", "should have commas between its cells, .* has semicolons"),
-        ("csv", "path;label\na,b.png;cat\n", "should have commas between its cells, .* has semicolons"),
-        ("csv", "path\tlabel\na.png\tcat\n", "should have commas between its cells, .* has tabs"),
+        ("csv", "pfad;etikett\na.png;cat\n", "should have a column 'path' .* but has pfad, etikett"),
+        ("tsv", "path\tname\na.png\tcat\n", "should have a column 'label' .* but has path, name"),
         ("csv", "path,label\na.png,cat,extra\n", "row 1 .* as many cells"),
         ("csv", "path,label\na.png,\n", "row 1 .* label should not be empty"),
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
