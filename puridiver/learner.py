@@ -122,10 +122,9 @@ class Learner:
             self._trainer = self._build_trainer()
 
     def __repr__(self) -> str:
-        height, width, channels = self.image_shape
         growing = ", growing" if self.grow else ""
         return (
-            f"<Learner: {len(self.classes)} classes{growing}; images {height}x{width}x{channels}; "
+            f"<Learner: {len(self.classes)} classes{growing}; images {'x'.join(map(str, self.image_shape))}; "
             f"sampler {self.sampler.name}, trainer {self.trainer_name}, network {self.network} on "
             f"{self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in a memory of {self.capacity}>"
         )
@@ -232,16 +231,17 @@ class Learner:
         """The most likely class label of each image, (N,).
 
         By `online_prediction` the network as the last consolidation left it (the default: it has forgotten nothing
-        since), as it is, or the mean of both; of classes that it had few samples of, always as it is.
+        since), as it is, or the mean of both; of classes that it had few samples of, always as it is. While the next
+        consolidation goes on: as before it, until that comes to a low of its rate.
         """
         with self._lock:  # another thread may add a class
             return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
 
-    def predict_proba(self, images: Any) -> np.ndarray:
-        """Class probabilities, float32 (N, C); columns in the order of `learner.classes` as it is then."""
+    def predict_proba(self, images: Any, as_it_is: bool = False) -> np.ndarray:
+        """Class probabilities, float32 (N, C), in the order of `learner.classes` then; or by the network `as_it_is`."""
         x = inputs.as_images(images, self.image_shape)
         with self._lock:
-            found = self.runtime.read(self.trainer.predict(self._on_device(x)).float()).numpy()
+            found = self.runtime.read(self.trainer.predict(self._on_device(x), as_it_is).float()).numpy()
         if not self._told_diverged and not np.isfinite(found).all():
             self._told_diverged = True
             logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")

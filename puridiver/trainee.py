@@ -45,8 +45,8 @@ class Trainee:
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
 
     With an `average` (its decay; 0: none) whoever looks through the network sees the average of its weights over its
-    last online steps, until `leave_average`. `keep` makes a copy of the weights, to be looked through by
-    `through_kept`.
+    last online steps, until `leave_average`. `keep` makes a copy of the weights under a name, to be looked through by
+    `through`.
     """
 
     def __init__(
@@ -61,10 +61,11 @@ class Trainee:
         self._make_optimiser, self._decay = optimiser, average
         self.average: Average | None = None
         self.through_average = average > 0
-        self.kept: Copy | None = None
-        self._through_kept = False
-        self._outgrown = False  # the copy is of before the network grew
-        self._copies = 0  # made so far, each at addresses of its own
+        self.copies: dict[str, Copy] = {}
+        self._through: str | None = None  # the copy that is looked through
+        self._outgrown: set[str] = set()  # copies of before the network grew
+        self._made: dict[str, int] = {}  # the number of each copy: each was made at addresses of its own
+        self._n_made = 0
         self.generation = 0  # changes when tensors that captured steps refer to were replaced
         self._build()
 
@@ -116,12 +117,12 @@ class Trainee:
     @property
     def view(self) -> tuple[int, bool, int]:
         """Changes whenever `outputs` reads other tensors than before."""
-        return self.generation, self.through_average, self._copies if self._through_kept else 0
+        return self.generation, self.through_average, self._made[self._through] if self._through else 0
 
     def _seen_weights(self) -> dict[str, Tensor]:
         """What stands in the place of the network's own weights for whoever looks."""
-        if self._through_kept and self.kept is not None:
-            return self.kept.held
+        if self._through is not None:
+            return self.copies[self._through].held
         return self.average.held if self.average is not None and self.through_average else {}
 
     @torch.no_grad()
@@ -160,22 +161,23 @@ class Trainee:
     # Copies ----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def keep(self) -> None:
-        """Keep a copy of the weights as they are now, in the place of an older one."""
-        if self.kept is None or self._outgrown:
-            self.kept, self._outgrown = Copy(self.network), False
-            self._copies += 1
-        else:
-            self.kept.restart()
+    def keep(self, name: str) -> None:
+        """Keep a copy of the weights as they are now, in the place of an older one of that name."""
+        if name in self.copies and name not in self._outgrown:
+            self.copies[name].restart()
+            return
+        self._n_made += 1
+        self.copies[name], self._made[name] = Copy(self.network), self._n_made
+        self._outgrown.discard(name)
 
     @contextlib.contextmanager
-    def through_kept(self) -> Iterator[None]:
-        """Whoever looks meanwhile sees the copy; one of before the network grew knows only the classes of then."""
-        self._through_kept = True
+    def through(self, name: str) -> Iterator[None]:
+        """Whoever looks meanwhile sees that copy; one of before the network grew knows only the classes of then."""
+        self._through = name
         try:
             yield
         finally:
-            self._through_kept = False
+            self._through = None
 
     @torch.no_grad()
     def follow(self) -> None:
@@ -204,19 +206,20 @@ class Trainee:
         rate = float(self.rate)
         self._build()
         self.set_rate(rate)
-        self._outgrown = True
+        self._outgrown |= self.copies.keys()
 
-    def state(self, number: int) -> dict[str, Tensor]:
-        """Weights, statistics and the optimiser's buffers, under names that carry the network's number."""
+    def state(self, number: int, copies: Iterable[str] = ()) -> dict[str, Tensor]:
+        """Weights, statistics, the optimiser's buffers and some copies, under names that carry the network's number."""
         tensors = {f"network{number}.{name}": value for name, value in self.network.state_dict().items()}
         for name, parameter in self.network.named_parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"{_short(key)}{number}.{name}"] = value
-        if self.kept is not None:
-            tensors |= {f"kept{number}.{name}": value for name, value in self.kept.held.items()}
+        for copy in copies:
+            if copy in self.copies:
+                tensors |= {f"{copy}{number}.{name}": value for name, value in self.copies[copy].held.items()}
         return tensors | {f"average{number}.{name}": value for name, value in self._seen_weights().items()}
 
-    def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
+    def load_state(self, number: int, tensors: dict[str, Tensor], copies: Iterable[str] = ()) -> None:
         weights = f"network{number}."
         self.network.load_state_dict({k.removeprefix(weights): v for k, v in tensors.items() if k.startswith(weights)})
         for name, parameter in self.network.named_parameters():
@@ -232,20 +235,23 @@ class Trainee:
             for name, value in averages.items():
                 if value is not None:
                     self.average.held[name].copy_(value)
-        self._load_kept(f"kept{number}.", tensors)
+        self.copies = {}
+        for copy in copies:
+            self._load_copy(copy, f"{copy}{number}.", tensors)
         self.generation += 1
 
-    def _load_kept(self, prefix: str, tensors: dict[str, Tensor]) -> None:
-        self.kept = None
-        if any(name.startswith(prefix) for name in tensors):
-            self.keep()
-            assert self.kept is not None
-            for name, held in self.kept.held.items():
-                value = tensors[prefix + name]
-                if held.shape == value.shape:
-                    held.copy_(value)  # in the layout of the weight
-                else:  # of fewer classes
-                    self.kept.held[name], self._outgrown = self.runtime.move(value).clone(), True
+    def _load_copy(self, copy: str, prefix: str, tensors: dict[str, Tensor]) -> None:
+        if not any(name.startswith(prefix) for name in tensors):
+            return
+        self.keep(copy)
+        held = self.copies[copy].held
+        for name, mine in held.items():
+            value = tensors[prefix + name]
+            if mine.shape == value.shape:
+                mine.copy_(value)  # in the layout of the weight
+            else:  # of fewer classes
+                held[name] = self.runtime.move(value).clone()
+                self._outgrown.add(copy)
 
 
 BUFFERS = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam

@@ -75,11 +75,70 @@ def test_what_predicts_changes_nothing_that_is_learnt() -> None:
     assert differing(states[0], states[2]) == []
 
 
-def test_within_a_consolidation_the_network_itself_predicts() -> None:
-    learner, before = learned("consolidated")
+LOWS = (7, 15)  # epochs after which the rate of warm restarts is low, and what is trained is good enough
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+def test_within_a_consolidation_predicts_what_did_before_until_it_comes_to_a_low(mode: str, trainer: str) -> None:
+    learner, _ = learned(mode, trainer=trainer)
+    expected = learner.predict_proba(TEST)
+    for epoch in learner.consolidation(epochs=18):
+        if epoch + 1 in LOWS and learner.trainer.learns_online:
+            expected = own(learner)
+        np.testing.assert_allclose(learner.predict_proba(TEST), expected, atol=1e-6)
+        np.testing.assert_array_equal(learner.predict_proba(TEST, as_it_is=True), own(learner))
+    assert not np.allclose(own(learner), expected, atol=1e-4)
+    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+
+
+def test_a_rate_that_falls_all_the_time_has_no_low_before_its_end() -> None:
+    learner, _ = learned("consolidated", schedule="cosine")
+    before = learner.predict_proba(TEST)
+    for _ in learner.consolidation(epochs=9):
+        np.testing.assert_array_equal(learner.predict_proba(TEST), before)
+    assert not np.allclose(learner.predict_proba(TEST), before, atol=1e-4)
+
+
+def test_the_first_consolidation_has_nothing_to_lose() -> None:
+    learner = tiny_learner(online_prediction="consolidated")
+    observe(learner, 0)
+    for _ in learner.consolidation(epochs=3):
+        np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
+
+
+def test_where_the_network_as_it_is_predicts_it_does_within_a_consolidation() -> None:
+    learner, _ = learned("network")
     for _ in learner.consolidation(epochs=2):
         np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
-    assert not np.allclose(own(learner), before, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+@pytest.mark.parametrize("left_after", [2, 9])
+def test_saved_within_a_consolidation_it_predicts_the_same(mode: str, left_after: int, tmp_path: Path) -> None:
+    learner, _ = learned(mode, grow=True)
+    learner.observe(*patterns(8, 4, 5))  # of another class, so that two copies know different ones
+    going = learner.consolidation(epochs=18)
+    for _ in range(left_after):
+        next(going)
+    loaded = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    assert not np.array_equal(learner.predict_proba(TEST), own(learner))
+    np.testing.assert_array_equal(loaded.predict_proba(TEST), learner.predict_proba(TEST))
+    for _ in zip(going, loaded.consolidation(), strict=True):
+        np.testing.assert_array_equal(loaded.predict_proba(TEST), learner.predict_proba(TEST))
+    assert not any("serving" in name for name in learner.trainer.state())
+
+
+def test_a_consolidation_that_is_left_early_counts_as_it_was_left(tmp_path: Path) -> None:
+    learner, _ = learned("consolidated")
+    going = learner.consolidation(epochs=9)
+    next(going)
+    loaded = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    going.close()
+    left = own(learner)
+    np.testing.assert_array_equal(learner.predict_proba(TEST), left)
+    observe(loaded, 4)  # instead of going on with it
+    np.testing.assert_allclose(loaded.predict_proba(TEST), left, atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["consolidated", "both"])
@@ -191,13 +250,14 @@ def test_captured_it_is_the_same(mode: str, precision: str, tolerance: float) ->
     for graphs in (False, True):
         learner = Learner(
             3, SHAPE, 12, device="cuda", precision=precision, graphs=graphs, online_prediction=mode, batch_size=8,
-            epochs=2, warmup_epochs=0, smallest_set=0, grow=True,
+            epochs=9, warmup_epochs=0, smallest_set=0, grow=True,
         )  # fmt: skip
         looks = []
         for seed in range(8):
             observe(learner, seed, n_classes=3 if seed < 5 else 4)
             looks += [learner.predict_proba(TEST) for _ in range(3)]  # eager, captured, replayed
-            learner.consolidate()
+            # Within it: what predicted before, then a low.
+            looks += [learner.predict_proba(TEST) for epoch in learner.consolidation() if epoch in (0, 1, 7)]
             looks.append(learner.predict_proba(TEST))
         found.append([np.pad(look, ((0, 0), (0, 4 - look.shape[1]))) for look in looks])
     np.testing.assert_allclose(found[0], found[1], atol=tolerance)

@@ -74,10 +74,10 @@ class Recorder:
         if "alpha" in (found := learner.sampler.diagnostics()):
             self._alphas.append(found["alpha"])
 
-    def evaluate(self, learner: Learner) -> Tensor:
-        """The confusion matrix on the evaluation set."""
+    def evaluate(self, learner: Learner, as_it_is: bool = False) -> Tensor:
+        """The confusion matrix on the evaluation set, by what the learner predicts or by its network as it is."""
         # In parts, since the images of a large set lie in a file and may not all fit on the device.
-        found = [torch.from_numpy(learner.predict_proba(part)) for part in self._parts()]
+        found = [torch.from_numpy(learner.predict_proba(part, as_it_is)) for part in self._parts()]
         self.diverged = not all(bool(part.isfinite().all()) for part in found)
         return confusion_matrix(torch.cat([part.argmax(dim=1) for part in found]), self.labels, len(learner.classes))
 
@@ -98,7 +98,7 @@ class Recorder:
         if (sets := learner.trainer.sets) is not None:
             event |= self._split(sets)
         if evaluate:
-            event |= {"accuracy": accuracy(self.evaluate(learner)), **self._divergence()}
+            event |= {"accuracy": accuracy(self.evaluate(learner, as_it_is=True)), **self._divergence()}
             self.epoch_accuracies.append(event["accuracy"])
         if len(event) > 3:
             self.emit(event)

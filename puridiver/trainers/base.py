@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -21,8 +20,9 @@ from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd
+from puridiver.trainers.answering import COPIES, Answering
 from puridiver.trainers.batches import in_batches
-from puridiver.trainers.looking import Look, by_both, well_taught
+from puridiver.trainers.looking import Look
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
 
@@ -94,8 +94,7 @@ class Trainer(ABC):
         self._view_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
-        self._learnt_online = False  # since the last memory training
-        self._taught: Tensor | None = None  # (classes of then,): 1 for those that the last one taught well
+        self._answering = Answering(self.trainees, self.runtime, o.online_prediction)
         # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
         self.split: Split | None = None
         self.sets: Sets | None = None
@@ -122,7 +121,7 @@ class Trainer(ABC):
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
         alone = self._stream_loss(images, labels, mixed=replay is not None)
-        self._learnt_online = True
+        self._answering.learnt_online = True
         losses = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
@@ -134,20 +133,23 @@ class Trainer(ABC):
 
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.
         """
-        self._taught = well_taught(memory.labels, self.n_classes)
         if start == 0:
-            self._learnt_online = False
             for trainee in self.trainees:
                 trainee.leave_average()
+            self._answering.begin(memory.labels, self.n_classes)
             self._reset_optimisers(self.options.lr)
             self._view_stock = []
             self.begin_consolidation(memory)
+        else:
+            self._answering.teaches(memory.labels, self.n_classes)  # saves of older versions do not say it
         try:
             for epoch in range(start, epochs):
                 self._epochs_left = epochs - epoch
                 for trainee in self.trainees:
                     trainee.set_rate(self.memory_rate(epoch, epochs))
                 self.memory_epoch(memory, epoch)
+                if epoch + 1 < epochs and self.memory_rate(epoch + 1, epochs) > self.memory_rate(epoch, epochs):
+                    self._answering.came_low(epoch + 1)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
             self.end_consolidation()
@@ -160,8 +162,7 @@ class Trainer(ABC):
         """Back to learning online."""
         for trainee in self.trainees:
             trainee.restart_average()
-            if self.learns_online and self.options.online_prediction != "network":
-                trainee.keep()
+        self._answering.end(keep=self.learns_online)
         self._view_stock = []
         self._reset_optimisers(self.options.online_lr)
 
@@ -190,16 +191,9 @@ class Trainer(ABC):
         """
         return self._looks[network](images, large_passes)
 
-    def predict(self, images: Tensor) -> Tensor:
-        """What the learner predicts, (N, C): by the network as it is, as memory training left it, or by both."""
-        now = self.probabilities(images)
-        if not self._learnt_online or self._taught is None or any(trainee.kept is None for trainee in self.trainees):
-            return now
-        with contextlib.ExitStack() as looking:
-            for trainee in self.trainees:
-                looking.enter_context(trainee.through_kept())
-            then = self.probabilities(images)
-        return by_both(now, then, self._taught, self.options.online_prediction == "consolidated")
+    def predict(self, images: Tensor, as_it_is: bool = False) -> Tensor:
+        """What the learner predicts, (N, C), by the states of the networks that `Answering` chooses, or as they are."""
+        return self.probabilities(images) if as_it_is else self._answering.predict(lambda: self.probabilities(images))
 
     def probabilities(self, images: Tensor) -> Tensor:
         """What the networks say, (N, C): the first of them, unless a method says otherwise."""
@@ -363,27 +357,21 @@ class Trainer(ABC):
         """All tensors that the future depends on, between two moves or two epochs of a consolidation."""
         tensors: dict[str, Tensor] = {}
         for k, trainee in enumerate(self.trainees):
-            tensors |= trainee.state(k)
+            tensors |= trainee.state(k, self._answering.copies)
         if self._online_plans is not None and len(self._online_plans):
             tensors["online_plans"] = self._online_plans
         if self._view_stock:
             tensors["strong_stock"] = torch.stack(self._view_stock)
-        tensors["learnt_online"] = torch.tensor(self._learnt_online)
-        if self._taught is not None:
-            tensors["taught"] = self._taught
+        tensors |= self._answering.state()
         if self.split is not None:
             tensors |= {f"split.{name}": value for name, value in self.split.tensors().items()}
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         for k, trainee in enumerate(self.trainees):
-            trainee.load_state(k, tensors)
+            trainee.load_state(k, tensors, COPIES)
         self._online_plans = tensors.get("online_plans")
-        self._learnt_online = bool(tensors.get("learnt_online", False))  # older versions kept no copies
-        taught, kept = tensors.get("taught"), self.trainees[0].kept
-        if taught is None and kept is not None:  # saved before it was kept apart: all classes of then
-            taught = torch.ones(len(kept.held["head.linear.weight"]))
-        self._taught = None if taught is None else self.runtime.move(taught)
+        self._answering.load_state(tensors)
         stock = tensors.get("strong_stock")
         self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
