@@ -30,6 +30,7 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
         named = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
         files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
         yield f"left out, since it cannot be read: {files} ({named})"
+    yield from _missing_classes(source)
     memory = resolve_memory(config, source)
     if arriving is not None and memory >= arriving:
         yield f"a memory of {memory} holds the whole stream ({arriving} samples): say a smaller --memory"
@@ -42,6 +43,20 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
     trainer = TRAINERS.get(config.trainer)
     if trainer is not None and trainer.wants_hint and not config.tell_noise:
         yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
+
+
+def _missing_classes(source: DataSource) -> Iterator[str]:
+    """Where accuracy is not of what is learnt: classes that only one part of the data has."""
+    train, test = (set(part.labels.unique().tolist()) for part in (source.train, source.test))
+    if not train or not test:
+        return
+    for classes, told in (
+        (test - train, "no train image has the label {names}: test images of it count as wrong"),
+        (train - test, "no test image shows {names}: the accuracy says nothing of it"),
+    ):
+        names = [repr(source.class_names[label]) for label in sorted(classes)]
+        if names:
+            yield told.format(names=", ".join(names[:3]) + (", ..." if len(names) > 3 else ""))
 
 
 def _all_warm_up(trainer: str, options: Options) -> Iterator[str]:

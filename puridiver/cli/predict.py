@@ -24,6 +24,7 @@ examples:
   puridiver predict runs/mine a.png b.png --probabilities            a column for each class
   puridiver predict my-learner images.npz                            Learner.save("my-learner"); the array `images`
 """
+HEADING = ("image", "label", "probability")
 AT_ONCE = 1_000  # images in memory at a time
 ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first that it has
 
@@ -35,6 +36,7 @@ def add_parser(subparsers: Any) -> None:
         "images", nargs="+", metavar="IMAGES", help="image files, folders of them (however deep), or .npz files"
     )
     parser.add_argument("--out", metavar="FILE", help="CSV file to write (default: standard output)")
+    parser.add_argument("--force", action="store_true", help="replace what --out already holds")
     parser.add_argument("--probabilities", action="store_true", help="a column with the probability of each class")
     parser.add_argument(
         "--bad-files", choices=("refuse", "skip"), default="refuse", help="files that cannot be read (default: refuse)"
@@ -48,15 +50,13 @@ def handle(args: argparse.Namespace) -> int:
     from puridiver.errors import DataError
     from puridiver.storage import write_atomically
 
-    if args.out and not Path(args.out).absolute().parent.is_dir():  # before the work, not after it
-        raise DataError(f"{args.out} cannot be written: there is no folder {Path(args.out).parent}")
     learner = load_learner(Path(args.learner), args.device)
     found = find_images([Path(name) for name in args.images])
-    _check_out(args.out, found)
+    _check_out(args.out, found, args.force)  # before the work, not after it
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
     classes = [str(name) for name in learner.classes]
-    writer.writerow(["image", "label", "probability", *(classes if args.probabilities else [])])
+    writer.writerow([*HEADING, *(classes if args.probabilities else [])])
     for names, pixels in batches(found, learner.image_shape, args.bad_files == "skip"):
         try:
             p = learner.predict_proba(pixels)
@@ -75,13 +75,22 @@ def handle(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_out(out: str | None, images: Sequence[Path]) -> None:
+def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
+    """An older table of predictions may be replaced; anything else only by force."""
     from puridiver.errors import DataError
 
-    if out and Path(out).is_dir():
+    if not out:
+        return
+    if not Path(out).absolute().parent.is_dir():
+        raise DataError(f"{out} cannot be written: there is no folder {Path(out).parent}")
+    if Path(out).is_dir():
         raise DataError(f"--out should be a CSV file, but {out} is a folder")
-    if out and any(path.resolve() == Path(out).resolve() for path in images):
+    if any(path.resolve() == Path(out).resolve() for path in images):
         raise DataError(f"--out should be another file than the images, but {out} is one of them")
+    if Path(out).exists() and not force:
+        with Path(out).open("rb") as content:
+            if not content.readline().startswith(",".join(HEADING).encode()):
+                raise DataError(f"{out} is there, and is no table of predictions: say --force to replace it")
 
 
 def load_learner(folder: Path, device: str) -> Learner:

@@ -95,6 +95,13 @@ def load_listing(
     return source_of(listing, found, options, suited)
 
 
+def trust_message(data: str) -> str:
+    return (
+        f"{data} says of some images what their true labels are, so that those it gives cannot be taken for true: "
+        "leave --trust-labels out"
+    )
+
+
 def source_of(listing: Listing, found: ImageCache, options: FileOptions, defaults: dict[str, Any]) -> DataSource:
     good = listing.taken(found.rows)
     n_train = int((~good.is_test).sum())
@@ -102,7 +109,9 @@ def source_of(listing: Listing, found: ImageCache, options: FileOptions, default
         raise DataError(f"{listing.origin} has no train image that can be read")
     images = torch.from_numpy(found.images)
     unknown = good.true is None or (good.true == UNKNOWN).all()
-    true = None if unknown and options.trust_labels else good.true
+    if options.trust_labels and not unknown:
+        raise DataError(trust_message(listing.origin))
+    true = None if options.trust_labels else good.true
 
     def part(start: int, stop: int, true: np.ndarray | None) -> ImageSet:
         rows = slice(start, stop)

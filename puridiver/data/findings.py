@@ -25,6 +25,7 @@ class Findings:
     train: int
     test: int
     per_class: dict[str, int]  # readable train images
+    test_per_class: dict[str, int]
     smallest: tuple[int, int]  # (width, height) by area
     largest: tuple[int, int]
     image_size: int
@@ -46,6 +47,8 @@ class Findings:
             f"{self.images:,} images in {len(counts)} {'class' if len(counts) == 1 else 'classes'}: {self.train:,} to "
             f"train, {self.test:,} to test",
             f"train images a class: {counts[0]:,} to {counts[-1]:,}",
+            *_without("train", self.per_class),
+            *(_without("test", self.test_per_class) if self.test else []),
             *(
                 f"class names that may be one: {first!r} ({self.per_class[first]:,}) and {other!r} "
                 f"({self.per_class[other]:,})"
@@ -63,6 +66,17 @@ class Findings:
             *_first([", ".join(group) for group in self.conflicts]),
         ]
         return [*found, f"other files, left out by their names: {self.ignored}"] if self.ignored else found
+
+
+def _without(part: str, per_class: dict[str, int]) -> list[str]:
+    """Names the classes that a part has no image of."""
+    missing = [name for name, count in per_class.items() if not count]
+    if not missing:
+        return []
+    shown = ", ".join(map(repr, missing[:NAMED])) + (
+        f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    )
+    return [f"classes without a {part} image: {shown}"]
 
 
 def alike(names: list[str]) -> list[tuple[str, str]]:
@@ -113,7 +127,11 @@ def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProg
 def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
     good = listing.taken(found.rows)
     train = good.labels[~good.is_test]
-    counts = np.bincount(train, minlength=len(good.class_names)).tolist()
+
+    def counts(labels: np.ndarray) -> dict[str, int]:
+        found = np.bincount(labels, minlength=len(good.class_names)).tolist()
+        return dict(zip(good.class_names, found, strict=True))
+
     areas = found.sizes.astype(np.int64).prod(axis=1)
     extremes = [tuple(found.sizes[pick(areas)].tolist()) for pick in (np.argmin, np.argmax)]
     groups = same_pixels(found.hashes)
@@ -123,7 +141,8 @@ def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
         images=len(good),
         train=len(train),
         test=len(good) - len(train),
-        per_class=dict(zip(good.class_names, counts, strict=True)),
+        per_class=counts(train),
+        test_per_class=counts(good.labels[good.is_test]),
         smallest=extremes[0],
         largest=extremes[1],
         image_size=side,

@@ -18,7 +18,7 @@ from puridiver.data.cifar import CIFAR10, CIFAR100, is_here, load_cifar10, load_
 from puridiver.data.cifar_check import check_cifar10, check_cifar100
 from puridiver.data.digits import check_digits, load_digits
 from puridiver.data.download import Progress, fetch
-from puridiver.data.files import FileOptions, is_own, load_own
+from puridiver.data.files import FileOptions, is_own, load_own, trust_message
 from puridiver.data.web import FOOD101N, WEBVISION, check_web, find_folder, load_web
 from puridiver.errors import DataError
 
@@ -178,7 +178,10 @@ def load(
         return load_own(Path(name), cache_folder(root), options, on_progress)
     if name.endswith(".npz"):
         options.refuse_any(name, but="test_share")
-        return load_npz(Path(name), test_share=options.test_share, trust_labels=options.trust_labels)
+        found = load_npz(Path(name), test_share=options.test_share, trust_labels=options.trust_labels)
+        if options.trust_labels and found.train.true is not None:
+            raise DataError(trust_message(name))
+        return found
     options.refuse_any(name)
     return find(name).loader(_root(root))
 

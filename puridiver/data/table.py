@@ -6,8 +6,9 @@ import codecs
 import csv
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ COLUMNS = {
 }
 REQUIRED = ("path", "label")
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
+MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
+WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
 SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
@@ -44,6 +47,7 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     }
     for name in REQUIRED:
         _require_all(file, name, texts[name])
+    texts |= _class_texts(file, texts["label"], texts.get("true_label"))
     class_names = natural(list({text for name in ("label", "true_label") for text in texts.get(name, []) if text}))
     ids = {"": UNKNOWN, **{name: label for label, name in enumerate(class_names)}}
 
@@ -85,7 +89,7 @@ def _text(file: Path, row: int, column: str, value: Any) -> str:
         return ""
     if isinstance(value, float) and value.is_integer():  # numbers with gaps come as floats
         return str(int(value))
-    if isinstance(value, str | int | float | datetime):
+    if isinstance(value, str | int | float | date):
         return str(value).strip()
     raise _row_error(file, row, f"{column} should be text or a number, but got {value!r}")
 
@@ -93,6 +97,29 @@ def _text(file: Path, row: int, column: str, value: Any) -> str:
 def _require_all(file: Path, name: str, texts: list[str]) -> None:
     if "" in texts:
         raise _row_error(file, texts.index(""), f"{name} should not be empty")
+
+
+def _class_texts(file: Path, given: list[str], true: list[str] | None) -> dict[str, list[str]]:
+    """The columns of class names, without what is no name: marks of missing ones, numbers written in two ways."""
+    columns = {"label": given, **({} if true is None else {"true_label": _without_marks(true, given)})}
+    for name, texts in columns.items():
+        for row, text in enumerate(texts):
+            if name == "label" and text.casefold() == "nan":
+                raise _row_error(
+                    file,
+                    row,
+                    f"label is {text!r}, as programs write a missing one: leave the row out, or name its class",
+                )
+    # Programs write whole numbers as 3 in one column, and as 3.0 in another that has gaps.
+    if all(WHOLE_NUMBER.fullmatch(text) for texts in columns.values() for text in texts if text):
+        return {name: [text.partition(".")[0] for text in texts] for name, texts in columns.items()}
+    return columns
+
+
+def _without_marks(true: list[str], given: list[str]) -> list[str]:
+    """Empty where a true label is a mark of one that nobody knows; the name of a given class is none."""
+    classes = set(given)
+    return ["" if text.casefold() in MISSING and text not in classes else text for text in true]
 
 
 def _is_test(file: Path, splits: list[str] | None, count: int) -> np.ndarray:
@@ -105,13 +132,19 @@ def _is_test(file: Path, splits: list[str] | None, count: int) -> np.ndarray:
 
 
 def _times(file: Path, rows: list[Row], column: str) -> np.ndarray:
-    return np.array([_seconds(file, i, row.get(column)) for i, row in enumerate(rows)], dtype=np.float64)
+    """Numbers as they are, dates and times as seconds since 1970 (UTC where they name no zone)."""
+    values = [_number_or_date(row.get(column)) for row in rows]
+    dates = [isinstance(value, datetime) for value in values]
+    if any(dates) and not all(dates):  # 20240501 would come long before 2024-05-01
+        other = dates.index(not dates[0])
+        raise _row_error(
+            file, other, f"a timestamp should be {'a date' if dates[0] else 'a number'}, as in the first row, but got "
+            f"{rows[other].get(column)!r}: write all of them in one way",
+        )  # fmt: skip
+    return np.array([_seconds(file, row, value) for row, value in enumerate(values)], dtype=np.float64)
 
 
 def _seconds(file: Path, row: int, value: Any) -> float:
-    """A number as it is, a date and time as seconds since 1970 (UTC where it names no zone)."""
-    if isinstance(value, str):
-        value = _number_or_date(value.strip())
     if isinstance(value, datetime):
         value = (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     if type(value) in (int, float) and math.isfinite(value):
@@ -119,7 +152,12 @@ def _seconds(file: Path, row: int, value: Any) -> float:
     raise _row_error(file, row, f"a timestamp should be a number or a date such as 2024-05-01T12:30, but got {value!r}")
 
 
-def _number_or_date(text: str) -> Any:
+def _number_or_date(value: Any) -> Any:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, time())
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
     for read in (float, datetime.fromisoformat):
         try:
             return read(text)
@@ -145,9 +183,20 @@ def _read_csv(file: Path) -> Iterator[Row]:
             for number, row in enumerate(reader):
                 if None in row or None in row.values():
                     raise _row_error(file, number, "it should have as many cells as the heading")
+                _check_labels(file, number, row)
                 yield {name: unguarded(value) for name, value in row.items()}
         except csv.Error as error:
             raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
+
+
+def _check_labels(file: Path, number: int, row: dict[str, str]) -> None:
+    """A file's path may be any bytes; a label that is no UTF-8 would be shown as what nobody wrote."""
+    for name in (*COLUMNS["label"], *COLUMNS["true_label"]):
+        try:
+            row.get(name, "").encode()
+        except UnicodeEncodeError:
+            told = f"{name} {printable(row[name])!r} is not in UTF-8: save the table in UTF-8"
+            raise _row_error(file, number, told) from None
 
 
 def unguarded(text: str) -> str:
@@ -206,9 +255,20 @@ def _read_parquet(file: Path) -> Iterator[Row]:
             wanted = [name for names in COLUMNS.values() for name in names]
             columns = [name for name in table.schema_arrow.names if name in wanted]
             for batch in table.iter_batches(columns=columns):
-                yield from batch.to_pylist()
+                yield from _in_microseconds(batch).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:
         raise DataError(f"{file} is not a Parquet file, or a damaged one: {error}") from error
+
+
+def _in_microseconds(batch: Any) -> Any:
+    """The batch with times that Python has a type for; what is finer is cut off."""
+    import pyarrow
+
+    for place, field in enumerate(batch.schema):
+        if pyarrow.types.is_timestamp(field.type) and field.type.unit == "ns":
+            coarser = batch.column(place).cast(pyarrow.timestamp("us", field.type.tz), safe=False)
+            batch = batch.set_column(place, field.name, coarser)
+    return batch
 
 
 READERS: dict[str, Callable[[Path], Iterator[Row]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -40,3 +41,13 @@ def test_a_resnet_on_a_cpu_is_warned_of_with_the_small_network_named_first():
 def test_epochs_that_end_amid_a_warm_restart_are_told(epochs, schedule, times):
     config = RunConfig(network="small", device="cpu", epochs=epochs, options={"schedule": schedule})
     assert len([note for note in told(config) if "amid a warm restart" in note]) == times
+
+
+def test_classes_that_only_one_part_has_are_named():
+    images, labels = np.zeros((6, 8, 8, 3), np.uint8), np.array([0, 1, 2, 0, 1, 2])
+    names = ["cat", "dog", "owl", "elk"]
+    source = data.from_arrays(images, labels, images[:3], np.array([0, 1, 3]), class_names=names)
+    found = list(notes(RunConfig(), source, Runtime(torch.device("cpu"))))
+    assert "no train image has the label 'elk': test images of it count as wrong" in found
+    assert "no test image shows 'owl': the accuracy says nothing of it" in found
+    assert not [note for note in told(RunConfig()) if "image" in note]

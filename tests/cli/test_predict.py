@@ -173,3 +173,17 @@ def test_the_images_themselves_are_never_written_over(run, tmp_path, capsys):
     assert image.read_bytes() == before
     assert main(["predict", str(run / "run"), str(image), "--out", str(tmp_path)]) == 2
     assert "should be a CSV file, but" in capsys.readouterr().err
+
+
+def test_only_an_older_table_of_predictions_is_written_over_unasked(run, tmp_path, capsys):
+    image, out = tmp_path / "one.png", tmp_path / "table.csv"
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(image)
+    out.write_text("path,label\none.png,cat\n")
+    command = ["predict", str(run / "run"), str(image), "--out", str(out)]
+    assert main(command) == 2
+    assert "is there, and is no table of predictions: say --force to replace it" in capsys.readouterr().err
+    assert out.read_text() == "path,label\none.png,cat\n"
+    assert main([*command, "--force"]) == 0
+    assert out.read_text().startswith("image,label,probability\n")
+    assert main([*command, "--probabilities"]) == 0
+    assert main(command) == 0

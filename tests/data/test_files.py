@@ -132,10 +132,23 @@ def test_what_is_found_is_told(pictures, tmp_path):
         "true labels: not known",
         "1 groups are in train and test",
         "left out by their names: 1",
+        "classes without a test image: 'kinds'",
     ):
         assert phrase in text
     # White, white and white again, and two greys: pictures of one colour are duplicates by their pixels.
     assert ["train/kinds/alpha.png", "train/kinds/bits.png", "train/kinds/clear.png"] in found.duplicates
+
+
+def test_labels_cannot_be_trusted_where_true_ones_are_told(pictures, tmp_path):
+    table, red = pictures / "t.csv", sorted((pictures / "train" / "red").iterdir())
+    lines = [f"{red[0]},red,,train", f"{red[1]},red,blue,train", f"{red[2]},red,,test"]
+    table.write_text("path,label,true_label,split\n" + "\n".join(lines) + "\n")
+    np.savez(tmp_path / "t.npz", train_images=np.zeros((2, 8, 8, 3), np.uint8), train_labels=[0, 1],
+             test_images=np.zeros((1, 8, 8, 3), np.uint8), test_labels=[0], train_true_labels=[0, -1])  # fmt: skip
+    for name in (str(table), str(tmp_path / "t.npz")):
+        assert load(name, tmp_path).train.true is not None
+        with pytest.raises(DataError, match=r"what their true labels are.*leave --trust-labels out"):
+            load(name, tmp_path, FileOptions(trust_labels=True))
 
 
 def test_options_of_files_are_for_files(tmp_path):

@@ -101,7 +101,7 @@ ROWS = [
     {"path": "a.png", "label": "cat", "true_label": "cat", "timestamp": "2024-01-03", "split": "train"},
     {"path": "b.png", "label": "dog", "true_label": "", "timestamp": "2024-01-01T10:00:00+02:00", "split": "train"},
     {"path": "c.png", "label": "cat", "true_label": "owl", "timestamp": "2024-01-01T10:00:00Z", "split": "test"},
-    {"path": "d.png", "label": "dog", "true_label": "dog", "timestamp": "1000", "split": "train"},
+    {"path": "d.png", "label": "dog", "true_label": "dog", "timestamp": "1970-01-01T00:16:40Z", "split": "train"},
 ]
 
 
@@ -169,6 +169,9 @@ def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
         ("csv", "path,label,timestamp\na.png,cat,yesterday\n", "a timestamp should be a number or a date"),
         ("csv", "path,label,timestamp\na.png,cat,nan\n", "a timestamp should be a number or a date"),
+        ("csv", "path,label,time\na.png,cat,2024-05-01\nb.png,cat,20240502\n", "row 2 .* should be a date, as in the"),
+        ("csv", "path,label,time\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* should be a number, as in the"),
+        ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label is 'NaN', as programs write a missing one"),
         ("csv", 'path,label\n"a.png,cat\n', "not a CSV file, or a damaged one"),
         ("jsonl", '{"path": "a.png"', "row 1 .* is not JSON"),
         ("jsonl", "[1]", "row 1 .* should be an object"),
@@ -180,6 +183,61 @@ def test_faults_of_tables_are_told_with_their_row(kind, content, message, tmp_pa
     (tmp_path / f"table.{kind}").write_text(content)
     with pytest.raises(DataError, match=message):
         list_table(tmp_path / f"table.{kind}", 0)
+
+
+def test_whole_numbers_are_one_class_however_they_are_written(tmp_path):
+    """As pandas writes a column with gaps beside one without."""
+    rows = [{"path": f"{i}.png", "label": i, "true_label": t} for i, t in enumerate(["1.0", "nan", "0.0", "4."])]
+    found = list_table(write_table(tmp_path, "csv", rows), 0)
+    assert found.class_names == ("0", "1", "2", "3", "4")
+    assert [found.class_names[label] for label in found.labels] == ["0", "1", "2", "3"]
+    assert found.true is not None
+    assert [UNKNOWN if t == UNKNOWN else found.class_names[t] for t in found.true] == ["1", UNKNOWN, "0", "4"]
+
+
+def test_numbers_beside_names_stay_as_they_are(tmp_path):
+    rows = [{"path": f"{i}.png", "label": label} for i, label in enumerate(["3", "3.0", "cat"])]
+    assert list_table(write_table(tmp_path, "csv", rows), 0).class_names == ("3", "3.0", "cat")
+
+
+@pytest.mark.parametrize("mark", ["nan", "NaN", "None", "null", "NA", "N/A", "<NA>", "-1", "?", "unknown", "Unknown"])
+def test_marks_of_missing_true_labels_are_no_classes(mark, tmp_path):
+    rows = [{"path": f"{i}.png", "label": "ab"[i], "true_label": true} for i, true in enumerate([mark, "a"])]
+    found = list_table(write_table(tmp_path, "csv", rows), 0)
+    assert found.class_names == ("a", "b")
+    assert found.true is not None
+    assert found.true.tolist() == [UNKNOWN, 0]
+
+
+def test_a_mark_that_is_the_name_of_a_class_is_one(tmp_path):
+    rows = [{"path": f"{i}.png", "label": label, "true_label": "unknown"} for i, label in enumerate(["unknown", "a"])]
+    found = list_table(write_table(tmp_path, "csv", rows), 0)
+    assert found.class_names == ("a", "unknown")
+    assert found.true is not None
+    assert found.true.tolist() == [1, 1]
+
+
+def test_labels_that_are_no_utf8_are_refused_and_paths_are_not(tmp_path):
+    (tmp_path / "table.csv").write_bytes("path,label\nä.png,cat\n".encode("latin-1"))
+    assert list_table(tmp_path / "table.csv", 0).paths == ["\udce4.png"]
+    (tmp_path / "table.csv").write_bytes("path,label\na.png,Äpfel\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"row 1 .* label '\\\\xc4pfel' is not in UTF-8: save the table in UTF-8"):
+        list_table(tmp_path / "table.csv", 0)
+
+
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_times_of_parquet_in_every_unit_and_plain_dates(unit, tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = [7_000_000_000_123, 0] if unit == "ns" else [7_000 * (1 if unit == "s" else 10**6), 0]
+    for times, expected in (
+        (pyarrow.array(values, pyarrow.timestamp(unit)), [7000.0, 0.0]),
+        (pyarrow.array([1, 0], pyarrow.date32()), [86400.0, 0.0]),
+    ):
+        table = pyarrow.table({"path": ["a.png", "b.png"], "label": ["x", "y"], "timestamp": times})
+        parquet.write_table(table, tmp_path / "table.parquet")
+        found = list_table(tmp_path / "table.parquet", 0)
+        assert found.times is not None
+        assert found.times.tolist() == expected
 
 
 def test_a_table_without_a_test_part_needs_a_share(tmp_path):
