@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from puridiver import storage
+from puridiver.auditing.carried import Carried
 from puridiver.auditing.corrections import applied, corrections_csv, read_corrections
 from puridiver.auditing.evidence import put_together
 from puridiver.auditing.passes import (
@@ -32,7 +33,7 @@ from puridiver.auditing.passes import (
 )
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
-from puridiver.auditing.tables import CLEANLAB, LABELS, SUSPECTS, write_tables
+from puridiver.auditing.tables import CLEANLAB, LABELS, NOTHING, SUSPECTS, write_tables
 from puridiver.errors import DataError
 from puridiver.inputs import Label
 from puridiver.learner import Learner
@@ -54,6 +55,7 @@ class LabelledSet:
     classes: list[Label]
     names: list[str] | None = None
     folder: Path | None = None  # in which the names are files
+    carried: Carried = NOTHING
 
     def digest(self) -> str:
         """SHA-256 over pixels, labels and classes."""
@@ -180,7 +182,7 @@ def audit_in_folder(
     report = judge(
         put_together(testimonies), given, labelled.classes, settings, labelled.given, checked, labelled.names
     )
-    write_tables(report, folder.path, labelled.folder)
+    write_tables(report, folder.path, labelled.folder, labelled.carried)
     return report
 
 

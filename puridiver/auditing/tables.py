@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from puridiver.auditing.carried import Carried
 from puridiver.auditing.report import AuditReport, Judgement
 from puridiver.data.table import FORMULA_STARTS
 from puridiver.storage import write_atomically
 
+NOTHING = Carried()
 SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
 # The last column is for the reviewer: `puridiver audit --corrections` reads it back.
 SUSPECT_COLUMNS = (
@@ -41,20 +43,29 @@ def suspects_csv(judgements: Iterable[Judgement]) -> str:
     return csv_text(SUSPECT_COLUMNS, rows)
 
 
-def labels_csv(report: AuditReport, images: str | None = None) -> str:
+def labels_csv(report: AuditReport, images: str | None = None, carried: Carried = NOTHING) -> str:
     """Every label as it is now, in the order of the set, and what it was.
 
-    Where the names are files in a folder `images`, paths make it a table that `puridiver run --data` reads.
+    Where the names are files in a folder `images`, paths make it a table that `puridiver run --data` reads, with what
+    is `carried` of the data beside their labels.
     """
     names = report.names or [""] * len(report.given)
-    rows = (
+    rows = [
         (row, names[row], report.classes[now], report.classes[was], str(bool(seen)))
         for row, (now, was, seen) in enumerate(zip(report.given, report.original, report.checked, strict=True))
-    )
+    ]
     columns = ("row", "name", "label", "original_label", "checked")
     if images is None:
         return csv_text(columns, rows)
-    return csv_text((*columns, "path"), ((*row, os.path.join(images, str(row[1]))) for row in rows))
+    others = [
+        ("", name, label, label, "") for name, label in zip(carried.other_names, carried.other_labels, strict=True)
+    ]
+    lines = (
+        (*line, os.path.join(images, str(line[1])), *more)
+        for found, further in ((rows, carried.columns), (others, carried.other_columns))
+        for line, *more in zip(found, *further.values(), strict=True)
+    )
+    return csv_text((*columns, "path", *carried.columns), lines)
 
 
 def label_issues_csv(report: AuditReport) -> str:
@@ -80,13 +91,13 @@ def _path_from(folder: Path, images: Path) -> str:
         return os.path.abspath(images)
 
 
-def write_tables(report: AuditReport, folder: Path, images: Path | None = None) -> None:
+def write_tables(report: AuditReport, folder: Path, images: Path | None = None, carried: Carried = NOTHING) -> None:
     """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is where names are files."""
     (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
     there = None if images is None else _path_from(folder, images)
     contents = {
         SUSPECTS: suspects_csv(report.suspects()).encode(),
-        LABELS: labels_csv(report, there).encode(),
+        LABELS: labels_csv(report, there, carried).encode(),
         f"{CLEANLAB}/pred_probs.npy": npy_bytes(report.probabilities.astype(np.float32)),
         f"{CLEANLAB}/labels.npy": npy_bytes(report.given),
         f"{CLEANLAB}/label_issues.csv": label_issues_csv(report).encode(),

@@ -195,6 +195,7 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     import torch
 
     from puridiver.auditing.audit import check_classes
+    from puridiver.auditing.carried import Carried, carried
     from puridiver.auditing.folder import LabelledSet
     from puridiver.data.files import is_own
 
@@ -217,7 +218,8 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     images = part.images[chosen] if shortened else part.images
     place = Path(args.data)
     folder = (place if place.is_dir() else place.parent) if known and is_own(args.data) else None
-    return source, LabelledSet(images, given, list(source.class_names), names, folder), true
+    beside = carried(source, args.split, rows) if folder else Carried()
+    return source, LabelledSet(images, given, list(source.class_names), names, folder, beside), true
 
 
 def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 from puridiver.auditing.evidence import Evidence
@@ -283,3 +284,30 @@ def test_corrected_labels_of_files_can_be_learnt_from(kind: str, tmp_path: Path,
     bright = again.train.images.float().mean(dim=(1, 2, 3)) > 100
     fits = (again.train.labels == again.class_names.index("light")) == bright
     assert (~fits).nonzero().tolist() == [[0]]  # the one that was "corrected"
+
+
+def test_the_table_of_labels_takes_the_place_of_the_data(tmp_path: Path) -> None:
+    """Times, what is known of true labels, and the test part are in it."""
+    from PIL import Image
+
+    from puridiver.data import FileOptions, load
+
+    rows = ["path,label,true_label,timestamp,split"]
+    for number in range(18):
+        Image.new("L", (8, 8), 200 if number % 2 else 30).save(tmp_path / f"{number}.png")
+        label, part = ("dark", "light")[number % 2], "test" if number >= 12 else "train"
+        rows.append(f"{number}.png,{label},{label if number == 3 else ''},2024-05-01T12:00:{number:02},{part}")
+    (tmp_path / "mine.csv").write_text("\n".join(rows) + "\n")
+    words = ["--image-size", "8", "--epochs", "1", "--data-root", str(tmp_path / "c"), "--quiet"]
+    before = load(str(tmp_path / "mine.csv"), tmp_path / "c", FileOptions(image_size=8))
+    for split in ("train", "test"):
+        folder = tmp_path / split
+        assert main(["audit", str(tmp_path / "mine.csv"), *words, "--split", split, "--out", str(folder)]) == 0
+        after = load(str(folder / "labels.csv"), tmp_path / "c", FileOptions(image_size=8))
+        for one, other in ((before.train, after.train), (before.test, after.test)):
+            assert torch.equal(one.images, other.images)
+            assert torch.equal(one.labels, other.labels)
+            assert torch.equal(one.times, other.times)
+        assert torch.equal(before.train.true_labels, after.train.true_labels)
+    assert main(["audit", str(tmp_path / "mine.csv"), *words, "--limit", "6", "--out", str(tmp_path / "some")]) == 0
+    assert "split" not in (tmp_path / "some" / "labels.csv").read_text().splitlines()[0]
