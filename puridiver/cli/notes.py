@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_options
+from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
+from puridiver.stream_names import is_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -31,6 +32,7 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
         files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
         yield f"left out, since it cannot be read: {files} ({named})"
     yield from _missing_classes(source)
+    yield from _noise_on_top(config, source)
     memory = resolve_memory(config, source)
     if arriving is not None and memory >= arriving:
         yield f"a memory of {memory} holds the whole stream ({arriving} samples): say a smaller --memory"
@@ -57,6 +59,22 @@ def _missing_classes(source: DataSource) -> Iterator[str]:
         names = [repr(source.class_names[label]) for label in sorted(classes)]
         if names:
             yield told.format(names=", ".join(names[:3]) + (", ..." if len(names) > 3 else ""))
+
+
+def _noise_on_top(config: RunConfig, source: DataSource) -> Iterator[str]:
+    """Noise that is planted in labels which are partly wrong already."""
+    from puridiver.data.base import UNKNOWN
+
+    train, noise = source.train, resolve_noise(config, source)
+    if noise == "none" or train.true is None or is_published(config.stream) or config.stream.endswith(".json"):
+        return
+    known = train.true != UNKNOWN
+    wrong = int((train.labels != train.true)[known].sum())
+    if wrong:
+        yield (
+            f"{noise} is planted on top of the labels as they came, of which {wrong / int(known.sum()):.0%} are wrong "
+            "already where that is known"
+        )
 
 
 def _all_warm_up(trainer: str, options: Options) -> Iterator[str]:

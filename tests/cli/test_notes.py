@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -51,3 +53,19 @@ def test_classes_that_only_one_part_has_are_named():
     assert "no train image has the label 'elk': test images of it count as wrong" in found
     assert "no test image shows 'owl': the accuracy says nothing of it" in found
     assert not [note for note in told(RunConfig()) if "image" in note]
+
+
+def test_noise_on_top_of_wrong_labels_is_told():
+    images, labels = np.zeros((6, 8, 8, 3), np.uint8), torch.tensor([0, 1, 0, 1, 0, 1])
+    source = data.from_arrays(images, labels.numpy(), images[:2], np.array([0, 1]))
+    known = dataclasses.replace(source.train, true=torch.tensor([0, 0, 0, 1, -1, -1]))
+    partly = dataclasses.replace(source, train=known)
+
+    def about_noise(noise: str, source: data.DataSource) -> list[str]:
+        found = notes(RunConfig(noise=noise), source, Runtime(torch.device("cpu")))
+        return [note for note in found if "on top" in note]
+
+    assert about_noise("sym-40", partly) == [
+        "sym-40 is planted on top of the labels as they came, of which 25% are wrong already where that is known"
+    ]
+    assert about_noise("none", partly) == about_noise("sym-40", source) == []
