@@ -40,6 +40,8 @@ examples:
       some rows of a table
   puridiver grid table1 table3 table4 --data cifar10 --splits DIR --lanes 8 --out runs/paper
       several tables as one: a run that stands in more than one is made once
+  puridiver grid "table4?noises=sym-40&seeds=1" "table1?methods=RSV|RM&recipe=paper" --data cifar10 --out runs/some
+      a part of each, chosen by methods, noises, seeds and recipe
   puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
       on a Ray cluster (pip install 'puridiver[ray]')
 """
@@ -55,7 +57,7 @@ def add_parser(subparsers: Any) -> None:
     parser = add_command(subparsers, "grid", "run the cells of a table or figure of the paper, or of a file", EXAMPLES)
     parser.add_argument(
         "grids", nargs="*", metavar="PRESET|FILE",
-        help="a name from --list, or a .toml file; several are run as one, in this order",
+        help="a name from --list, or a .toml file, or a part of one; several are run as one, in this order",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="show the presets")
     parser.add_argument("--out", metavar="FOLDER", help="where results go (default: runs/NAME, or runs/NAME+NAME)")
@@ -119,13 +121,14 @@ def run(args: argparse.Namespace, console: Console) -> int:
     from contextlib import closing
 
     from puridiver.grid.cells import cells
-    from puridiver.grid.define import find_grid, with_methods, with_noises
+    from puridiver.grid.chosen import chosen_grid
+    from puridiver.grid.define import with_methods, with_noises
     from puridiver.grid.engines.choose import Wishes, choose_engine
     from puridiver.grid.folder import LOGS, GridFolder
     from puridiver.grid.plan import Sources, plan
     from puridiver.grid.select import Asked
 
-    found = [find_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
+    found = [chosen_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
     grids = with_methods(found, args.methods) if args.methods else found
     grids = with_noises(grids, args.noises) if args.noises else grids
     folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
