@@ -305,6 +305,7 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
         "checked": int(report.checked.sum()),
         "suspects": len(report.suspect_rows()),
         "agreement": report.agreement,
+        "chance_agreement": report.chance_agreement,
         "noise_rate": noise.rate,
         "noise_interval": [noise.low, noise.high],
         "noise_by_class": {

@@ -8,6 +8,7 @@ import doctest
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import cohen_kappa_score
 
 import puridiver
 import puridiver.auditing.audit
@@ -222,7 +223,39 @@ def test_weak_learners_are_owned_up_to(report, data):
     nonsense = np.random.default_rng(0).integers(3, size=len(images))
     poor = puridiver.audit(images, nonsense, **{**QUICK, "passes": 1})
     assert poor.agreement < 0.45
-    assert "upper bound" in (poor.caution or "")
+    assert "Do not rely on the noise rate" in (poor.caution or "")
+
+
+@pytest.mark.parametrize("counts", [(75, 75), (135, 15), (135, 8, 7)])
+def test_few_or_unequal_classes_do_not_hide_that_the_learners_are_weak(counts):
+    """Chance alone agrees with half of the labels of two classes, and with 90 % where one class has as many."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(256, size=(150, 8, 8)).astype(np.uint8)
+    labels = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    poor = puridiver.audit(images, labels, **{**QUICK, "passes": 1})
+    assert poor.agreement > 0.45
+    assert f"chance alone would give {poor.chance_agreement:.0%}" in (poor.caution or "")
+
+
+@pytest.mark.parametrize(
+    ("classes", "agreeing", "careful"),
+    [(10, 44, True), (10, 46, False), (3, 58, True), (3, 60, False), (2, 69, True), (2, 70, False)],
+)
+def test_what_the_learners_agree_in_is_measured_from_chance_on(report, classes, agreeing, careful):
+    labels = np.repeat(np.arange(classes), 100)
+    answers = np.where(np.arange(100 * classes) % 100 < agreeing, labels, (labels + 1) % classes)
+    changes = {"classes": list(range(classes)), "original": labels, "given": labels}
+    told = dataclasses.replace(report, **changes, probabilities=np.eye(classes)[answers])
+    assert told.chance_agreement == pytest.approx(1 / classes)
+    assert told.beyond_chance == pytest.approx(cohen_kappa_score(labels, answers))
+    assert (told.caution is not None) == careful
+
+
+def test_labels_of_one_class_alone_show_nothing_of_the_learners(report):
+    alone = np.zeros(len(report), dtype=np.int64)
+    told = dataclasses.replace(report, original=alone, given=alone, probabilities=np.eye(3)[alone])
+    assert told.agreement == 1
+    assert told.beyond_chance == 0
 
 
 def test_the_example_in_the_documentation_is_right():
