@@ -9,7 +9,7 @@ from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, rerun_figure
 from puridiver.grid.variants import Row, row_kind
-from puridiver.report.table import seconds_of, spread
+from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark, seconds_of, spread
 from puridiver.runs import without_folder
 
 HEADINGS = (
@@ -35,7 +35,8 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
         for m, method in enumerate(grid.methods)
     ]
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
-    return lines, [*shown, *LEGEND, *selection.notes]
+    lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
+    return lines, [*shown, *LEGEND, *lost, *selection.notes]
 
 
 def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -46,7 +47,7 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
         ", ".join(str(without_folder(stream)) for stream in streams),
         method.title,
         column.noise,
-        _spread(rows, "last_accuracy"),
+        _spread(rows, "last_accuracy") + diverged_mark(rows),
         str(len(rows)),
         _best_epoch(rows),
         known_figure(paper, method.title, column) or NOT_RUN,

@@ -15,7 +15,7 @@ from typing import Any
 from puridiver.grid.cells import Column, Grid
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
-from puridiver.report.table import latex_escaped, latex_tabular
+from puridiver.report.table import DIVERGED_NOTE, count_diverged, latex_escaped, latex_tabular
 from puridiver.stream_names import PUBLISHED_KINDS
 
 NAMES = {
@@ -27,23 +27,29 @@ CSV_HEADINGS = (
     "method", "data", "stream", "noise", "last accuracy %", "standard deviation", "seeds", "paper %",
     "paper standard deviation",
 )  # fmt: skip
+CSV_DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table: our mean and deviation in percent over `seeds` runs, and the paper's figure as printed."""
+    """One cell of a table: our mean and deviation in percent over `seeds` runs, and the paper's figure as printed.
+
+    `diverged` is how many of the runs ended with a network that predicts nan.
+    """
 
     mean: float | None
     deviation: float | None
     seeds: int
     paper: str
+    diverged: int = 0
 
     @property
     def ours(self) -> str:
         if self.mean is None:
             return NOT_RUN
         spread = "" if self.deviation is None else f" ± {self.deviation:.1f}"
-        return f"{self.mean:.1f}{spread} ({self.seeds})"
+        lost = f"; {self.diverged} diverged" if self.diverged else ""
+        return f"{self.mean:.1f}{spread} ({self.seeds}{lost})"
 
     @property
     def text(self) -> str:
@@ -129,13 +135,15 @@ def make_entry(rows: Sequence[Row], paper: str = "", figure: str = "last_accurac
         return Entry(None, None, 0, paper)
     values = [row[figure] for row in rows]
     deviation = 100 * statistics.stdev(values) if len(values) > 1 else None
-    return Entry(100 * statistics.mean(values), deviation, len(values), paper)
+    return Entry(100 * statistics.mean(values), deviation, len(values), paper, count_diverged(rows))
 
 
 def _legend(grid: Grid, blocks: Sequence[Block], noted: bool) -> list[str]:
     """What the signs mean; where notes tell of runs that are not shown, an empty cell may have some of those."""
-    entries = [entry for block in blocks for _, line in block.lines for entry in line]
+    entries = _entries(blocks)
     found = ["last accuracy %, mean ± standard deviation (seeds)"]
+    if any(entry.diverged for entry in entries):
+        found.append(DIVERGED_NOTE)
     if any(entry.paper for entry in entries):
         found.append(f"[...] the paper's {paper_figures()[grid.paper]['source']}")
     if any(entry.mean is None for entry in entries):
@@ -144,6 +152,10 @@ def _legend(grid: Grid, blocks: Sequence[Block], noted: bool) -> list[str]:
     if absent:
         found.append(f"not in this package: {', '.join(absent)}")
     return found
+
+
+def _entries(blocks: Sequence[Block]) -> list[Entry]:
+    return [entry for block in blocks for _, line in block.lines for entry in line]
 
 
 def column_title(column: Column, block: Block) -> str:
@@ -182,17 +194,19 @@ def as_markdown(table: GridTable) -> str:
 
 
 def as_csv(table: GridTable) -> str:
-    """One line a cell, for programs."""
+    """One line a cell, for programs; with a column for runs that diverged where there are any."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_HEADINGS)
+    lost = any(entry.diverged for entry in _entries(table.blocks))
+    writer.writerow([*CSV_HEADINGS, *([CSV_DIVERGED] if lost else [])])
     for block in table.blocks:
         for title, entries in block.lines:
             for column, entry in zip(block.columns, entries, strict=True):
                 paper, _, paper_deviation = entry.paper.partition(" ± ")
                 ours = ["" if value is None else f"{value:.3f}" for value in (entry.mean, entry.deviation)]
                 where = (title, column.data, column.stream, column.noise)
-                writer.writerow([*where, *ours, entry.seeds, paper, paper_deviation])
+                diverged = [entry.diverged] if lost else []
+                writer.writerow([*where, *ours, entry.seeds, paper, paper_deviation, *diverged])
     return text.getvalue().rstrip("\n")
 
 

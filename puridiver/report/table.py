@@ -20,6 +20,7 @@ GROUP = (
     "settings_hash", "data", "stream", "noise", "noise_rate", "noise_map", "sampler", "trainer", "recipe",
     "options_changed", "memory", "network", "epochs", "told_noise", "evaluated_on", "shortened", "precision", "graphs",
 )  # fmt: skip
+DIVERGED_NOTE = "diverged: runs whose network predicts nan in the end; their accuracy is in the mean"
 HEADINGS = (
     "data",
     "sampler",
@@ -95,7 +96,7 @@ def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
         trainer,
         recipe + mark,
         noise,
-        spread([row["last_accuracy"] for row in rows]),
+        spread([row["last_accuracy"] for row in rows]) + diverged_mark(rows),
         spread([row["average_accuracy"] for row in rows]),
         spread([row.get("anytime_area") for row in rows]),
         spread([row["memory_purity"] for row in rows]),
@@ -144,6 +145,17 @@ def spread(fractions: Sequence[float | None]) -> str:
         return "-"
     mean = f"{100 * statistics.mean(known):.1f}"
     return mean if len(known) == 1 else f"{mean} ± {100 * statistics.stdev(known):.1f}"
+
+
+def count_diverged(rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many runs ended with a network that predicts nan: their accuracy is that of naming one class always."""
+    return sum(bool(row.get("diverged", False)) for row in rows)
+
+
+def diverged_mark(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What follows a figure of runs of which some diverged."""
+    count = count_diverged(rows)
+    return f" ({count} diverged)" if count else ""
 
 
 def as_markdown(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:

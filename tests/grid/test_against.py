@@ -51,6 +51,13 @@ def test_a_difference_is_of_the_seeds_that_both_have(grid: Path) -> None:
     assert notes[1].startswith("last accuracy %: each method against rsv + plain")
 
 
+def test_runs_that_diverged_are_counted_of_the_seeds_that_both_have(grid: Path) -> None:
+    lost = runs_of("puridiver", {0: 0.1, 1: 0.2, 5: 0.1}, diverged=True)
+    lines, notes = against(read_grid(grid), runs_of("rsv", {0: 0.60, 1: 0.62}) + lost, "rsv + plain")
+    assert lines[1][5:7] == ("15.00 (2 diverged)", "61.00")
+    assert any(note.startswith("diverged: runs whose network predicts nan") for note in notes)
+
+
 def test_other_figures_can_be_compared(grid: Path) -> None:
     for name, metric in METRICS.items():
         rows = runs_of("rsv", {0: 0.6}, **{metric.field: 0.5}) + runs_of("puridiver", {0: 0.9}, **{metric.field: 0.75})

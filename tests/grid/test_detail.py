@@ -83,3 +83,11 @@ def test_a_best_epoch_of_some_seeds_stands_beside_the_last_of_the_same() -> None
     rows = [row(1, 0.50, best_epoch_accuracy=0.52), row(2, 0.60)]
     found = dict(zip(HEADINGS, cell_line("", method, column, rows), strict=True))
     assert found["best epoch %"] == "52.0 (1; last 50.0)"
+
+
+def test_runs_that_diverged_are_counted() -> None:
+    lines, notes = detail(find_grid("table1", ["cifar10"]), [row(1, 0.5), row(2, 0.1, diverged=True)])
+    assert cell(lines, "PuriDivER", "sym-40")["last accuracy %"] == "30.0 ± 28.3 (1 diverged)"
+    assert any(note.startswith("diverged: runs whose network predicts nan") for note in notes)
+    _, notes = detail(find_grid("table1", ["cifar10"]), [row(1, 0.5)])
+    assert not any("diverged" in note for note in notes)

@@ -44,6 +44,22 @@ def test_shortened_runs_never_enter() -> None:
     assert entries(table1(LEDGER), "GBS")["sym-40"] == "- [41.8 ± 0.9]"
 
 
+@pytest.mark.parametrize("form", ["text", "markdown", "latex"])
+def test_runs_that_diverged_are_counted_in_their_cell(form: str) -> None:
+    rows = [row(1, 0.1, diverged=True), row(2, 0.1, diverged=True), row(3, 0.5, sampler="rsv", trainer="plain")]
+    assert entries(table1(rows), "PuriDivER")["sym-40"] == "10.0 ± 0.0 (2; 2 diverged) [59.2 ± 0.3]"
+    text = FORMATS[form](table1(rows))
+    assert text.count("(2; 2 diverged)") == text.count("diverged: runs whose network predicts nan") == 1
+    assert "diverged" not in FORMATS[form](table1(LEDGER))
+
+
+def test_csv_has_a_column_of_runs_that_diverged_if_there_are_any() -> None:
+    read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table1([row(1, 0.1, diverged=True), row(2, 0.5)])))))
+    found = {(line["method"], line["noise"]): line["diverged"] for line in read}
+    assert (found["PuriDivER", "sym-40"], found["RSV", "sym-40"]) == ("1", "0")
+    assert "diverged" not in FORMATS["csv"](table1(LEDGER))
+
+
 def test_text_is_aligned_and_tells_what_the_runs_were() -> None:
     lines = FORMATS["text"](table1(LEDGER)).splitlines()
     assert lines[2] == ("CIFAR-10, blurry-10, 5 tasks, memory 500, resnet18, 255 epochs, recipe puridiver, float32")

@@ -32,6 +32,12 @@ def test_runs_that_differ_by_seed_share_a_line_with_mean_and_sample_deviation() 
     assert cells["noise"] == "sym-40"
 
 
+def test_runs_that_diverged_are_counted_beside_their_figure() -> None:
+    lines = summarise([row(0, 0.1, diverged=True), row(1, 0.1, diverged=True), row(2, 0.1, recipe="paper")])
+    assert [line[5] for line in lines] == ["10.0 ± 0.0 (2 diverged)", "10.0"]
+    assert all("(2 diverged)" in FORMATS[form](lines) for form in FORMATS)
+
+
 def test_one_run_has_no_deviation() -> None:
     assert summarise([row(0, 0.5)])[0][5] == "50.0"
 

@@ -83,8 +83,14 @@ def _every_figure(table: Table, c: int) -> str:
 def _figures(table: Table, line: Line, cell: CellRuns) -> list[str]:
     found = dict(zip(HEADINGS, cell_line(table.paper, line.method, cell.column, cell.rows), strict=True))
     if len(cell.rows) == 1:
-        found |= {name: f"{found[name]} ± -" for name in WITH_DEVIATION if found[name] != "-"}
+        found |= {name: _without_deviation(found[name]) for name in WITH_DEVIATION if found[name] != "-"}
     return [found[name] for name in FIGURES]
+
+
+def _without_deviation(figure: str) -> str:
+    """The figure of one run, with a dash for its deviation before whatever mark it has."""
+    mean, space, mark = figure.partition(" ")
+    return f"{mean} ± -{space}{mark}"
 
 
 def _origin(title: str, cell: CellRuns) -> tuple[str, ...]:
