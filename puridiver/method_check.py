@@ -53,7 +53,18 @@ def _learn(chosen: dict[str, str], faults: list[str]) -> Learner:
         if number == len(SIZES) // 2:
             learner.consolidate(EPOCHS)
     learner.consolidate(EPOCHS)
+    if _predicts_nan(learner):
+        faults.append(
+            "the network predicts nan after its training: the loss or its gradient is not finite, or a rate is too high"
+        )
     return learner
+
+
+def _predicts_nan(learner: Learner) -> bool:
+    """Of any network as it is, or of the states that the learner answers by."""
+    trainer, images = learner.trainer, learner.memory.samples.images
+    found = [trainer.outputs(images, k).logits for k in range(trainer.n_networks)]
+    return not all(bool(part.isfinite().all()) for part in [*found, trainer.predict(images)])
 
 
 def _stream() -> Iterator[tuple[np.ndarray, list[int]]]:

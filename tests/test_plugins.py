@@ -163,9 +163,33 @@ def test_faults_are_found_and_named(rows: str, fault: str, tmp_path: Path, capsy
     assert fault in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["rsv", "puridiver"])
-def test_the_package_s_own_samplers_have_none(name: str) -> None:
-    assert find_faults("sampler", name) == []
+DIVERGES = """
+import puridiver
+
+@puridiver.register
+class Wild(puridiver.Trainer):
+    "Its rate is far too high."
+    name = "wild"
+    n_networks = 2
+    def memory_epoch(self, memory, epoch):
+        self.trainees[{network}].set_rate(1e30)
+        self.plain_epoch(memory, network={network})
+"""
+
+
+@pytest.mark.parametrize("network", [0, 1])
+def test_a_trainer_that_diverges_is_found(network: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "wild.py").write_text(DIVERGES.format(network=network))
+    assert main(["methods", "--plugin", str(tmp_path / "wild.py"), "--check"]) == 1
+    assert "trainer wild: the network predicts nan after its training" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("family", "name"),
+    [("sampler", "rsv"), ("sampler", "puridiver"), ("trainer", "puridiver"), ("trainer", "coteaching")],
+)
+def test_the_package_s_own_methods_have_none(family: str, name: str) -> None:
+    assert find_faults(family, name) == []
 
 
 @pytest.mark.parametrize(
