@@ -136,13 +136,23 @@ def check_memory_and_seed(memory: Any, seed: int) -> None:
 
 def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:
     """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so."""
+    _check_arrivals(labels, seen)
     advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
     check_known(labels.values(), classes, advice)
-    unseen = [arrival for arrival in labels if not 0 <= arrival < seen]
-    if unseen:
-        raise ValueError(f"arrivals should be from 0 to {seen - 1}, as seen so far, but got {unseen[0]!r}")
     ids = {label: i for i, label in enumerate(classes)}
-    return {arrival: ids[label] for arrival, label in labels.items()}
+    return {int(arrival): ids[label] for arrival, label in labels.items()}
+
+
+def _check_arrivals(labels: Mapping[int, Label], seen: int) -> None:
+    if not isinstance(labels, Mapping):
+        raise ValueError(
+            f"corrections should be a dict of arrival: label, such as {{17: 'dog'}}, but got a {type(labels).__name__}"
+        )
+    for arrival in labels:
+        if not isinstance(arrival, int | np.integer) or isinstance(arrival, bool):  # True would be arrival 1
+            raise ValueError(f"arrivals should be whole numbers, as `audit` tells them, but got {arrival!r}")
+        if not 0 <= arrival < seen:
+            raise ValueError(f"arrivals should be from 0 to {seen - 1}, as seen so far, but got {arrival!r}")
 
 
 def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.inputs import as_classes, as_images, as_labels, new_classes
+from puridiver.inputs import as_classes, as_corrections, as_images, as_labels, new_classes
 
 SHAPE = (4, 5, 3)
 PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8)
@@ -186,3 +186,22 @@ def test_an_unknown_label_is_refused_without_growth():
 def test_growth_never_mixes_integers_and_strings(labels, classes):
     with pytest.raises(ValueError, match="all integers or all strings"):
         new_classes(labels, classes, grow=True)
+
+
+@pytest.mark.parametrize("arrival", ["17", 1.5, 1.0, True, np.True_, np.float64(1), None, (1,), torch.tensor(1)])
+def test_a_correction_names_its_sample_by_a_whole_number(arrival):
+    with pytest.raises(ValueError, match="arrivals should be whole numbers, as `audit` tells them, but got"):
+        as_corrections({0: "cat", arrival: "dog"}, ["cat", "dog"], 20, False)
+
+
+@pytest.mark.parametrize("labels", [["dog"], [(1, "dog")], "dog", None])
+def test_corrections_are_a_dict(labels):
+    with pytest.raises(ValueError, match=r"a dict of arrival: label, such as \{17: 'dog'\}, but got a "):
+        as_corrections(labels, ["cat", "dog"], 20, False)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.uint8])
+def test_arrivals_may_be_integers_of_any_kind(kind):
+    found = as_corrections({kind(3): "dog"}, ["cat", "dog"], 20, False)
+    assert found == {3: 1}
+    assert [type(arrival) for arrival in found] == [int]
