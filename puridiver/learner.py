@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import inputs, plugins, storage
+from puridiver import inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label
@@ -313,8 +313,8 @@ class Learner:
 
     @classmethod
     def load(cls, folder: str | Path, device: str = "auto", grow: bool | None = None) -> Learner:
-        """A saved learner, which goes on as if it had never been away; `grow` says anew whether classes may join."""
-        settings, tensors = storage.load(Path(folder))
+        """A saved learner, or that of a run by its folder, as if never away; `grow` says anew if classes may join."""
+        settings, tensors = saved.read(Path(folder))
         try:
             return cls._restore({**settings, **({} if grow is None else {"grow": grow})}, tensors, device)
         except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture

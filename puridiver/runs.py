@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from puridiver import saved
 from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.recipes import PAPER, without_later
@@ -23,7 +24,7 @@ SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.js
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
 CELL_SHOWN = 10  # characters of a run's identity at the end of its folder's name in a grid
-LEARNER = "learner"  # the learner as it was at the end, with the data's own class names
+LEARNER = saved.IN_RUN  # the learner as it was at the end, with the data's own class names
 CHECKPOINT, LOCK = "checkpoint", ".lock"
 # Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
 NOT_COMPARED = (

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
+
+from puridiver import storage
 
 if TYPE_CHECKING:
     from puridiver.learner import Learner
 
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
+IN_RUN = "learner"  # where the folder of a run has the learner
 PARTS = ("memory", "delayed", "trainer", "generator", "replay")
 
 
@@ -45,6 +49,13 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         "consolidations": learner.consolidations,
         "consolidation": dataclasses.asdict(learner.begun) if learner.begun else None,
     }
+
+
+def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings and tensors of the learner that was saved in a folder, or that a run left in its own."""
+    kept = folder / IN_RUN
+    in_run = (kept / storage.INDEX).exists() and not (folder / storage.INDEX).exists()
+    return storage.load(kept if in_run else folder)
 
 
 def grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:

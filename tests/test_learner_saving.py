@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from puridiver import Learner, NoiseHint, storage
+from puridiver import Learner, NoiseHint, runs, storage
 from puridiver.errors import DataError
 from tests.learner_samples import differing, tensors_of, tiny_learner
 from tests.test_learner import IMAGES, LABELS, NAMES, fed
@@ -30,6 +30,21 @@ def test_load_restores_every_setting(tmp_path):
     for name in ("classes", "image_shape", "options", "hint", "seed", "grow", "network", "seen", "consolidations"):
         assert getattr(loaded, name) == getattr(learner, name), name
     assert (loaded.sampler.name, loaded.trainer.name, loaded.memory.capacity) == ("rm", "coteaching", 12)
+
+
+def test_the_learner_of_a_run_is_loaded_by_the_run_s_folder(tmp_path):
+    learner = fed(tiny_learner())
+    learner.save(tmp_path / runs.LEARNER)
+    assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
+    other = fed(tiny_learner(seed=7))
+    other.save(tmp_path)  # the folder's own is meant first
+    assert Learner.load(tmp_path, device="cpu").seed == 7
+
+
+def test_a_run_that_kept_no_learner_holds_none(tmp_path):
+    fed(tiny_learner()).save(tmp_path / runs.CHECKPOINT)
+    with pytest.raises(DataError, match=r"holds no saved state: there is no state\.json"):
+        Learner.load(tmp_path)
 
 
 @pytest.mark.parametrize("classes", [None, 3])
