@@ -268,7 +268,10 @@ class Experiment:
             rows = torch.from_numpy(self.manifest.holdout.copy())
             images, labels = self.source.train.images[rows], self.source.train.best_labels[rows]
         if not len(images):
-            raise ValueError("accuracy needs images to test on, but the data have none: say --test-share 0.2")
+            raise ValueError(
+                "accuracy needs images to test on, but the data have none: say --test-share 0.2 (in a grid file "
+                "test_share = 0.2)"
+            )
         return images[: self.config.test_limit], labels[: self.config.test_limit]
 
     def _features(self) -> Tensor | None:

@@ -173,7 +173,7 @@ def split_off_test(listing: Listing, test_share: float | None) -> Listing:
     if test_share is None:
         raise DataError(
             f"{listing.origin} has no test part (a folder or a split called {TEST}): say what share of it is kept out "
-            "of the stream for testing, such as --test-share 0.2"
+            "of the stream for testing, such as --test-share 0.2 (in a grid file test_share = 0.2)"
         )
     return replace(listing, is_test=test_rows(listing.labels, len(listing.class_names), test_share))
 

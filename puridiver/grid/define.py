@@ -111,7 +111,7 @@ def _plain(title: str) -> str:
 def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
     """A grid from the table [grid] of a TOML file; docs/GRIDS.md tells its keys."""
     table = _read_table(path)
-    settings = {key: value for key, value in table.items() if key not in GRID_KEYS}
+    settings = _with_floats({key: value for key, value in table.items() if key not in GRID_KEYS})
     _check_settings(path, settings)
     methods = tuple(_method(path, entry) for entry in _list(path, table, "methods", (str, dict)))
     chosen_seeds = tuple(seeds or _list(path, table, "seeds", (int,), [0]))
@@ -140,6 +140,20 @@ def _read_table(path: Path) -> dict[str, Any]:
     return content["grid"]
 
 
+def _with_floats(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with whole numbers as floats where floats are wanted: 0 and 0.0 are one run."""
+    kinds = {key: _kinds(kind) for key, kind in get_type_hints(RunConfig).items()}
+    return {
+        key: float(value) if type(value) is int and kinds.get(key) == [float] else value
+        for key, value in settings.items()
+    }
+
+
+def _kinds(hint: Any) -> list[Any]:
+    """What a setting may be, besides absent."""
+    return [each for each in (get_args(hint) or (hint,)) if each is not type(None)]
+
+
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     allowed = [name for name in config_fields() if name not in FROM_LISTS]
     for key in settings:
@@ -160,7 +174,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _check_setting(path: Path, key: str, value: Any, kind: Any) -> None:
-    kinds = [each for each in (get_args(kind) or (kind,)) if each is not type(None)]
+    kinds = _kinds(kind)
     if type(value) not in kinds:  # not isinstance: true is no number
         raise DataError(f"{path}: {key} should be {' or '.join(each.__name__ for each in kinds)}, but got {value!r}")
     choices = config_fields()[key].metadata["choices"]

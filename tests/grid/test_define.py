@@ -11,7 +11,9 @@ from puridiver.cli import main
 from puridiver.errors import DataError
 from puridiver.grid.cells import cells
 from puridiver.grid.define import read_grid
+from puridiver.grid.plan import Sources
 from puridiver.runs import read_ledger
+from tests.wild import write_classes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "GRIDS.md"
 
@@ -56,6 +58,32 @@ def test_lists_multiply_and_one_value_counts_as_a_list(tmp_path: Path) -> None:
 METHODS = 'methods = ["rsv+plain"]\n'
 
 
+def test_a_whole_number_does_where_a_float_is_wanted(tmp_path: Path) -> None:
+    (column,) = read_grid(written(tmp_path, f"[grid]\n{METHODS}test_share = 0\nmemory = 9\n")).columns
+    assert (column.settings["test_share"], column.settings["memory"]) == (0.0, 9)
+    assert [type(column.settings[key]) for key in ("test_share", "memory")] == [float, int]  # one identity: 0 and 0.0
+
+
+def test_data_without_a_test_part_say_what_a_grid_file_is_to_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_classes(tmp_path / "own", 4)
+    whole = f'[grid]\n{METHODS}data = ["{folder}"]\ndata_root = "{tmp_path}"\n'
+    for text in (whole, whole + "test_share = 0\n"):
+        assert main(["grid", str(written(tmp_path, text)), "--out", str(tmp_path / "out"), "--quiet"]) > 0
+        told = capsys.readouterr().err + "".join(path.read_text() for path in tmp_path.glob("out/failures.jsonl"))
+        assert "--test-share 0.2 (in a grid file test_share = 0.2)" in told
+
+
+def test_paths_of_a_file_are_taken_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_classes(tmp_path / "here" / "own", 4)
+    (tmp_path / "grids").mkdir()
+    path = written(tmp_path / "grids", f'[grid]\n{METHODS}data = ["own"]\ntest_share = 0.2\n')
+    monkeypatch.chdir(tmp_path / "here")
+    (cell,) = cells(read_grid(path), {"data_root": str(tmp_path)})
+    assert Sources().of(cell.config).name == "own"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -71,6 +99,7 @@ METHODS = 'methods = ["rsv+plain"]\n'
         (f"[grid]\n{METHODS}options = 3\n", "options should be a table"),
         (f'[grid]\n{METHODS}epochs = "3"\n', "epochs should be int, but got '3'"),
         (f"[grid]\n{METHODS}memory = 1.5\n", "memory should be int, but got 1.5"),
+        (f"[grid]\n{METHODS}test_share = true\n", "test_share should be float, but got True"),
         (f"[grid]\n{METHODS}memory = true\n", "memory should be int, but got True"),
         (f"[grid]\n{METHODS}memory = 0\n", "memory should be at least 1, but got 0"),
         (f"[grid]\n{METHODS}tell_noise = 1\n", "tell_noise should be bool, but got 1"),
