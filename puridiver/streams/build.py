@@ -22,7 +22,7 @@ from puridiver.streams.noise import (
     noise_name,
     parse_noise,
 )
-from puridiver.streams.tasks import Tasks
+from puridiver.streams.tasks import Tasks, TooUnequalError
 from puridiver.streams.time import time_tasks
 
 
@@ -116,13 +116,14 @@ def _check_measurable(source: DataSource, noise_kind: str, rate: float) -> None:
 
 
 def _cut_tasks(kind: str, cut: Cut, class_names: tuple[str, ...]) -> Tasks:
+    """The tasks; where a class without samples may be why there are none, the error names it."""
     try:
         tasks = CUTTERS[kind](cut)
         sizes = np.diff([0, *tasks.ends]).tolist()
         if 0 in sizes:
-            raise ValueError(f"task {sizes.index(0) + 1} of {len(sizes)} would have no samples; cut fewer tasks")
+            raise TooUnequalError(f"task {sizes.index(0) + 1} of {len(sizes)} would have no samples; cut fewer tasks")
         return tasks
-    except ValueError as error:
+    except TooUnequalError as error:
         counts = np.bincount(cut.labels, minlength=cut.n_classes).tolist()
         empty = [name for name, count in zip(class_names, counts, strict=True) if not count]
         if not empty:

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 
 from puridiver.streams.checks import IntArray
+from puridiver.streams.tasks import TooUnequalError
 
 FloatArray = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ def plan_flows(sizes: IntArray, classes: IntArray, minor_share: float) -> IntArr
         return flows
     solution = solution or _solve_kept(sizes, minor_share, np.zeros_like(least))
     if solution is None:
-        raise ValueError(
+        raise TooUnequalError(
             f"no tasks with a minor share of {minor_share:g} exist here: the numbers of samples that are "
             f"major in each task, {sizes.tolist()}, are too unequal. Try a smaller share or another seed"
         )

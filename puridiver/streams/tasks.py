@@ -10,6 +10,10 @@ import numpy as np
 from puridiver.streams.checks import IntArray
 
 
+class TooUnequalError(ValueError):
+    """The classes have too unequal numbers of samples, perhaps none, for the tasks that are wanted."""
+
+
 @dataclass(frozen=True)
 class Tasks:
     """Sample indices of each task in arrival order, and the classes that are major in it."""

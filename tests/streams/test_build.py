@@ -73,6 +73,20 @@ def test_a_class_without_samples_is_named_where_it_stops_the_cut():
     assert len(make_stream(source, n_tasks=1, noise="none", kind="disjoint")) == 30
 
 
+@pytest.mark.parametrize(
+    ("kind", "n_tasks", "message"),
+    [
+        ("time", 31, "the number of tasks should be from 1 to that of samples, 30, but got 31"),
+        ("disjoint", 3, "the number of tasks should be from 1 to that of classes, 2, but got 3"),
+    ],
+)
+def test_a_class_without_samples_is_not_named_where_it_stops_nothing(kind, n_tasks, message):
+    source = small_source(counts=(30, 0))
+    source = replace(source, train=replace(source.train, times=torch.arange(30.0, dtype=torch.float64)))
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        make_stream(source, n_tasks=n_tasks, noise="none", kind=kind)
+
+
 def test_the_same_seed_puts_the_same_labels_wrong_whatever_the_tasks_are():
     first = make_stream(SOURCE, seed=3)
     other_tasks = make_stream(SOURCE, seed=3, n_tasks=2, minor_share=0.3)
