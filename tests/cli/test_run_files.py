@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from puridiver.cli import main
+from puridiver.config import RunConfig
 from puridiver.data import FileOptions, load
 from puridiver.errors import DataError
+from puridiver.experiment import Experiment
 from puridiver.report.figures import draw
 from puridiver.report.table import HEADINGS, summarise
 from puridiver.runs import read_ledger
@@ -93,6 +95,20 @@ def test_a_noise_that_nobody_knows_cannot_be_told(tmp_path, capsys):
     words = ["--data", str(tmp_path / "one"), "--data-root", str(tmp_path), "--test-share", "0.2", "--tell-noise"]
     assert main(["run", *words, *TINY]) == 2
     assert "the noise of these is not known" in capsys.readouterr().err
+
+
+def test_of_a_table_with_gaps_the_noise_among_the_known_is_told(tmp_path):
+    """Two of the known ten labels of `red` to train on are wrong, and nobody knows of the others."""
+    write_classes(tmp_path / "one", 20)
+    lines = ["path,label,true_label,split"]
+    for path in sorted((tmp_path / "one").glob("*/*")):
+        label, number = path.parent.name, int(path.stem)
+        true = "" if number >= 10 or label != "red" else "blue" if number < 2 else label
+        lines.append(f"{path},{label},{true},{'test' if number >= 18 else 'train'}")
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    words = {"data": str(tmp_path / "t.csv"), "data_root": str(tmp_path), "image_size": 8, "tasks": 2}
+    hint = Experiment(RunConfig(**words, tell_noise=True, network="small", memory=12)).learner.hint
+    assert (hint.kind, hint.rate) == ("none", 0.2)
 
 
 def test_noise_is_planted_only_in_labels_that_are_known_or_trusted(tmp_path, capsys):
@@ -232,9 +248,6 @@ def test_human_and_instance_dependent_noise(tmp_path):
 
 def test_a_run_over_files_goes_on_where_it_was_cut_off(tmp_path):
     """Where no truth is known, the checkpoint holds None; the resumed run must come to the same figures."""
-    from puridiver.config import RunConfig
-    from puridiver.experiment import Experiment
-
     write_classes(tmp_path / "one", 15)
     config = RunConfig(
         data=str(tmp_path / "one"), data_root=str(tmp_path), test_share=0.2, image_size=8, tasks=2, memory=12,
