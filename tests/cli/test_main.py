@@ -69,7 +69,7 @@ def test_every_command_has_help_with_examples(helps, command):
 def examples(text: str) -> list[list[str]]:
     """The example commands of a help text, without remarks and pipes."""
     lines = [line.strip() for line in text.partition("examples:")[2].splitlines()]
-    commands = [re.split(r"\s{2,}|\|", line)[0] for line in lines if line.startswith("puridiver ")]
+    commands = [re.split(r"\s{2,}| \| ", line)[0] for line in lines if line.startswith("puridiver ")]
     return [shlex.split(command)[1:] for command in commands]
 
 
