@@ -117,16 +117,14 @@ class Learner:
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self._under_way = self._told_diverged = False
         self._lock = Turns()  # one thread may predict while another learns
-        self._trainer: Trainer | None = None
-        if self.classes:
-            self._trainer = self._build_trainer()
+        self._trainer: Trainer | None = self._build_trainer() if self.classes else None
 
     def __repr__(self) -> str:
-        growing = ", growing" if self.grow else ""
         return (
-            f"<Learner: {len(self.classes)} classes{growing}; images {'x'.join(map(str, self.image_shape))}; "
-            f"sampler {self.sampler.name}, trainer {self.trainer_name}, network {self.network} on "
-            f"{self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in a memory of {self.capacity}>"
+            f"<Learner: {len(self.classes)} classes{', growing' if self.grow else ''}; images "
+            f"{'x'.join(map(str, self.image_shape))}; sampler {self.sampler.name}, trainer {self.trainer_name}, "
+            f"network {self.network} on {self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in a "
+            f"memory of {self.capacity}>"
         )
 
     # Learning --------------------------------------------------------------------------------------------------
@@ -241,7 +239,8 @@ class Learner:
         """Class probabilities, float32 (N, C), in the order of `learner.classes` then; or by the network `as_it_is`."""
         x = inputs.as_images(images, self.image_shape)
         with self._lock:
-            found = self.runtime.read(self.trainer.predict(self._on_device(x), as_it_is).float()).numpy()
+            look = self.trainer.probabilities if as_it_is else self.trainer.predict
+            found = self.runtime.read(look(self._on_device(x)).float()).numpy()
         if not self._told_diverged and not np.isfinite(found).all():
             self._told_diverged = True
             logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")

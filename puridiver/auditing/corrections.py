@@ -73,7 +73,10 @@ def _records(path: Path) -> list[tuple[int, dict[str, str]]]:
         text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
     except UnicodeDecodeError as error:
         raise DataError(f"{path} should be text in UTF-8: {error}") from error
-    mark = separator_of(text.partition("\n")[0], [(ROW,), (LABEL,)])
+    try:
+        mark = separator_of(text.partition("\n")[0], [(ROW,), (LABEL,)])
+    except csv.Error as error:
+        raise DataError(f"{path} is not a CSV file, or a damaged one: {error}") from error
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
     missing = [name for name in (ROW, LABEL) if name not in (reader.fieldnames or ())]
     if missing:

@@ -218,7 +218,7 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     images = part.images[chosen] if shortened else part.images
     place = Path(args.data)
     folder = (place if place.is_dir() else place.parent) if known and is_own(args.data) else None
-    beside = carried(source, args.split, rows) if folder else Carried()
+    beside = carried(source, args.split, rows, folder) if folder else Carried()
     return source, LabelledSet(images, given, list(source.class_names), names, folder, beside), true
 
 

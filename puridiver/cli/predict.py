@@ -87,7 +87,7 @@ def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
         raise DataError(f"--out should be a CSV file, but {out} is a folder")
     if any(path.resolve() == Path(out).resolve() for path in images):
         raise DataError(f"--out should be another file than the images, but {out} is one of them")
-    if Path(out).exists() and not force:
+    if Path(out).is_file() and Path(out).stat().st_size and not force:
         with Path(out).open("rb") as content:
             if not content.readline().startswith(",".join(HEADING).encode()):
                 raise DataError(f"{out} is there, and is no table of predictions: say --force to replace it")

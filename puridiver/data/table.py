@@ -29,7 +29,7 @@ COLUMNS = {
 REQUIRED = ("path", "label")
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
 MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
-WHOLE_NUMBER = re.compile(r"[+-]?\d+(\.0*)?", re.ASCII)
+WHOLE_NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<digits>\d+)(\.0*)?", re.ASCII)
 SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
@@ -111,9 +111,18 @@ def _class_texts(file: Path, given: list[str], true: list[str] | None) -> dict[s
                     f"label is {text!r}, as programs write a missing one: leave the row out, or name its class",
                 )
     # Programs write whole numbers as 3 in one column, and as 3.0 in another that has gaps.
-    if all(WHOLE_NUMBER.fullmatch(text) for texts in columns.values() for text in texts if text):
-        return {name: [text.partition(".")[0] for text in texts] for name, texts in columns.items()}
+    if all(map(WHOLE_NUMBER.fullmatch, given)):
+        return {name: list(map(_plain_number, texts)) for name, texts in columns.items()}
     return columns
+
+
+def _plain_number(text: str) -> str:
+    """A whole number without sign and point that say nothing; leading zeros stay, as in 007. Other text as it is."""
+    found = WHOLE_NUMBER.fullmatch(text)
+    if found is None:
+        return text
+    sign, digits = found["sign"], found["digits"]
+    return f"-{digits}" if sign == "-" and digits.strip("0") else digits
 
 
 def _without_marks(true: list[str], given: list[str]) -> list[str]:
@@ -134,6 +143,7 @@ def _is_test(file: Path, splits: list[str] | None, count: int) -> np.ndarray:
 def _times(file: Path, rows: list[Row], column: str) -> np.ndarray:
     """Numbers as they are, dates and times as seconds since 1970 (UTC where they name no zone)."""
     values = [_number_or_date(row.get(column)) for row in rows]
+    found = np.array([_seconds(file, row, value) for row, value in enumerate(values)], dtype=np.float64)
     dates = [isinstance(value, datetime) for value in values]
     if any(dates) and not all(dates):  # 20240501 would come long before 2024-05-01
         other = dates.index(not dates[0])
@@ -141,7 +151,7 @@ def _times(file: Path, rows: list[Row], column: str) -> np.ndarray:
             file, other, f"a timestamp should be {'a date' if dates[0] else 'a number'}, as in the first row, but got "
             f"{rows[other].get(column)!r}: write all of them in one way",
         )  # fmt: skip
-    return np.array([_seconds(file, row, value) for row, value in enumerate(values)], dtype=np.float64)
+    return found
 
 
 def _seconds(file: Path, row: int, value: Any) -> float:
@@ -175,10 +185,10 @@ def _read_csv(file: Path) -> Iterator[Row]:
         if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
             raise DataError(f"{file} is in UTF-16, as some spreadsheets save text: save it as CSV in UTF-8")
     with file.open(newline="", encoding="utf-8-sig", errors="surrogateescape") as lines:
-        mark = separator_of(lines.readline(), [COLUMNS[name] for name in REQUIRED])
-        lines.seek(0)
-        reader = csv.DictReader(lines, strict=True, delimiter=mark)
         try:
+            mark = separator_of(lines.readline(), [COLUMNS[name] for name in REQUIRED])
+            lines.seek(0)
+            reader = csv.DictReader(lines, strict=True, delimiter=mark)
             _check_once(file, list(reader.fieldnames or []))
             for number, row in enumerate(reader):
                 if None in row or None in row.values():

@@ -38,10 +38,9 @@ class Answering:
 
     def begin(self, labels: Tensor, n_classes: int) -> None:
         """A memory training begins, with these labels; the networks are still as they were."""
-        self.serving = self.mode != "network" and self.taught is not None
-        if self.serving:
+        if self.mode != "network" and self.taught is not None:
             self._keep(SERVING)
-            self._taught_before = self.taught if self._joins else None
+            self.serving, self._taught_before = True, self.taught if self._joins else None
         self.learnt_online = False
         self.teaches(labels, n_classes)
 
@@ -55,9 +54,13 @@ class Answering:
             self._keep(SERVING)
             self._taught_before = None
 
+    def leave_copy(self) -> None:
+        """The networks themselves are good again, or have not changed."""
+        self.serving, self._taught_before = False, None
+
     def end(self, keep: bool) -> None:
         """The memory training is over; `keep` what it left."""
-        self.serving, self._taught_before = False, None
+        self.leave_copy()
         if keep and self.mode != "network":
             self._keep(TAUGHT)
 

@@ -137,9 +137,13 @@ class Trainer(ABC):
             for trainee in self.trainees:
                 trainee.leave_average()
             self._answering.begin(memory.labels, self.n_classes)
-            self._reset_optimisers(self.options.lr)
-            self._view_stock = []
-            self.begin_consolidation(memory)
+            try:
+                self._reset_optimisers(self.options.lr)
+                self._view_stock = []
+                self.begin_consolidation(memory)
+            except BaseException:
+                self._answering.leave_copy()
+                raise
         else:
             self._answering.teaches(memory.labels, self.n_classes)  # saves of older versions do not say it
         try:
@@ -148,7 +152,9 @@ class Trainer(ABC):
                 for trainee in self.trainees:
                     trainee.set_rate(self.memory_rate(epoch, epochs))
                 self.memory_epoch(memory, epoch)
-                if epoch + 1 < epochs and self.memory_rate(epoch + 1, epochs) > self.memory_rate(epoch, epochs):
+                if epoch + 1 == epochs:
+                    self._answering.leave_copy()
+                elif self.memory_rate(epoch + 1, epochs) > self.memory_rate(epoch, epochs):
                     self._answering.came_low(epoch + 1)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
@@ -191,9 +197,9 @@ class Trainer(ABC):
         """
         return self._looks[network](images, large_passes)
 
-    def predict(self, images: Tensor, as_it_is: bool = False) -> Tensor:
-        """What the learner predicts, (N, C), by the states of the networks that `Answering` chooses, or as they are."""
-        return self.probabilities(images) if as_it_is else self._answering.predict(lambda: self.probabilities(images))
+    def predict(self, images: Tensor) -> Tensor:
+        """What the learner predicts, (N, C): by which states of the networks, `Answering` tells."""
+        return self._answering.predict(lambda: self.probabilities(images))
 
     def probabilities(self, images: Tensor) -> Tensor:
         """What the networks say, (N, C): the first of them, unless a method says otherwise."""

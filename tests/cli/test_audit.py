@@ -6,6 +6,9 @@ import argparse
 import csv
 import dataclasses
 import json
+import os
+import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,7 @@ from puridiver.auditing.settings import AuditSettings
 from puridiver.cli import main
 from puridiver.cli.audit import add_parser, found_of_truth, settings_for, truth_words
 from puridiver.cli.audit_options import recall
-from puridiver.data import from_arrays
+from puridiver.data import FileOptions, from_arrays, load
 from tests.auditing.samples import CLASSES, planted
 
 QUICK = [
@@ -266,8 +269,6 @@ def test_what_is_planted_is_counted_among_what_nobody_has_checked():
 def test_corrected_labels_of_files_can_be_learnt_from(kind: str, tmp_path: Path, capsys) -> None:
     from PIL import Image
 
-    from puridiver.data import FileOptions, load
-
     rows = ["path,label"]
     for number in range(24):
         name = f"{'light' if number % 2 else 'dark'}/{number}.png"
@@ -290,8 +291,6 @@ def test_the_table_of_labels_takes_the_place_of_the_data(tmp_path: Path) -> None
     """Times, what is known of true labels, and the test part are in it."""
     from PIL import Image
 
-    from puridiver.data import FileOptions, load
-
     rows = ["path,label,true_label,timestamp,split"]
     for number in range(18):
         Image.new("L", (8, 8), 200 if number % 2 else 30).save(tmp_path / f"{number}.png")
@@ -311,3 +310,20 @@ def test_the_table_of_labels_takes_the_place_of_the_data(tmp_path: Path) -> None
         assert torch.equal(before.train.true_labels, after.train.true_labels)
     assert main(["audit", str(tmp_path / "mine.csv"), *words, "--limit", "6", "--out", str(tmp_path / "some")]) == 0
     assert "split" not in (tmp_path / "some" / "labels.csv").read_text().splitlines()[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file system that takes any bytes for a name")
+def test_test_files_whose_names_cannot_be_written_are_left_out_of_the_table(tmp_path: Path, caplog) -> None:
+    from PIL import Image
+
+    for part in ("train", "test"):
+        for number in range(8):
+            folder = tmp_path / "pictures" / part / "ab"[number % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.new("L", (8, 8), 200 if number % 2 else 30).save(folder / f"{number}.png")
+    shutil.copy(folder / "7.png", os.fsencode(folder) + b"/caf\xe9.png")
+    words = ["--image-size", "8", "--epochs", "1", "--data-root", str(tmp_path / "c"), "--quiet"]
+    assert main(["audit", str(tmp_path / "pictures"), *words, "--out", str(tmp_path / "out")]) == 0
+    assert "left out of the table of labels, since their names are no UTF-8: 1" in caplog.text
+    again = load(str(tmp_path / "out" / "labels.csv"), tmp_path / "c", FileOptions(image_size=8))
+    assert (len(again.train), len(again.test)) == (8, 8)

@@ -187,3 +187,7 @@ def test_only_an_older_table_of_predictions_is_written_over_unasked(run, tmp_pat
     assert out.read_text().startswith("image,label,probability\n")
     assert main([*command, "--probabilities"]) == 0
     assert main(command) == 0
+    out.write_text("")  # as `mktemp` makes it
+    assert main(command) == 0
+    if Path("/dev/null").exists():
+        assert main([*command[:-1], "/dev/null"]) == 0

@@ -171,6 +171,8 @@ def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
         ("csv", "path,label,timestamp\na.png,cat,nan\n", "a timestamp should be a number or a date"),
         ("csv", "path,label,time\na.png,cat,2024-05-01\nb.png,cat,20240502\n", "row 2 .* should be a date, as in the"),
         ("csv", "path,label,time\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* should be a number, as in the"),
+        ("csv", "path,label,time\na.png,cat,\nb.png,cat,2024-05-01\n", "row 1 .* but got ''"),
+        ("csv", "x" * 200_000 + "\n", "not a CSV file, or a damaged one"),
         ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label is 'NaN', as programs write a missing one"),
         ("csv", 'path,label\n"a.png,cat\n', "not a CSV file, or a damaged one"),
         ("jsonl", '{"path": "a.png"', "row 1 .* is not JSON"),
@@ -193,6 +195,13 @@ def test_whole_numbers_are_one_class_however_they_are_written(tmp_path):
     assert [found.class_names[label] for label in found.labels] == ["0", "1", "2", "3"]
     assert found.true is not None
     assert [UNKNOWN if t == UNKNOWN else found.class_names[t] for t in found.true] == ["1", UNKNOWN, "0", "4"]
+
+
+def test_labels_that_are_numbers_decide_whatever_the_true_ones_are(tmp_path):
+    labels = [("3", "3.0"), ("+4", "missing"), ("-0", "4.0"), ("0", "0"), ("007", "")]
+    rows = [{"path": f"{i}.png", "label": given, "true_label": true} for i, (given, true) in enumerate(labels)]
+    found = list_table(write_table(tmp_path, "csv", rows), 0)
+    assert sorted(found.class_names) == ["0", "007", "3", "4", "missing"]
 
 
 def test_numbers_beside_names_stay_as_they_are(tmp_path):

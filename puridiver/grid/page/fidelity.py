@@ -21,7 +21,8 @@ RULE = (
     "a run that diverged left out). A reading *is better* where chance alone would give as large a difference among "
     "all rows of the column in at most one of twenty such columns (Holm's correction), and *may be better* where it "
     "would in at most one of twenty rows. With fewer settings each has a paired t-test of its own: *is* for p up to "
-    "0.05, *may be* up to 0.2. A row of which some runs diverged and others did not has a test of its own, too. "
+    "0.05, *may be* up to 0.2. Where some runs of a row, or of the recipe as it is, diverged and others did not, error "
+    "and p are from a paired t-test. "
     "All rows of a column in one order of the streams are compared with the same runs of the recipe as it is: if "
     "these came out low, every row looks better. Of one seed there is no error, and no verdict."
 )
@@ -73,8 +74,9 @@ def verdict(table: Table, found: Comparison) -> str:
     """Whose reading is better, and how many runs of the row diverged."""
     if found.difference is None:
         return "nothing to compare with" if found.was_run else NOT_RUN
-    diverged = f"; diverged in {found.diverged} of {found.pairs}" if found.diverged else ""
-    return _whose(table, found) + diverged
+    lost = f"; diverged in {found.diverged} of {found.pairs}" if found.diverged else ""
+    base = f"; the recipe as it is diverged in {found.base_diverged} of {found.pairs}" if found.base_diverged else ""
+    return _whose(table, found) + lost + base
 
 
 def _whose(table: Table, found: Comparison) -> str:

@@ -34,9 +34,7 @@ def against(base: CellRuns, others: Sequence[CellRuns]) -> list[Comparison]:
     found, spread = [_compared(other, base) for other in others], spread_of([base, *others])
     if spread is None:
         return found
-    # A setting of which some runs diverged and others did not varies far more than all others do.
-    by_all = [not 0 < comparison.diverged < comparison.pairs for comparison in found]
-    found = [_by_spread(one, spread) if shares else one for one, shares in zip(found, by_all, strict=True)]
+    found = [one if _torn(one) else _by_spread(one, spread) for one in found]
     compared = [number for number, comparison in enumerate(found) if comparison.chance is not None]
     corrected = holm([found[number].chance or 0.0 for number in compared])
     for number, chance in zip(compared, corrected, strict=True):
@@ -83,14 +81,21 @@ def _by_spread(found: Comparison, spread: Spread) -> Comparison:
         return found
     error = spread.deviation * math.sqrt(2 / found.pairs)
     chance = 2 * float(stats.t.sf(abs(found.difference) / error, spread.freedom))
-    return dataclasses.replace(found, error=error, chance=chance)
+    return dataclasses.replace(found, error=error, chance=chance, freedom=spread.freedom)
 
 
 def _compared(cell: CellRuns, base: CellRuns) -> Comparison:
-    """The two on the seeds they share, and how many runs of the first diverged there."""
-    shared = {row["seed"] for row in base.rows}
-    lost = sum(row["seed"] in shared for row in cell.rows if row.get("diverged", False))
-    return dataclasses.replace(by_seed(cell, base), diverged=lost)
+    """The two on the seeds they share, and how many runs of each diverged there."""
+    lost, base_lost = (
+        sum(row["seed"] in {row["seed"] for row in other.rows} for row in one.rows if row.get("diverged", False))
+        for one, other in ((cell, base), (base, cell))
+    )
+    return dataclasses.replace(by_seed(cell, base), diverged=lost, base_diverged=base_lost)
+
+
+def _torn(found: Comparison) -> bool:
+    """Whether of one of the two some runs diverged and others did not: those vary far more than all others do."""
+    return any(0 < lost < found.pairs for lost in (found.diverged, found.base_diverged))
 
 
 def _diverged(cell: CellRuns) -> bool:

@@ -87,8 +87,9 @@ class Comparison:
     """A setting against another by pairs of runs of the same stream and seed: mean difference and its error, in points.
 
     `was_run` says whether the setting was run at all, `chance` how often chance alone would give as large a difference
-    (a paired t-test of two sides), `corrected` the same among all comparisons that were made beside it, and `diverged`
-    in how many of the pairs the setting's run did.
+    (a paired t-test of two sides), `corrected` the same among all comparisons that were made beside it. `diverged` and
+    `base_diverged` say in how many of the pairs the setting's run did, and the other's; `freedom` how many degrees the
+    error has, where they are not those of the pairs.
     """
 
     was_run: bool
@@ -98,6 +99,8 @@ class Comparison:
     chance: float | None = None
     corrected: float | None = None
     diverged: int = 0
+    base_diverged: int = 0
+    freedom: int | None = None
 
     @property
     def direction(self) -> int | None:
@@ -115,7 +118,7 @@ class Comparison:
         """That of 95 %, by Student's t; None without a spread to work it out from."""
         if self.difference is None or not self.error:
             return None
-        reach = self.error * float(stats.t.ppf(0.975, self.pairs - 1))
+        reach = self.error * float(stats.t.ppf(0.975, self.freedom or self.pairs - 1))
         return self.difference - reach, self.difference + reach
 
     @property

@@ -103,6 +103,15 @@ def test_a_setting_that_diverges_now_and_then_is_on_its_own() -> None:
     assert found.direction == 0
 
 
+def test_where_the_recipe_as_it_is_diverged_now_and_then_nothing_is_sure() -> None:
+    base = cell(50.0, 10.0, 53.0)
+    base.rows[1]["diverged"] = True
+    found = against(base, [cell(*values) for values in OTHERS])
+    assert [(one.diverged, one.base_diverged) for one in found] == [(0, 1)] * 4
+    assert [one.error for one in found] == [by_seed(cell(*values), base).error for values in OTHERS]
+    assert {one.direction for one in found} == {0}
+
+
 @pytest.mark.parametrize(
     "others",
     [OTHERS[:2], [values[:1] for values in OTHERS], [tuple(value + 1 for value in BASE)] * 3],
