@@ -101,18 +101,16 @@ def _require_all(file: Path, name: str, texts: list[str]) -> None:
 
 def _class_texts(file: Path, given: list[str], true: list[str] | None) -> dict[str, list[str]]:
     """The columns of class names, without what is no name: marks of missing ones, numbers written in two ways."""
-    columns = {"label": given, **({} if true is None else {"true_label": _without_marks(true, given)})}
-    for name, texts in columns.items():
-        for row, text in enumerate(texts):
-            if name == "label" and text.casefold() == "nan":
-                raise _row_error(
-                    file,
-                    row,
-                    f"label is {text!r}, as programs write a missing one: leave the row out, or name its class",
-                )
+    for row, text in enumerate(given):
+        if text.casefold() == "nan":
+            told = f"label is {text!r}, as programs write a missing one: leave the row out, or name its class"
+            raise _row_error(file, row, told)
+    columns = {"label": given, **({} if true is None else {"true_label": true})}
     # Programs write whole numbers as 3 in one column, and as 3.0 in another that has gaps.
     if all(map(WHOLE_NUMBER.fullmatch, given)):
-        return {name: list(map(_plain_number, texts)) for name, texts in columns.items()}
+        columns = {name: list(map(_plain_number, texts)) for name, texts in columns.items()}
+    if true is not None:
+        columns["true_label"] = _without_marks(columns["true_label"], columns["label"])
     return columns
 
 

@@ -222,6 +222,8 @@ def test_a_mark_that_is_the_name_of_a_class_is_one(tmp_path):
     rows = [{"path": f"{i}.png", "label": label, "true_label": "unknown"} for i, label in enumerate(["unknown", "a"])]
     found = list_table(write_table(tmp_path, "csv", rows), 0)
     assert found.class_names == ("a", "unknown")
+    numbers = [{"path": f"{i}.png", "label": label, "true_label": "-1.0"} for i, label in enumerate(["-1", "2"])]
+    assert list_table(write_table(tmp_path, "jsonl", numbers), 0).true.tolist() == [1, 1]
     assert found.true is not None
     assert found.true.tolist() == [1, 1]
 
