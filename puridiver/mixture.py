@@ -4,17 +4,23 @@ Written by hand instead of calling scikit-learn's GaussianMixture because it run
 epoch: there it would copy the losses to the host and back. The steps are scikit-learn's (hard assignment by
 2-means, then EM with the same covariance floor and stopping rule), and the tests hold the two together. One
 difference: in one dimension the best 2-means split can be found exactly by sorting, so no random start is needed.
+On a GPU the iterations are one kernel (`puridiver.fused_mixture`) where Triton works.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+logger = logging.getLogger(__name__)
+
 LEAST_FLOOR = 1e-12  # a component of equal values would have no variance, and its posterior be nan
+MOST_FUSED = 4096  # values that one program of the kernel can hold in its registers
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,8 @@ def _log_joint(x: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> 
 def _expectation_maximisation(x: Tensor, weight: Tensor, settings: MixtureSettings) -> tuple[Tensor, Tensor, Tensor]:
     floor = max(settings.covariance_floor, LEAST_FLOOR)
     parameters = _maximise(x, weight, _two_means(x, weight), floor)
+    if x.is_cuda and len(x) <= MOST_FUSED and fused_mixture_works(x.device):
+        return _fused(x, weight, parameters, settings, floor)
     bound = x.new_full((), -math.inf)
     done = torch.zeros((), dtype=torch.bool, device=x.device)
     for _ in range(settings.max_iterations):
@@ -114,6 +122,29 @@ def _expectation_maximisation(x: Tensor, weight: Tensor, settings: MixtureSettin
         if x.device.type == "cpu" and bool(done):
             break
     return parameters
+
+
+def _fused(
+    x: Tensor, weight: Tensor, start: tuple[Tensor, Tensor, Tensor], settings: MixtureSettings, floor: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    from puridiver.fused_mixture import fit
+
+    with torch.cuda.device(x.device):  # Triton launches on the current one
+        found: tuple[Tensor, Tensor, Tensor] = fit(x, weight, start, settings.max_iterations, settings.tolerance, floor)
+        return found
+
+
+@functools.cache
+def fused_mixture_works(device: torch.device) -> bool:
+    """Whether the kernel compiles and runs here: it needs Triton and a C compiler. Tried once."""
+    try:
+        x = torch.linspace(0, 1, 16, dtype=torch.float64, device=device)
+        half = torch.full((2,), 0.5, dtype=torch.float64, device=device)
+        _fused(x, torch.ones_like(x), (half, half, half), MixtureSettings(max_iterations=1), 1e-6)
+    except Exception as error:  # whatever a missing or unfitting compiler raises
+        logger.warning("the mixtures are fitted in many small kernels, slower: %s", str(error).splitlines()[0])
+        return False
+    return True
 
 
 @dataclass(frozen=True)

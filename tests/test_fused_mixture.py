@@ -1,0 +1,89 @@
+"""The mixture's kernel computes what torch's operations do: on a GPU, and on a CPU in Triton's interpreter."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from puridiver import mixture
+from puridiver.mixture import MixtureSettings, fit_mixture
+from puridiver.plans import Captured
+from puridiver.runtime import Runtime
+from tests.test_mixture import DEFAULTS, RELEASED, SHAPES, values_of
+
+ALL_SETTINGS = [DEFAULTS, RELEASED, MixtureSettings(max_iterations=1), MixtureSettings(tolerance=1e-12)]
+
+
+def cases() -> list[tuple[Tensor, Tensor, MixtureSettings]]:
+    """Values, which of them are used, and settings: all of them, most of them, and none at all."""
+    found = []
+    for settings in ALL_SETTINGS:
+        for shape in SHAPES:
+            values = torch.from_numpy(values_of(shape))
+            most = torch.rand(len(values), generator=torch.Generator().manual_seed(1)) < 0.7
+            found += [(values, mask, settings) for mask in (torch.ones_like(most), most, torch.zeros_like(most))]
+    return found
+
+
+def compare_all(device: str) -> int:
+    """Compares the kernel with torch's operations from the same start; returns how many comparisons were made."""
+    from puridiver.fused_mixture import fit
+
+    for values, mask, s in cases():
+        x, weight = values.masked_fill(~mask, 0), mask.double()
+        start = mixture._maximise(x, weight, mixture._two_means(x, weight), s.covariance_floor)
+        expected = mixture._expectation_maximisation(x, weight, s)
+        there = [part.to(device) for part in (x, weight, *start)]
+        ours = fit(
+            there[0], there[1], (there[2], there[3], there[4]), s.max_iterations, s.tolerance, s.covariance_floor
+        )
+        for mine, torchs in zip(ours, expected, strict=True):
+            torch.testing.assert_close(mine.cpu(), torchs, rtol=1e-9, atol=1e-12)
+    return len(cases())
+
+
+def test_in_the_interpreter_the_kernel_fits_as_torchs_operations_do() -> None:
+    pytest.importorskip("triton")
+    program = "from tests.test_fused_mixture import compare_all; print('compared', compare_all('cpu'))"
+    env = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"compared {len(cases())}" in done.stdout
+
+
+def test_a_gpu_without_a_compiler_falls_back_with_one_line(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Triton missing (here: hidden) is told once, and torch's operations fit."""
+    monkeypatch.setitem(sys.modules, "puridiver.fused_mixture", None)
+    mixture.fused_mixture_works.cache_clear()
+    try:
+        assert [mixture.fused_mixture_works(torch.device("cpu")) for _ in range(3)] == [False] * 3
+        assert sum("many small kernels" in record.message for record in caplog.records) == 1
+    finally:
+        mixture.fused_mixture_works.cache_clear()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_on_a_gpu_the_kernel_fits_as_torchs_operations_do() -> None:
+    assert mixture.fused_mixture_works(torch.device("cuda", torch.cuda.current_device()))
+    assert compare_all("cuda") > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("count", [1, 500, mixture.MOST_FUSED, mixture.MOST_FUSED + 1])
+def test_on_a_gpu_a_captured_fit_is_the_cpu_answer(count: int) -> None:
+    """On both sides of the number from which torch's operations fit, and again with other values in the same place."""
+    runtime = Runtime(torch.device("cuda"), "float32", graphs=True)
+    captured = Captured(runtime, lambda values: fit_mixture(values, settings=DEFAULTS).low_posterior)
+    for seed in range(3):
+        values = torch.rand(count, generator=torch.Generator().manual_seed(seed)) ** 3
+        expected = fit_mixture(values, settings=DEFAULTS).low_posterior
+        torch.testing.assert_close(captured(values.cuda()).cpu(), expected, rtol=0, atol=1e-6)
