@@ -1,4 +1,6 @@
-"""PuriDivER's score with the loss that a sample had on arrival, alone or beside today's: a plugin for choose-sampler.toml.
+"""PuriDivER's score with the loss that a sample had on arrival, alone or beside today's: a plugin.
+
+For scripts/choose-arrival.toml.
 
 Memory training fits wrong labels, too: afterwards the loss of a wrongly labelled sample in the memory is low, and
 Eq. 2 no longer sees it. What the sample had on arrival, averaged over strong views as NTD does, tells more, but of an

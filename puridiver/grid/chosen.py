@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import find_grid, with_methods, with_noises
@@ -16,7 +16,7 @@ SEPARATORS = {"methods": "|", "noises": ",", "seeds": ",", "recipe": None}
 def chosen_grid(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
     """The grid of a preset or file, or the part of it that is chosen after a question mark."""
     base, mark, query = name.partition("?")
-    if not mark or Path(name).exists():
+    if not mark or os.path.exists(name):  # (pathlib's raises where a choice is longer than a file name may be)
         return find_grid(name, data, seeds, official)
     chosen = _read(name, query)
     grid = find_grid(base, data, _seeds(name, chosen["seeds"]) or seeds, official)

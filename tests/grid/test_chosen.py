@@ -33,6 +33,13 @@ def test_every_choice_narrows_it() -> None:
     assert told("table4?noises=sym-20&methods=adaptive", seeds=[7]) == [("adaptive", "sym-20", 7, "official")]
 
 
+def test_a_choice_may_be_longer_than_a_file_name() -> None:
+    titles = [method.title for method in find_grid("fidelity-official", ["digits"]).methods]
+    name = "fidelity-official?noises=asym-40&seeds=3&methods=" + "|".join(titles)
+    assert len(name) > 255
+    assert told(name) == [(title, "asym-40", 3, "official") for title in titles]
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [
