@@ -55,6 +55,12 @@ def test_runs_of_different_kinds_never_share_a_line(change: dict[str, Any]) -> N
     assert len(summarise([row(0, 0.5), row(0, 0.9, **change)])) == 2
 
 
+def test_the_order_in_which_options_were_asked_for_tells_no_kinds_apart() -> None:
+    one, other = {"eta": 0.5, "online_lr": 0.01}, {"online_lr": 0.01, "eta": 0.5}
+    (line,) = summarise([row(0, 0.5, options_changed=one), row(1, 0.7, options_changed=other)])
+    assert line[9] == "2"
+
+
 def test_lines_that_would_read_the_same_name_code_or_settings() -> None:
     first = {"code_hash": "a" * 64, "settings_hash": "c" * 64}
     rows = [row(0, 0.5, **first), row(0, 0.7, **first | {"code_hash": "b" * 64})]

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from puridiver.grid.page.sections import SHOWN, ours, told
+from puridiver.grid.page.tables import spelt_out
 from puridiver.grid.presets import FIVE
 from puridiver.grid.table import make_entry
 from puridiver.grid.variants import Row, row_kind
@@ -85,8 +86,12 @@ def validation_on_the_way(rows: Sequence[Row]) -> str:
     usual = [row for row in judged if CURVE not in row.get("command", "")]
     if len({prediction(row) for row in usual}) < 2:
         return ""
-    told = [{**row, "options_changed": {**row["options_changed"], PREDICTION: prediction(row)}} for row in usual]
+    told = [_with_prediction(spelt_out(row), prediction(row)) for row in usual]
     return "\n\n".join(_validation_table(group, "anytime_area") for group in grouped(told, protocol))
+
+
+def _with_prediction(row: Row, value: str) -> Row:
+    return {**row, "options_changed": {**row["options_changed"], PREDICTION: value}}
 
 
 def prediction(row: Row) -> str:

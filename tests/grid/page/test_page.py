@@ -250,6 +250,23 @@ def test_what_predicts_on_the_way_is_compared_by_anytime_accuracy() -> None:
     )
 
 
+def test_on_validation_data_a_run_of_the_default_is_one_of_what_it_was_then() -> None:
+    held_out = {"evaluated_on": "validation", "stream": "blurry-10", "command": "puridiver run --holdout 5000"}
+    asked = {"online_lr": 0.01, "online_steps": 4, "online_prediction": "consolidated"}
+    then = dict(reversed(asked.items()))
+    rows = [
+        full_run(1, 0.5, **held_out, anytime_area=0.3, options_changed=asked),
+        full_run(2, 0.7, **held_out, anytime_area=0.5, recipe="puridiver", default_changes=then),
+        full_run(1, 0.6, **held_out, anytime_area=0.2),
+    ]
+    page = page_of(rows)
+    name = "puridiver + puridiver, official, online_lr=0.01, online_steps=4"
+    last = part(page, "Choosing the default recipe").partition("###")[0]
+    assert line(last, f"{name}, 255 epochs")[1] == "60.0 ± 14.1 (2)"
+    on_the_way = page.partition("### What predicts between two memory trainings")[2].partition("\n## ")[0]
+    assert line(on_the_way, f"{name}, online_prediction=consolidated, 255 epochs")[1] == "40.0 ± 14.1 (2)"
+
+
 def test_what_is_in_no_table_is_shown_by_its_protocol() -> None:
     rows = [full_run(1, 0.41, sampler="own"), full_run(1, 0.42, precision="float32"), full_run(1, 0.43), full_run(1)]
     page = page_of(rows)
