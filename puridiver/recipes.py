@@ -46,7 +46,16 @@ class Options:
     alpha_loss: str = _option(
         "stream", "[row 3] Eq. 3's loss: of the stream samples, or of the mixed training batch", ("stream", "mixed")
     )
-    ntd_views: int = _option(8, "NTD: augmented copies over which an arriving sample's loss is averaged", low=1)
+    arrival_weight: float = _option(
+        0.0,
+        "PuriDivER: weight of the loss that a sample had on arrival, before the memory was trained on it, beside "
+        "today's in Eq. 2 (0: today's alone)",
+        low=0,
+        later=True,
+    )
+    ntd_views: int = _option(
+        8, "augmented copies over which an arriving sample's loss is averaged (NTD, and where it has a weight)", low=1
+    )
 
     # How the memory is split and used
     relabel: bool = _option(True, "re-label part of the noisy set (Eq. 8); off: consistency on all of it")

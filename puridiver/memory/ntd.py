@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from puridiver.memory.arrival import loss_on_arrival
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
 from puridiver.plans import Captured
 from puridiver.recipes import Options
@@ -24,10 +24,7 @@ class NTDSampler(Sampler):
         self._evict: Captured | None = None
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
-        views = self.options.ntd_views
-        logits = moment.network.outputs(moment.strong_view(batch.images.repeat(views, 1, 1, 1)))[1]
-        losses = F.cross_entropy(logits.float(), batch.labels.repeat(views), reduction="none")
-        return losses.view(views, len(batch)).mean(dim=0)
+        return loss_on_arrival(batch, moment, self.options.ntd_views)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:

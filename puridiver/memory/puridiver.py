@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
+from puridiver.memory.arrival import loss_on_arrival
 from puridiver.memory.base import Moment, Sampler, largest_class, surviving_rows
 from puridiver.plans import Captured
 from puridiver.recipes import Options
@@ -31,6 +32,11 @@ class PuriDivERSampler(Sampler):
         self._evict: Captured | None = None
         self._alpha: Tensor | None = None  # of the last choice
 
+    def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
+        if not self.options.arrival_weight:
+            return super().note_arrivals(batch, moment)
+        return loss_on_arrival(batch, moment, self.options.ntd_views)
+
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:
             self._alpha = self._balance(moment.batch_loss)
@@ -41,20 +47,24 @@ class PuriDivERSampler(Sampler):
         if self._evict is None:
             self._evict = Captured(moment.runtime, partial(self._survivors, capacity))
         rows, alpha = self._evict(
-            features, logits, pool.labels, pool.checked, moment.network.class_weights, moment.batch_loss,
+            features, logits, pool.notes, pool.labels, pool.checked, moment.network.class_weights, moment.batch_loss,
             moment.runtime.move(ties),
         )  # fmt: skip
         self._alpha = alpha.clone()  # the captured function's own is overwritten by its next call
         return rows
 
     def _survivors(
-        self, capacity: int, features: Tensor, logits: Tensor, y: Tensor, checked: Tensor, w: Tensor,
-        batch_loss: Tensor, ties: Tensor,
+        self, capacity: int, features: Tensor, logits: Tensor, on_arrival: Tensor, y: Tensor, checked: Tensor,
+        w: Tensor, batch_loss: Tensor, ties: Tensor,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The rows that stay, and the balance they were chosen with."""
         alpha = self._balance(batch_loss)
+        loss = F.cross_entropy(logits, y, reduction="none")
+        if self.options.arrival_weight:
+            # Memory training fits wrong labels, too, whose loss is low from then on. It was not when they came.
+            loss = loss + self.options.arrival_weight * on_arrival
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
-        loss = F.cross_entropy(logits, y, reduction="none").nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
+        loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
         eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, checked)
         n_old = len(y) - len(ties)

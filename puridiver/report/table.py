@@ -55,7 +55,7 @@ def _kind(row: Mapping[str, Any], name: str) -> Any:
     """A row's entry for grouping; published streams of one noise and several seeds are of one kind."""
     value = row.get(name)
     if name == "options_changed":
-        return sorted(value.items())  # whatever order they were asked for in
+        return sorted(row[name].items())  # whatever order they were asked for in
     return without_seed(str(value)) if name == "stream" else value
 
 

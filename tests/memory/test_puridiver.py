@@ -164,6 +164,27 @@ def test_purity_alone_drops_the_highest_losses() -> None:
     assert sorted(rows.tolist()) == sorted(np.argsort(loss)[:10].tolist())
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.5, 20.0])
+def test_the_loss_on_arrival_counts_by_its_weight(weight: float) -> None:
+    """Wrong labels that have been fitted since: low losses today, high ones on arrival."""
+    network, pool = FixedNetwork(3), stream(20, 3)
+    today = np.array(seen_by(network, pool).loss)
+    on_arrival = np.linspace(3, 0, 20)[np.argsort(np.argsort(today))]
+    noted = dataclasses.replace(pool, notes=torch.from_numpy(on_arrival).float())
+    rows = PuriDivERSampler(Options(alpha=0.0, arrival_weight=weight)).choose(noted, 10, 10, moment(network, 3))
+    assert sorted(rows.tolist()) == sorted(np.argsort(today + weight * on_arrival)[:10].tolist())
+
+
+def test_the_loss_on_arrival_is_looked_at_only_where_it_has_a_weight() -> None:
+    network, batch = FixedNetwork(3), stream(5, 3)
+    now = dataclasses.replace(moment(network, 3), strong_view=lambda images: images)
+    assert PuriDivERSampler(Options(ntd_views=2)).note_arrivals(batch, now) is batch.notes
+    assert network.images_seen == 0
+    notes = PuriDivERSampler(Options(arrival_weight=1.0, ntd_views=2)).note_arrivals(batch, now)
+    assert network.images_seen == 10
+    np.testing.assert_allclose(notes.numpy(), seen_by(network, batch).loss, rtol=1e-5)
+
+
 def test_diversity_alone_drops_one_of_two_copies() -> None:
     pool = stream(6, 1)
     images = pool.images.clone()
