@@ -43,6 +43,11 @@ def suspects_csv(judgements: Iterable[Judgement]) -> str:
     return csv_text(SUSPECT_COLUMNS, rows)
 
 
+def for_spreadsheets(text: str) -> bytes:
+    """As UTF-8, with a mark in front where letters other than a to z need it: spreadsheets take another code else."""
+    return text.encode("utf-8" if text.isascii() else "utf-8-sig")
+
+
 def labels_csv(report: AuditReport, images: str | None = None, carried: Carried = NOTHING) -> str:
     """Every label as it is now, in the order of the set, and what it was.
 
@@ -96,7 +101,7 @@ def write_tables(report: AuditReport, folder: Path, images: Path | None = None, 
     (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
     there = None if images is None else _path_from(folder, images)
     contents = {
-        SUSPECTS: suspects_csv(report.suspects()).encode(),
+        SUSPECTS: for_spreadsheets(suspects_csv(report.suspects())),
         LABELS: labels_csv(report, there, carried).encode(),
         f"{CLEANLAB}/pred_probs.npy": npy_bytes(report.probabilities.astype(np.float32)),
         f"{CLEANLAB}/labels.npy": npy_bytes(report.given),

@@ -40,6 +40,19 @@ def test_suspects_are_listed_with_all_that_was_promised(report):
         assert row["corrected_label"] == ""
 
 
+def test_the_list_has_a_mark_for_spreadsheets_where_its_letters_need_one(tmp_path):
+    plain, marked = (
+        tables.for_spreadsheets(tables.suspects_csv([Judgement(0, "a", given, "dog", 0.1, "why")]))
+        for given in ("cat", "Käse")
+    )
+    assert plain.startswith(b"row,")
+    assert marked.decode("utf-8-sig").startswith("row,")
+    assert marked.startswith(b"\xef\xbb\xbf")
+    path = tmp_path / "filled-in.csv"
+    path.write_bytes(marked.replace(b"why,\r\n", "why,Käse\r\n".encode()))
+    assert read_corrections(path, ("dog", "Käse"), 1) == {0: 1}
+
+
 def test_no_cell_starts_a_formula():
     evil = [Judgement(0, "@SUM(A1)", "=1+1", "+x", 0.1, "\tbecause"), Judgement(1, "-", -3, 4, 0.2, "fine")]
     first, second = read(tables.suspects_csv(evil))

@@ -192,8 +192,10 @@ function setUpGallery(section) {
     const head = data.head ?? ["arrival", "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
     const rows = chosen.map(data.review ? ofAudit : ofMemory);
     const text = [head, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
+    // Without a mark in front spreadsheets take letters other than a to z for those of another code.
+    const mark = /^[\x00-\x7f]*$/.test(text) ? "" : "\ufeff";
     const link = element("a");
-    link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
+    link.href = URL.createObjectURL(new Blob([mark + text], { type: "text/csv;charset=utf-8" }));
     link.download = file;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
