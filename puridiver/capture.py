@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from puridiver.errors import first_line
+
 logger = logging.getLogger(__name__)
 
 _lane = threading.local()
@@ -135,7 +137,7 @@ class Captures:
                 finally:
                     graph.capture_end()
         except RuntimeError as error:  # torch.OutOfMemoryError is one
-            logger.info("a step could not be captured: %s", str(error).splitlines()[0])
+            logger.info("a step could not be captured: %s", first_line(error))
             self._give_up(graph, pool, here.device)
             return None
         here.wait_stream(side)

@@ -11,6 +11,11 @@ expected and what came.
 """
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line; its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class PuridiverError(Exception):
     """Base of every error that the package raises for reasons outside its own code."""
 

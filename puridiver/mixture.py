@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from puridiver.errors import first_line
+
 logger = logging.getLogger(__name__)
 
 LEAST_FLOOR = 1e-12  # a component of equal values would have no variance, and its posterior be nan
@@ -142,7 +144,7 @@ def fused_mixture_works(device: torch.device) -> bool:
         half = torch.full((2,), 0.5, dtype=torch.float64, device=device)
         _fused(x, torch.ones_like(x), (half, half, half), MixtureSettings(max_iterations=1), 1e-6)
     except Exception as error:  # whatever a missing or unfitting compiler raises
-        logger.warning("the mixtures are fitted in many small kernels, slower: %s", str(error).splitlines()[0])
+        logger.warning("the mixtures are fitted in many small kernels, slower: %s", first_line(error))
         return False
     return True
 

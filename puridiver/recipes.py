@@ -48,9 +48,10 @@ class Options:
     )
     arrival_weight: float = _option(
         0.0,
-        "PuriDivER: weight of the loss that a sample had on arrival, before the memory was trained on it, beside "
-        "today's in Eq. 2 (0: today's alone)",
+        "PuriDivER: weight of the loss that a sample had on arrival, once its batch had been learnt from online and "
+        "before any memory training, beside today's in Eq. 2 (0: today's alone)",
         low=0,
+        high=100,
         later=True,
     )
     ntd_views: int = _option(

@@ -19,7 +19,7 @@ class Samples:
     images: Tensor  # uint8 (N, C, H, W)
     labels: Tensor  # int64 (N,): the given labels
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
-    notes: Tensor  # float32 (N,): a sampler's own figure, kept with the sample (NTD: its loss on arrival)
+    notes: Tensor  # float32 (N,): a sampler's own figure, kept with the sample (its loss on arrival)
     checked: Tensor = None  # type: ignore[assignment]  # bool (N,): such a label is not doubted any more
 
     def __post_init__(self) -> None:

@@ -62,7 +62,8 @@ class PuriDivERSampler(Sampler):
         loss = F.cross_entropy(logits, y, reduction="none")
         if self.options.arrival_weight:
             # Memory training fits wrong labels, too, whose loss is low from then on. It was not when they came.
-            loss = loss + self.options.arrival_weight * on_arrival
+            # (Of a label that was corrected since, the loss on arrival says nothing.)
+            loss = loss + self.options.arrival_weight * torch.where(checked, loss, on_arrival)
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from puridiver.errors import first_line
+
 logger = logging.getLogger(__name__)
 
 # What may follow the norm: nothing, ReLU, ReLU and then the addition of a residual, or the addition and then ReLU.
@@ -70,6 +72,6 @@ def fused_norm_works(device: torch.device) -> bool:
         with torch.enable_grad():
             FusedNorm.apply(x, None, ones, ones, ones.clone(), ones.clone(), True, 0.1, 1e-5, 1).sum().backward()
     except Exception as error:  # whatever a missing or unfitting compiler raises
-        logger.warning("BatchNorm runs unfused, about a third slower: %s", str(error).splitlines()[0])
+        logger.warning("BatchNorm runs unfused, about a third slower: %s", first_line(error))
         return False
     return True

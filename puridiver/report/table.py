@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, default_changes
+from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.stream_names import order_in_record, without_seed
 from puridiver.streams.noise import noise_name
 
 HASH_SHOWN = 7  # characters
+OPTION_NAMES = [field.name for field in dataclasses.fields(Options)]
 # Runs are of one kind if they agree in all of these, and in the code. The hash has all of it and more, but versions
 # before it did not write it.
 GROUP = (
@@ -109,9 +111,8 @@ def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
 
 def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """What the first columns say of a run."""
-    changed = "".join(
-        f", {name}={value}" for name, value in {**_not_default_now(row), **row["options_changed"]}.items()
-    )
+    options = {**_not_default_now(row), **row["options_changed"]}
+    changed = "".join(f", {name}={options[name]}" for name in sorted(options, key=_place))
     told = ", told the noise" if row["told_noise"] else ""
     short = " (shortened)" if row["shortened"] else ""
     precision = f", {row['precision']}" if row.get("precision", "float32") != "float32" else ""
@@ -122,6 +123,11 @@ def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
         row["recipe"] + changed + precision + short,
         noise_name(row["noise"], row["noise_rate"]),
     )
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Where an option stands among all: lines that share some have them in the same order."""
+    return (OPTION_NAMES.index(name) if name in OPTION_NAMES else len(OPTION_NAMES), name)
 
 
 def _not_default_now(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,16 @@ def test_the_list_has_a_mark_for_spreadsheets_where_its_letters_need_one(tmp_pat
     assert read_corrections(path, ("dog", "Käse"), 1) == {0: 1}
 
 
+def test_the_written_list_is_the_one_for_spreadsheets(tmp_path):
+    images, given, _ = planted(n=90)
+    names = ("Käse", "dog", "cat")
+    report = puridiver.audit(images, [names[c] for c in given.tolist()], classes=names, **QUICK)
+    tables.write_tables(report, tmp_path)
+    assert "Käse" in (tmp_path / tables.SUSPECTS).read_text(encoding="utf-8-sig")
+    assert (tmp_path / tables.SUSPECTS).read_bytes() == tables.for_spreadsheets(tables.suspects_csv(report.suspects()))
+    assert (tmp_path / tables.LABELS).read_bytes().startswith(b"row,")
+
+
 def test_no_cell_starts_a_formula():
     evil = [Judgement(0, "@SUM(A1)", "=1+1", "+x", 0.1, "\tbecause"), Judgement(1, "-", -3, 4, 0.2, "fine")]
     first, second = read(tables.suspects_csv(evil))

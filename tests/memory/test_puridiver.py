@@ -12,7 +12,7 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.memory.puridiver import Eviction, PuriDivERSampler
-from puridiver.recipes import Options
+from puridiver.recipes import Options, recipe
 from puridiver.samples import Samples
 from tests import reference
 from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
@@ -173,6 +173,25 @@ def test_the_loss_on_arrival_counts_by_its_weight(weight: float) -> None:
     noted = dataclasses.replace(pool, notes=torch.from_numpy(on_arrival).float())
     rows = PuriDivERSampler(Options(alpha=0.0, arrival_weight=weight)).choose(noted, 10, 10, moment(network, 3))
     assert sorted(rows.tolist()) == sorted(np.argsort(today + weight * on_arrival)[:10].tolist())
+
+
+def test_the_loss_that_a_corrected_label_had_on_arrival_no_longer_counts() -> None:
+    """It was of the wrong label; it must not move the scores of the others of its class either."""
+    options = Options(alpha=0.4, arrival_weight=1.0, standardise_scores=True, evict_from="largest_class")
+    network, pool = FixedNetwork(2), with_labels([0] * 20)
+    checked, found = torch.arange(20) == 7, []
+    for of_the_wrong_label in (0.0, 9.0):
+        notes = torch.linspace(0, 2, 20).masked_fill(checked, of_the_wrong_label)
+        noted = dataclasses.replace(pool, notes=notes, checked=checked)
+        found.append(PuriDivERSampler(options).choose(noted, 10, 10, moment(network, 2)).tolist())
+    assert found[0] == found[1]
+    assert 7 in found[0]
+
+
+@pytest.mark.parametrize("weight", [-0.5, 101.0, float("nan"), float("inf")])
+def test_a_weight_that_would_drown_or_turn_round_the_loss_of_today_is_refused(weight: float) -> None:
+    with pytest.raises(ValueError, match="arrival_weight"):
+        recipe("official", arrival_weight=weight)
 
 
 def test_the_loss_on_arrival_is_looked_at_only_where_it_has_a_weight() -> None:

@@ -59,6 +59,7 @@ def test_the_order_in_which_options_were_asked_for_tells_no_kinds_apart() -> Non
     one, other = {"eta": 0.5, "online_lr": 0.01}, {"online_lr": 0.01, "eta": 0.5}
     (line,) = summarise([row(0, 0.5, options_changed=one), row(1, 0.7, options_changed=other)])
     assert line[9] == "2"
+    assert [summarise([row(0, 0.5, options_changed=asked)])[0][3] for asked in (one, other)] == [line[3]] * 2
 
 
 def test_lines_that_would_read_the_same_name_code_or_settings() -> None:
@@ -167,4 +168,4 @@ def test_a_run_by_the_default_of_another_time_says_what_that_was() -> None:
     ]
     rows.append(row(0, 0.5, recipe="official", default_changes=then))
     found = [line[3] for line in summarise(rows)]
-    assert found == ["puridiver", "puridiver, online_lr=0.02, eta=2.0, online_steps=1", "official"]
+    assert found == ["puridiver", "puridiver, eta=2.0, online_lr=0.02, online_steps=1", "official"]
