@@ -189,5 +189,6 @@ def _rest(contents: Contents, links: str) -> list[str]:
         "the files at its commit; today that is `official:sym40:1:listed`. What was done to rows by hand (commits of "
         "runs made without the repository's history, a recipe that means something else now) is told in "
         "[LOG.md](LOG.md).",
+        *remaining.from_plugins(contents.rows),
         remaining.origins(contents.rows),
     ]

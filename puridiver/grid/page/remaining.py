@@ -140,6 +140,17 @@ def _setting(row: Row) -> str:
 # Where it all comes from -------------------------------------------------------------------------------------------
 
 
+def from_plugins(rows: Sequence[Row]) -> list[str]:
+    """What is to be known of methods that are not the package's; nothing where there are none."""
+    names = sorted({name for row in rows for name in row.get("plugins", {})})
+    if not names:
+        return []
+    return [
+        f"Not of the package: {', '.join(names)}. It is of a file that the command names without its folder "
+        "(`--plugin FILE`) and that lies in the repository at the run's commit; the row's `plugins` has its SHA-256."
+    ]
+
+
 def origins(rows: Sequence[Row]) -> str:
     """Commits and versions of all rows."""
     lines = [

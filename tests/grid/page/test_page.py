@@ -267,6 +267,12 @@ def test_on_validation_data_a_run_of_the_default_is_one_of_what_it_was_then() ->
     assert line(on_the_way, f"{name}, online_prediction=consolidated, 255 epochs")[1] == "40.0 ± 14.1 (2)"
 
 
+def test_methods_of_plugins_are_named_where_runs_are_derived_again() -> None:
+    assert "Not of the package" not in page_of([full_run(1)])
+    page = page_of([full_run(1), full_run(1, sampler="own", plugins={"sampler own": "ab"})])
+    assert "Not of the package: sampler own." in part(page, "To derive a figure again")
+
+
 def test_what_is_in_no_table_is_shown_by_its_protocol() -> None:
     rows = [full_run(1, 0.41, sampler="own"), full_run(1, 0.42, precision="float32"), full_run(1, 0.43), full_run(1)]
     page = page_of(rows)
