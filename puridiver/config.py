@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 STANDARD_TASKS = 5  # of a generated stream, where the data says nothing else
+STANDARD_MEMORY, LEAST_MEMORY = 500, 50  # likewise, by the size of the data
 
 
 def setting(default: Any, help: str, choices: tuple[str, ...] = ()) -> Any:
@@ -121,7 +122,9 @@ def resolve_noise(config: RunConfig, source: DataSource) -> str:
 
 
 def resolve_memory(config: RunConfig, source: DataSource) -> int:
-    return int(source.defaults.get("memory", 500)) if config.memory is None else config.memory
+    """By default 500, as the paper has it for CIFAR-10, but of a small set of your own no more than a fifth."""
+    few = min(STANDARD_MEMORY, max(len(source.train) // 5, LEAST_MEMORY))
+    return int(source.defaults.get("memory", few)) if config.memory is None else config.memory
 
 
 def resolve_network(config: RunConfig, source: DataSource) -> str:

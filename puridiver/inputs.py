@@ -80,6 +80,13 @@ def _check_kinds(labels: Sequence[object]) -> None:
         raise ValueError(f"labels should be all integers or all strings, but got {', '.join(wrong)} among them")
 
 
+# What a misspelt argument of the learner's could be meant as, beside an option.
+LEARNER_ARGUMENTS = (
+    "classes", "image_shape", "memory", "sampler", "trainer", "recipe", "network", "device", "precision", "graphs",
+    "seed", "grow", "hint",
+)  # fmt: skip
+
+
 def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
     """Class labels without repeats: from a number (0 to n - 1), a list, or nothing."""
     if classes is None:
@@ -99,11 +106,11 @@ def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
     return found
 
 
-def _check_labels(labels: Sequence[Hashable]) -> None:
+def _check_labels(labels: Sequence[Hashable], what: str = "classes") -> None:
     kinds = {type(label) for label in labels}
-    if kinds not in ({int}, {str}):
+    if kinds and kinds not in ({int}, {str}):
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise ValueError(f"classes should be all integers or all strings, but got {names}")
+        raise ValueError(f"{what} should be all integers or all strings, but got {names}")
 
 
 def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[Label]:
@@ -112,7 +119,10 @@ def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[L
     unknown = list(dict.fromkeys(label for label in labels if label not in known))
     if not grow:
         check_known(labels, classes, "make the learner with grow=True to accept new classes")
-    _check_labels(classes + unknown)
+    _check_labels(unknown, "new labels")
+    if classes and unknown and type(classes[0]) is not type(unknown[0]):
+        kinds = [type(each[0]).__name__ for each in (classes, unknown)]
+        raise ValueError(f"labels should be of the kind of the classes, {kinds[0]}, but got {kinds[1]}: {unknown[0]!r}")
     if any(isinstance(label, str) and not label.strip() for label in unknown):
         raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
     return unknown

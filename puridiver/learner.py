@@ -98,7 +98,7 @@ class Learner:
         self.classes = inputs.as_classes(classes)
         self.image_shape = inputs.as_image_shape(image_shape)
         inputs.check_memory_and_seed(memory, seed)
-        self.options = made_for(recipe, self.image_shape, options)
+        self.options = made_for(recipe, self.image_shape, options, inputs.LEARNER_ARGUMENTS)
         plugins.load_all()
         self.sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
         self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -254,12 +255,15 @@ def _checked(option: dataclasses.Field, value: Any) -> Any:
     return value
 
 
-def unknown_option(name: str) -> ValueError:
-    """An error that offers the options of nearly this name, then all."""
+def unknown_option(name: str, others: Sequence[str] = ()) -> ValueError:
+    """An error that offers the options, or `others` that could be meant, of nearly this name; all if there is none."""
     known = sorted(option.name for option in dataclasses.fields(Options))
-    near = difflib.get_close_matches(name, known)
-    meant = f"did you mean {' or '.join(near)}? " if near else ""
-    return ValueError(f"there is no option {name!r}; {meant}the options are {', '.join(known)}")
+    near = difflib.get_close_matches(name, [*known, *others])
+    if near:
+        return ValueError(
+            f"there is no option {name!r}; did you mean {' or '.join(near)}? (`puridiver methods --options` lists all)"
+        )
+    return ValueError(f"there is no option {name!r}; the options are {', '.join(known)}")
 
 
 _SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
@@ -337,12 +341,12 @@ DESCRIPTIONS = {
 }
 
 
-def replaced(options: Options, overrides: dict[str, Any]) -> Options:
-    """The options with some of them replaced; an unknown name is a ValueError."""
+def replaced(options: Options, overrides: dict[str, Any], others: Sequence[str] = ()) -> Options:
+    """The options with some of them replaced; an unknown name is a ValueError that offers `others`, too."""
     known = {option.name for option in dataclasses.fields(Options)}
     unknown = sorted(set(overrides) - known)
     if unknown:
-        raise unknown_option(unknown[0])
+        raise unknown_option(unknown[0], others)
     return dataclasses.replace(options, **overrides)
 
 
@@ -375,7 +379,9 @@ def suited_to_size(options: Options, image_shape: tuple[int, int, int]) -> Optio
     return suited(options, SUITS_TINY_IMAGES) if max(image_shape[:2]) < TINY_IMAGE else options
 
 
-def made_for(base: str | Options, image_shape: tuple[int, int, int], overrides: dict[str, Any]) -> Options:
+def made_for(
+    base: str | Options, image_shape: tuple[int, int, int], overrides: dict[str, Any], others: Sequence[str] = ()
+) -> Options:
     """Options given whole are taken as they are; a named recipe is suited to the size of the images first."""
     options = base if isinstance(base, Options) else suited_to_size(recipe(base), image_shape)
-    return replaced(options, overrides)
+    return replaced(options, overrides, others)

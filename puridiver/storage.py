@@ -178,7 +178,8 @@ def _read_index(folder: Path) -> dict[str, Any]:
     try:
         index = json.loads(path.read_text())
     except FileNotFoundError:
-        raise DataError(f"{folder} holds no saved state: there is no {INDEX}") from None
+        why = f"there is no {INDEX}" if folder.is_dir() else "there is no such folder"
+        raise DataError(f"{folder} holds no saved state: {why}") from None
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:  # neither JSON nor text

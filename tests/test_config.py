@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from puridiver.config import LEAST, RunConfig
+from puridiver.config import LEAST, RunConfig, resolve_memory
+from puridiver.data import DataSource, ImageSet
 
 
 @pytest.mark.parametrize("name", sorted(LEAST))
@@ -28,3 +30,11 @@ def test_only_what_has_no_value_by_default_may_be_none() -> None:
     assert RunConfig(tasks=None).tasks is None
     with pytest.raises(ValueError, match="holdout should be a whole number, but got None"):
         RunConfig(holdout=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("images", "memory"), [(60, 50), (385, 77), (2_499, 499), (60_000, 500)])
+def test_the_memory_of_small_sets_is_a_part_of_them(images: int, memory: int) -> None:
+    part = ImageSet(torch.zeros(images, 1, 1, 1, dtype=torch.uint8), torch.zeros(images, dtype=torch.int64))
+    source = DataSource("mine", ("a", "b"), part, part)
+    assert resolve_memory(RunConfig(), source) == memory
+    assert resolve_memory(RunConfig(memory=7), source) == 7

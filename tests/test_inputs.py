@@ -182,9 +182,18 @@ def test_an_unknown_label_is_refused_without_growth():
         new_classes(["a", "c"], ["a", "b"], grow=False)
 
 
-@pytest.mark.parametrize(("labels", "classes"), [(["x"], [0, 1]), ([3], ["a"]), ([b"x"], []), ([b"x"], ["a"])])
-def test_growth_never_mixes_integers_and_strings(labels, classes):
-    with pytest.raises(ValueError, match="all integers or all strings"):
+@pytest.mark.parametrize(("labels", "classes"), [(["x", 3], [0, 1]), ([b"x"], []), ([b"x"], ["a"])])
+def test_new_labels_are_integers_or_strings(labels, classes):
+    with pytest.raises(ValueError, match="new labels should be all integers or all strings"):
+        new_classes(labels, classes, grow=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "kinds"),
+    [(["x"], [0, 1], "int, but got str: 'x'"), (["a", 3], ["a"], "str, but got int: 3")],
+)
+def test_growth_never_mixes_integers_and_strings(labels, classes, kinds):
+    with pytest.raises(ValueError, match=f"labels should be of the kind of the classes, {kinds}"):
         new_classes(labels, classes, grow=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 import torch
 
 import puridiver.learner
-from puridiver import AuditRow, Learner, recipe
+from puridiver import AuditRow, Learner, inputs, recipe
+from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
@@ -350,3 +352,16 @@ def test_looking_gives_what_predicting_gives(monkeypatch):
     log_p, features = learner.look(images)
     assert np.allclose(log_p.exp().numpy(), learner.predict_proba(images), atol=1e-5)
     assert len(features) == 24
+
+
+def test_a_misspelt_argument_is_told_with_what_may_be_meant():
+    with pytest.raises(ValueError, match=r"no option 'memroy'; did you mean memory\?"):
+        Learner(classes=2, memroy=5)
+    with pytest.raises(ValueError, match=r"no option 'smapler'; did you mean sampler\?"):
+        Learner(classes=2, smapler="rsv")
+    assert set(inspect.signature(Learner).parameters) - {"options"} == set(inputs.LEARNER_ARGUMENTS)
+
+
+def test_a_folder_that_is_not_there_is_told_as_such(tmp_path):
+    with pytest.raises(DataError, match="there is no such folder"):
+        Learner.load(tmp_path / "nowhere")

@@ -88,8 +88,10 @@ def test_an_unknown_recipe_is_refused_with_the_known_ones() -> None:
 
 
 def test_an_unknown_option_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"no option 'epoch'.*epochs.*warmup_epochs"):
+    with pytest.raises(ValueError, match=r"no option 'epoch'; did you mean epochs.*methods --options"):
         recipe("paper", epoch=3)
+    with pytest.raises(ValueError, match=r"no option 'nix'; the options are alpha.*epochs.*warmup_epochs"):
+        recipe("paper", nix=3)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def _records(path: Path) -> list[tuple[int, dict[str, str]]]:
     try:
         text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} should be text in UTF-8: {error}") from error
+        raise DataError(f"{path} should be text in UTF-8 (in a spreadsheet save it as CSV UTF-8): {error}") from error
     try:
         mark = separator_of(text.partition("\n")[0], [(ROW,), (LABEL,)])
     except csv.Error as error:

@@ -71,7 +71,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
     parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar, and no notes on the settings")
     add_plugin_option(parser)
     parser.set_defaults(handler=handle)
 
@@ -215,7 +215,8 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     table.add_row("stream", stream, right)
     learner = f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task"
     table.add_row("learner", learner, "")
-    judged = f"after all tasks, on {summary['evaluated_on']} images"
+    by = ", by the labels that they came with" if noisy is None else ""
+    judged = f"after all tasks, on {summary['evaluated_on']} images{by}"
     table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
@@ -230,8 +231,9 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     for name, meaning in SETS.items():
         if summary.get(f"{name}_size"):
             size = summary[f"{name}_size"]
-            text = f"{size} sample{'s' if size > 1 else ''}; {meaning}"
-            table.add_row(f"set: {name}", text, _percent(summary[f"{name}_precision"]))
+            precision = _percent(summary[f"{name}_precision"])
+            text = f"{size} sample{'s' if size > 1 else ''}" + (f"; {meaning}" if precision != "-" else "")
+            table.add_row(f"set: {name}", text, precision)
     if "best_epoch_accuracy" in summary:
         unfair = "chosen by looking at the evaluation: not a fair figure"
         table.add_row("best epoch", unfair, f"{summary['best_epoch_accuracy']:.1%}")

@@ -256,9 +256,9 @@ def describe(manifest: StreamManifest) -> str:
     told = f"noise {noise} ({realised})"
     if rate and manifest.noise == "none":
         told = f"labels as they came ({rate:.2%} wrong of those whose true label is known)"
+    tasks = "1 task" if manifest.n_tasks == 1 else f"{manifest.n_tasks} tasks"
     return (
-        f"{manifest.source}, {manifest.kind}{blur}, {len(manifest):,} samples in {manifest.n_tasks} tasks, "
-        f"{told}, seed {manifest.seed}"
+        f"{manifest.source}, {manifest.kind}{blur}, {len(manifest):,} samples in {tasks}, {told}, seed {manifest.seed}"
     )
 
 
@@ -366,7 +366,7 @@ def verify_stream(args: argparse.Namespace) -> int:
 
 
 def _find_problems(args: argparse.Namespace) -> list[str]:
-    from puridiver.errors import ManifestError
+    from puridiver.errors import DataError, ManifestError
     from puridiver.streams import StreamManifest, verify
 
     try:
@@ -379,4 +379,6 @@ def _find_problems(args: argparse.Namespace) -> list[str]:
         source = _load_data(manifest.source, args)
     except ValueError as error:
         raise ValueError(f"{args.file} was made from {manifest.source!r}; add --data PATH ({error})") from error
+    except DataError as error:
+        raise DataError(f"{error}; --test-share and other options should be what the stream was made with") from error
     return verify(manifest, source)

@@ -60,7 +60,7 @@ def add_parser(subparsers: Any) -> None:
         help="every method of a preset's table against this one, seed by seed: difference, 95 %% interval, p",
     )  # fmt: skip
     table.add_argument(
-        "--metric", choices=("last", "average", "anytime", "forgetting", "purity", "diversity"), default="last",
+        "--metric", choices=("last", "average", "anytime", "forgetting", "purity", "diversity"),
         help="what --against compares (default: last accuracy)",
     )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
@@ -77,6 +77,8 @@ def handle_table(args: argparse.Namespace) -> int:
     needy = [name for name in ("long", "against", "methods", "noises") if getattr(args, name)]
     if needy and not _names_grid(args.ledger[0]):
         raise ValueError(f"--{needy[0]} needs a preset's name or a grid file before the ledger, such as table1")
+    if args.metric and not args.against:
+        raise ValueError("--metric is what --against compares: say --against TITLE, too, or --long for more figures")
     if args.long and args.against:
         raise ValueError("--long and --against are two tables: say one of them")
     text = _grid_table(args) if _names_grid(args.ledger[0]) else _ledger_table(args)
@@ -113,7 +115,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     results = dataclasses.replace(results, rows=_in_order(results.rows, args.order))
     results = dataclasses.replace(results, grid=_part(results.grid, args))
     if args.against:
-        lines, notes = against(results.grid, results.rows, args.against, args.metric, args.any_code)
+        lines, notes = against(results.grid, results.rows, args.against, args.metric or "last", args.any_code)
         headings: Sequence[str] = AGAINST
     elif args.long:
         (lines, notes), headings = detail(results.grid, results.rows, args.any_code), HEADINGS

@@ -116,8 +116,8 @@ def headlines(run: Run) -> list[Headline]:
     s = run.summary
     found = [
         Headline("Last accuracy", percent(s["last_accuracy"]),
-                 f"of the {s['evaluated_on']} images are named rightly after the whole stream, at the true last epoch. "
-                 "This is the headline."),
+                 f"of the {s['evaluated_on']} images are named {_rightly(s)} after the whole stream, at the true last "
+                 "epoch. This is the headline."),
         _purity_headline(s),
         Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
         Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
@@ -129,6 +129,12 @@ def headlines(run: Run) -> list[Headline]:
         found.append(Headline("Diversity", f"{s['memory_diversity']:.2f}", meaning))
     meaning = f"of learning on {s.get('device', 'an unknown device')}, evaluation not counted."
     return [*found, Headline("Time", f"{run.training_seconds:.1f} s", meaning)]
+
+
+def _rightly(summary: dict[str, Any]) -> str:
+    """How images are named that count: where nobody knows true labels, those of test images may be wrong as well."""
+    known = summary["stream_noise"] is not None
+    return "rightly" if known else "by the label that they came with, be it right or not,"
 
 
 def _purity_headline(summary: dict[str, Any]) -> Headline:

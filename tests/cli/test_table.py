@@ -71,3 +71,9 @@ def test_of_two_orders_of_published_streams_one_may_be_asked_for(
             printed = capsys.readouterr().out
             assert shown in printed
             assert hidden not in printed
+
+
+def test_a_metric_without_anything_to_compare_with_is_refused(tmp_path, capsys):
+    (tmp_path / "a.toml").write_text('[grid]\nmethods = ["rsv+plain"]\n')
+    assert main(["table", str(tmp_path / "a.toml"), str(tmp_path), "--metric", "purity"]) == 2
+    assert "--metric is what --against compares" in capsys.readouterr().err
