@@ -188,7 +188,10 @@ def audit_in_folder(
 
 def describe(labelled: LabelledSet, settings: AuditSettings) -> dict[str, Any]:
     """What must be equal for an audit to go on: the data and everything that decides the learners."""
-    return {"data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict()}
+    epochs = settings.epochs_for(settings.memory_for(len(labelled.given)))
+    return {
+        "data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict(), "epochs": epochs
+    }  # fmt: skip
 
 
 def _one_pass(

@@ -106,7 +106,8 @@ def tell_labels(learner: Learner, given: np.ndarray, checked: np.ndarray, order:
 
 def consolidate(learner: Learner, settings: AuditSettings, done: Callable[[int], None]) -> None:
     """Train on the memory for the audit's number of epochs."""
-    learner.consolidate(settings.epochs, lambda epoch: done(learner.memory.capacity))
+    capacity = learner.memory.capacity
+    learner.consolidate(settings.epochs_for(capacity), lambda epoch: done(capacity))
 
 
 def testify(

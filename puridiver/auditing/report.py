@@ -97,8 +97,9 @@ class AuditReport:
         return (
             f"the learners agree with {self.agreement:.0%} of the labels, and chance alone would give "
             f"{self.chance_agreement:.0%}: either very many labels are wrong, or the images are too hard for this "
-            "network. Do not rely on the noise rate, which is mostly too high then, and take the order of the list for "
-            "the better guide; more training (--epochs), more images or a larger network help"
+            "network. Do not rely on the noise rate (mostly it is too high then, and too low where learners name one "
+            "class alone), and take the order of the list for the better guide; more training (such as --epochs 127), "
+            "more images or a larger network help"
         )
 
     def ranking(self) -> np.ndarray:

@@ -87,7 +87,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         help=f"train on the memory after so many equal parts (default: {default.parts})")  # fmt: skip
     add("--memory", type=int, metavar="N", help="samples a memory holds (default: a fifth of the set, 50 to 2,000)")
     add("--epochs", type=int, metavar="N",
-        help=f"memory epochs after each part (default: {default.epochs})")  # fmt: skip
+        help="memory epochs after each part (default: 15, with a memory below 256 samples 31, below 124 63)",
+    )  # fmt: skip
     add("--network",
         help="small, resnet18, resnet32 or resnet34 (default: small on a CPU, else by the data)")  # fmt: skip
     add("--device", help="auto, cpu, cuda or cuda:N (default: auto)")
