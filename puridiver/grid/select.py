@@ -23,7 +23,7 @@ from puridiver.report.ledger import code_of
 from puridiver.report.table import settings_of
 from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
-from puridiver.stream_names import PUBLISHED_KINDS
+from puridiver.stream_names import LISTED, PUBLISHED_KINDS, SHUFFLED, order_in_record
 from puridiver.streams.noise import noise_name, parse_noise
 
 Kind = tuple[Variant, str | None]  # with the code; None for any
@@ -180,6 +180,7 @@ def _add(
             chosen = {id(row) for row in seeds.values()}
             selection.older[place] = [row for row in fitting[shown][place] if id(row) not in chosen]
     _note(selection.notes, data, rows, _others(candidates, rows, any_code), any_code)
+    _note_other_order(selection.notes, rows, candidates)
 
 
 def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
@@ -210,6 +211,16 @@ def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> int
     """How many runs are not shown; of the runs of one kind and seed only the last counts."""
     last = {(settings_of(row), row["seed"], "" if any_code else code_of(row)): id(row) for row, _ in candidates}
     return len(set(last.values()) - {id(row) for row in shown})
+
+
+def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candidates) -> None:
+    """Of published streams one order is shown; whoever knows figures of the other should be told how to get them."""
+    order, *more = {order_in_record(str(row["stream"])) for row in shown} or {""}
+    others = {order_in_record(str(row["stream"])) for row, _ in candidates} - {order, ""}
+    if order and not more and others:
+        (other,) = others
+        words = {SHUFFLED: "shuffled", LISTED: "in the order of their files"}
+        notes.append(f"published streams are {words[order]} here; --order {other} shows those {words[other]}")
 
 
 def _note(notes: list[str], data: str, rows: Sequence[Row], others: int, any_code: bool) -> None:

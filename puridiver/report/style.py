@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 INK = "#010203"  # text, axes and shading; becomes currentColor on the page
 # Told apart with any colour vision, at least 3:1 against white; on the page each becomes var(--series-N).
-SERIES = ("#0072b2", "#c2410c", "#00795a", "#a3458a", "#8a6100", "#5b5bd6")
-DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)))
-MARKERS = ("o", "s", "^", "D", "v", "P")
+SERIES = ("#0072b2", "#c2410c", "#00795a", "#a3458a", "#8a6100", "#5b5bd6", "#5f6870")
+DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "<")
 PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that the text stays readable there
 DPI = 300
 FINGERPRINT = "puridiver-numbers"  # key of a PNG's text that tells which numbers it shows

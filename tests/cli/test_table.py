@@ -77,3 +77,14 @@ def test_a_metric_without_anything_to_compare_with_is_refused(tmp_path, capsys):
     (tmp_path / "a.toml").write_text('[grid]\nmethods = ["rsv+plain"]\n')
     assert main(["table", str(tmp_path / "a.toml"), str(tmp_path), "--metric", "purity"]) == 2
     assert "--metric is what --against compares" in capsys.readouterr().err
+
+
+def test_runs_in_the_other_order_of_published_streams_are_told_of(tmp_path, capsys):
+    runs = [full_run(seed, 0.5) for seed in (1, 2)]
+    write_ledger(tmp_path / "one.jsonl", runs)
+    assert main(["table", "table1", str(tmp_path / "one.jsonl")]) == 0
+    assert "--order" not in capsys.readouterr().out
+    write_ledger(tmp_path / "both.jsonl", [*runs, full_run(1, 0.6, stream="official:sym40:1:listed")])
+    assert main(["table", "table1", str(tmp_path / "both.jsonl")]) == 0
+    note = "published streams are shuffled here; --order listed shows those in the order of their files"
+    assert note in " ".join(capsys.readouterr().out.split())

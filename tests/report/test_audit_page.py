@@ -138,6 +138,7 @@ def test_corrections_survive_a_reload_and_leaving_with_unsaved_ones_is_asked_abo
     assert asked == []  # nothing to lose
     tab.locator(".cards li select").first.click()
     tab.locator(".cards li select").first.select_option(label=EVIL[1])
+    tab.wait_for_timeout(300)  # browsers write their storage a moment later; nobody leaves as fast as a test
     tab.reload()
     assert asked == ["beforeunload"]
     assert tab.locator(".cards li select").first.input_value() == "1"
