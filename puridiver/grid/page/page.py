@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from puridiver.grid.page import fidelity, orders, paired, picture, remaining, sections, summary
+from puridiver.grid.page.coverage import coverage
 from puridiver.grid.page.fidelity_picture import fidelity_picture
 from puridiver.grid.page.tables import FIDELITY, Contents, Group, Table, sort_rows
 from puridiver.grid.table import NAMES
@@ -104,8 +105,9 @@ def fidelity_drawing(rows: Sequence[Row]) -> Picture:
 
 
 def headline_block(rows: Sequence[Row]) -> str:
-    """The figures of PuriDivER on CIFAR-10 in one small table."""
-    return summary.headline(sort_rows(rows).tables_of("cifar10", "table1"))
+    """The figures of PuriDivER on CIFAR-10 in one small table, and how much of the paper was run."""
+    contents = sort_rows(rows)
+    return f"{summary.headline(contents.tables_of('cifar10', 'table1'))}\n\n{coverage(contents)}"
 
 
 def headline_drawing(rows: Sequence[Row]) -> Picture:

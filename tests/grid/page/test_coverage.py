@@ -1,0 +1,30 @@
+"""How much of the paper a ledger has run."""
+
+from __future__ import annotations
+
+from puridiver.grid.page.coverage import HEADINGS, coverage
+from puridiver.grid.page.tables import sort_rows
+from tests.grid.page.samples import full_run
+
+
+def counts(rows: list[dict]) -> dict[str, list[int]]:
+    lines = [line.strip("| ").split(" | ") for line in coverage(sort_rows(rows)).splitlines() if line.startswith("|")]
+    assert tuple(lines[0]) == HEADINGS
+    return {name: [int(cell) for cell in cells] for name, *cells in lines[2:]}
+
+
+def test_cells_and_those_with_enough_seeds_are_counted_in_either_order() -> None:
+    assert counts([])["Table 1, CIFAR-10"] == [65, 0, 0]
+    rows = [full_run(seed, 0.5) for seed in (1, 2)]
+    assert counts(rows)["Table 1, CIFAR-10"] == [65, 1, 0]
+    rows += [full_run(seed, 0.5, stream=f"official:sym40:{seed}:listed") for seed in (1, 2, 3)]
+    found = counts(rows)
+    assert found["Table 1, CIFAR-10"] == [65, 1, 1]
+    assert found["Table 3, CIFAR-10"] == [20, 1, 1]  # the same runs
+    assert found["each row of FIDELITY.md, from `official`, CIFAR-10"] == [32, 1, 1]
+    assert found["Table 2, WebVision"] == [13, 0, 0]
+
+
+def test_plain_training_counts_for_co_teaching_that_is_told_nothing() -> None:
+    rows = [full_run(1, 0.5, sampler="rsv", trainer="plain")]
+    assert counts(rows)["Table 1, CIFAR-10"] == [65, 2, 0]
