@@ -107,6 +107,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
+    from puridiver.report.table import latex_table
 
     name, *places = args.ledger
     if more := [place for place in places if _names_grid(place)]:
@@ -121,8 +122,10 @@ def _grid_table(args: argparse.Namespace) -> str:
         (lines, notes), headings = detail(results.grid, results.rows, args.any_code), HEADINGS
     else:
         return FORMATS[args.format](results.table(args.any_code))
+    if args.format == "latex":
+        return latex_table(headings, lines, f"{results.grid.title}. {'; '.join(notes)}.")
     text = report.FORMATS[args.format](lines, headings)
-    return text if args.format in ("csv", "latex") else f"{text}\n\n{'; '.join(notes)}."
+    return text if args.format == "csv" else f"{text}\n\n{'; '.join(notes)}."
 
 
 def _part(grid: Grid, args: argparse.Namespace) -> Grid:

@@ -15,7 +15,7 @@ from typing import Any
 from puridiver.grid.cells import Column, Grid
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
-from puridiver.report.table import DIVERGED_NOTE, count_diverged, latex_escaped, latex_tabular
+from puridiver.report.table import DIVERGED_NOTE, count_diverged, latex_table
 from puridiver.stream_names import PUBLISHED_KINDS
 
 NAMES = {
@@ -217,9 +217,7 @@ def as_latex(table: GridTable) -> str:
 
 def _latex_block(table: GridTable, block: Block) -> str:
     heading, *lines = _cells(block)
-    caption = latex_escaped(f"{table.title}. {block.heading}. {'; '.join(table.notes)}.")
-    parts = [r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", latex_tabular(heading, lines), r"\end{table}"]
-    return "\n".join([r"% needs \usepackage{booktabs}", *parts])
+    return latex_table(heading, lines, f"{table.title}. {block.heading}. {'; '.join(table.notes)}.")
 
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}

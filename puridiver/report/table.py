@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -193,19 +194,35 @@ _LATEX = {
 }  # fmt: skip
 
 
+_MINUS = re.compile(r"(?<![\w-])-(?=\d)")  # before a number, and not the hyphen of "blurry-10"
+
+
 def latex_escaped(text: str) -> str:
-    return "".join(_LATEX.get(character, character) for character in text)
+    return _MINUS.sub("$-$", "".join(_LATEX.get(character, character) for character in text))
 
 
 def latex_tabular(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A tabular with the rules of booktabs; all columns but the first to the right."""
+    """A tabular with the rules of booktabs; figures to the right, words to the left."""
 
     def line(cells: Sequence[str]) -> str:
         return " & ".join(latex_escaped(cell) for cell in cells) + r" \\"
 
-    opening = rf"\begin{{tabular}}{{l{'r' * (len(heading) - 1)}}}"
+    sides = "".join("r" if _of_figures(column) else "l" for column in zip(*lines, strict=True)) or "l" * len(heading)
+    opening = rf"\begin{{tabular}}{{{sides}}}"
     rows = [line(heading), r"\midrule", *map(line, lines)]
     return "\n".join([opening, r"\toprule", *rows, r"\bottomrule", r"\end{tabular}"])
+
+
+def _of_figures(column: Sequence[str]) -> bool:
+    """Whether a column has figures (such as "-0.3", "[59.2]" or "<0.001"), or signs where there are none."""
+    words = [cell for cell in column if not re.match(r"\W*(\d|$)", cell)]
+    return any(re.match(r"\W*\d", cell) for cell in column) and set(words) <= {"not run"}
+
+
+def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str) -> str:
+    """A tabular with its caption, as a paper takes it."""
+    head = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{latex_escaped(caption)}}}"]
+    return "\n".join([*head, latex_tabular(heading, lines), r"\end{table}"])
 
 
 def as_latex(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:

@@ -11,7 +11,7 @@ import pytest
 from puridiver.errors import DataError
 from puridiver.recipes import default_changes
 from puridiver.report import FORMATS, insert_between_markers, summarise
-from puridiver.report.table import HEADINGS, latex_escaped, latex_tabular
+from puridiver.report.table import HEADINGS, latex_escaped, latex_table, latex_tabular
 
 
 def row(seed: int, accuracy: float, **changes: Any) -> dict[str, Any]:
@@ -144,6 +144,16 @@ def test_a_page_without_its_markers_is_left_as_it_is(tmp_path: Path, text: str) 
     with pytest.raises(DataError, match="markers"):
         insert_between_markers(page, "x", "new")
     assert page.read_text() == text
+
+
+def test_latex_has_figures_to_the_right_and_true_minus_signs() -> None:
+    lines = [["blurry-10", "rsv", "-0.33 ± 0.57", "-1.91 to +1.24", "-"], ["blurry-10", "gbs", "+1.00", "-", "0.5"]]
+    text = latex_table(["stream", "method", "difference", "interval", "p"], lines, "5 % of rows, -1 is less.")
+    assert r"\begin{tabular}{llrrr}" in text
+    assert r"blurry-10 & rsv & $-$0.33 $\pm$ 0.57 & $-$1.91 to +1.24 & - \\" in text
+    assert r"\caption{5 \% of rows, $-$1 is less.}" in text
+    assert text.startswith("% needs")
+    assert latex_tabular(["a", "b"], []).startswith(r"\begin{tabular}{ll}")
 
 
 def test_latex_has_the_rules_of_booktabs_and_no_bare_special_character() -> None:
