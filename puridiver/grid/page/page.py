@@ -52,6 +52,13 @@ LISTED_NOTE = (
 )
 
 
+OWN_NOTE = (
+    "No run of these is of the paper's tables on CIFAR-10 and CIFAR-100, which this page is made for: whole runs on "
+    "the published streams, in bfloat16 on a GPU (`puridiver grid table1 --data cifar10 --splits DIR`). So here are "
+    "all runs, by what they have in common; `puridiver table` and `puridiver plot` say and draw more of them."
+)
+
+
 ON_THE_WAY = (
     "Mean accuracy over the stream (*anytime*), on the same kept-out images, by `online_prediction`, which changes "
     "nothing that is learnt, and so no accuracy at the end of a task."
@@ -70,6 +77,8 @@ def make_page(
         f"Made by `{command}` from {_rows(rows)} of {links}.",
         *([_drawing_parts(drawing, out)] if drawing else []),
     ]
+    if not contents.in_tables:  # of your own: a page of "not run" would hide them
+        return "\n\n".join([*parts, OWN_NOTE, *_rest(contents, links)]) + "\n"
     for group, tables in contents.tables.items():
         parts += [f"## {_title(group)}: does it reproduce?", *([LISTED_NOTE] if group.listed else [])]
         parts += [summary.summary(tables[0], rows), sections.sentence_of_cells(tables)]
@@ -167,7 +176,16 @@ def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:
     return parts
 
 
-def _rest(contents: Contents, links: str) -> list[str]:
+def _other_runs_heading(contents: Contents) -> list[str]:
+    if not contents.in_tables:
+        return [f"## Runs ({len(contents.other)})"]
+    return [
+        "## Other runs",
+        f"In none of the tables above, for precision, settings, stream or length ({len(contents.other)}).",
+    ]
+
+
+def _validation_parts(contents: Contents) -> list[str]:
     on_the_way = remaining.validation_on_the_way(contents.rows)
     return [
         "## Choosing the default recipe",
@@ -176,13 +194,24 @@ def _rest(contents: Contents, links: str) -> list[str]:
         "accuracy.",
         remaining.validation(contents.validation),
         *(["### What predicts between two memory trainings", ON_THE_WAY, on_the_way] if on_the_way else []),
-        "## Other runs",
-        f"In none of the tables above, for precision, settings, stream or length ({len(contents.other)}).",
-        remaining.other_runs(contents.other),
+    ]
+
+
+def _older_parts(contents: Contents) -> list[str]:
+    return [
         "## Runs set aside",
         f"In the place of each a later run of the same cell and seed counts, or runs of more seeds "
         f"({len(contents.older)}).",
         remaining.other_runs(contents.older),
+    ]
+
+
+def _rest(contents: Contents, links: str) -> list[str]:
+    return [
+        *(_validation_parts(contents) if contents.in_tables or contents.validation else []),
+        *_other_runs_heading(contents),
+        remaining.other_runs(contents.other),
+        *(_older_parts(contents) if contents.in_tables or contents.older else []),
         "## To derive a figure again",
         f"Every run is a line of {links}: its `command` (DATA and SPLITS stand for your folders of data sets and of "
         "the published split files), `commit`, `versions`, `device`, `stream_hash` and `seed`. Check the commit out, "

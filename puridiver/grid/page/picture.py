@@ -41,7 +41,10 @@ def headline_picture(tables: Sequence[Table]) -> Picture:
     noises = tables[0].noises
     shown = [_series(table, line) for table, line in _each_method_once(tables)]
     if not shown:
-        raise DataError("the ledger has no whole runs on CIFAR-10's published streams to draw")
+        raise DataError(
+            "the ledger has no whole runs on CIFAR-10's published streams to draw: leave --picture out "
+            "(`puridiver plot` draws runs of your own)"
+        )
     paper, rerun = published(tables[0])
     return Picture(
         "headline",

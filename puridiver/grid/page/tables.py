@@ -137,6 +137,12 @@ class Contents:
     validation: Sequence[Row]
     other: Sequence[Row]
 
+    @property
+    def in_tables(self) -> bool:
+        """Whether any row is in a table; where there are no rows at all the tables say so."""
+        lines = (line for tables in self.tables.values() for table in tables for line in table.lines)
+        return not self.rows or any(line.was_run for line in lines)
+
     def tables_of(self, data: str, preset: str) -> list[Table]:
         """The tables of a preset, one for each order of the streams that was run: the released program's first."""
         found = [tables for group, tables in self.tables.items() if group.data == data]

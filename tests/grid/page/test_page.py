@@ -45,6 +45,15 @@ def test_an_empty_ledger_makes_a_page_of_what_is_not_run() -> None:
     assert part(page, "Other runs").endswith("None.\n")
 
 
+def test_a_ledger_of_ones_own_is_a_page_of_its_runs() -> None:
+    """Not one of tables that nobody has run."""
+    rows = [full_run(seed, 0.4 + seed / 10, data="digits", stream="blurry-10", memory=100) for seed in (1, 2)]
+    page = page_of(rows)
+    assert "not run" not in page
+    assert "does it reproduce" not in page
+    assert line(part(page, "Runs (2)"), "digits")[5] == "55.0 ± 7.1"
+
+
 def test_the_same_ledger_gives_the_same_bytes() -> None:
     rows = [*runs_of("table1"), full_run(1, precision="float32"), full_run(4, evaluated_on="validation")]
     assert page_of(rows) == page_of([dict(row) for row in rows])
