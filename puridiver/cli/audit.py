@@ -364,6 +364,8 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
         console.print(f"note: {report.caution}", highlight=False)
     for kind in {"planted", "known"} & summary.keys():
         console.print(truth_words(summary[kind], kind), highlight=False)
+    if not summary["suspects"]:
+        return
     table = Table(title="most doubtful first", title_justify="left")
     for heading in ("row", "given", "suggested", "chance right", "why"):
         table.add_column(heading, overflow="fold")

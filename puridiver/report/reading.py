@@ -216,10 +216,13 @@ def _problem_of_event(event: dict[str, Any]) -> str:
 def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """The runs of all folders and notes on what was left out; a grid's folder stands for its finished runs.
 
-    A single folder that cannot be read is an error; among several it is left out with a note.
+    A single folder that cannot be read is an error; among several it is left out with a note. One that is not there at
+    all is always an error: it was misspelt.
     """
     runs, notes, folders = list[Run](), list[str](), list[Path]()
     for path in paths:
+        if not path.exists():
+            raise DataError(f"there is no run in {path}: there is no such folder")
         found, left_out = _expanded(path)
         folders, notes = folders + found, notes + left_out
     for folder in dict.fromkeys(folders):

@@ -87,7 +87,7 @@ def test_metrics_that_miss_a_task_are_damaged(copy: Path) -> None:
 def test_what_is_no_run_folder_is_told_plainly(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "grid" / "cells").mkdir(parents=True)
-    for path, words in ((tmp_path / "none", "does not exist"), (tmp_path / "file", "is a file"),
+    for path, words in ((tmp_path / "none", "there is no such folder"), (tmp_path / "file", "is a file"),
                         (tmp_path / "grid", "a grid without a run"), (tmp_path, "holds no finished run")):  # fmt: skip
         with pytest.raises(DataError, match=words):
             find_runs([path])
