@@ -146,8 +146,8 @@ def from_plugins(rows: Sequence[Row]) -> list[str]:
     if not names:
         return []
     return [
-        f"Not of the package: {', '.join(names)}. It is of a file that the command names without its folder "
-        "(`--plugin FILE`) and that lies in the repository at the run's commit; the row's `plugins` has its SHA-256."
+        f"Not of the package: {', '.join(names)}. Its file is named by the command without its folder "
+        "(`--plugin FILE`); the row's `plugins` has its SHA-256."
     ]
 
 
