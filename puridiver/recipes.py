@@ -56,7 +56,9 @@ class Options:
         later=True,
     )
     ntd_views: int = _option(
-        8, "augmented copies over which an arriving sample's loss is averaged (NTD, and where it has a weight)", low=1
+        8,
+        "augmented copies over which an arriving sample's loss is averaged (NTD; PuriDivER where that has a weight)",
+        low=1,
     )
 
     # How the memory is split and used
@@ -317,10 +319,17 @@ OFFICIAL = Options(
 
 # The default: the released procedure, but one that learns from the stream itself. There the rate is so low and
 # BatchNorm so early frozen that nearly everything is learnt from the memory. A network that learns online forgets
-# online, too, so that as memory training left it predicts until the next one. All chosen on validation images
-# (docs/LOG.md); the rest is as published, since no other change was better.
+# online, too, so that as memory training left it predicts until the next one. And what memory training has fitted it
+# no longer doubts, so that the loss that a sample came with counts, too. All chosen on validation images (docs/LOG.md);
+# the rest is as published, since no other change was better.
 PURIDIVER = dataclasses.replace(
-    OFFICIAL, online_lr=0.01, online_batchnorm="train", online_steps=4, online_prediction="consolidated"
+    OFFICIAL,
+    online_lr=0.01,
+    online_batchnorm="train",
+    online_steps=4,
+    online_prediction="consolidated",
+    arrival_weight=0.5,
+    ntd_views=2,
 )
 
 RECIPES: dict[str, Options] = {"official": OFFICIAL, "paper": PAPER, "puridiver": PURIDIVER}

@@ -178,7 +178,9 @@ def test_a_few_wrong_labels_are_seen_beside_many_right_ones(grid: Path, n_wrong:
     run, n = read_run(grid / "cells" / "puridiver-0"), 100
     right = [0] * n_wrong + [1] * (n - n_wrong)
     losses = [3.0 + i / 1_000 if r == 0 else 0.1 for i, r in enumerate(right)]
-    event = {**run.of_kind("split")[-1], "losses": losses, "right": right, "sets": [0] * n}
+    low_curves = {"weights": [0.5, 0.5], "means": [0, 3], "variances": [100, 100], "offset": 0, "span": 1}
+    split = {**run.of_kind("split")[-1], "loss_mixture": low_curves}
+    event = {**split, "losses": losses, "right": right, "sets": [0] * n}
     made = Run(run.folder, run.summary, run.config, [*run.tasks, event], run.manifest)
     axes = painted(mixtures.mixtures_picture([made]).panels[0])
     heights = [bar.get_height() for bar in axes.patches]

@@ -17,16 +17,17 @@ from puridiver.report.style import INK, LEGEND_SIZE, Panel, Picture, colour
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-HEIGHT = 5.2  # inches: fifteen rows with their names
+ROW_HEIGHT, FRAME_HEIGHT = 0.29, 0.85  # inches: a row with its name; what is above and below all rows
 LINEAR = 5.0  # points to each side of nothing; beyond them by tenfolds, so that a collapse leaves room for the rest
-TICKS = (-50, -20, -10, -5, -2, 0, 2, 5, 10, 20, 50)
-SHUFFLED, LISTED = "o", "s"
+TICKS = (-50, -20, -5, -2, 0, 2, 5, 20, 50)
+SHUFFLED, LISTED, SINGLE = "o", "s", "D"
 READ = {"official": "as released", "paper": "as printed"}
 GREY = "#c8c8c8"
+VERDICTS = (("sure", 2, INK), ("perhaps", 1, GREY), ("not told apart", 0, "white"))  # strength and inside of a sign
 TITLE = "CIFAR-10: what each row is worth"
 MEANING = (
     "Points of last accuracy that the other reading of one row alone gains or loses: dots are pairs of runs on the "
-    "same stream, signs their mean and its standard error where there are enough for a verdict. "
+    "same stream, signs their mean and its standard error, and diamonds a single pair, of which there is no verdict. "
     "Beyond 5 points the scale is logarithmic."
 )
 
@@ -60,10 +61,14 @@ def fidelity_picture(tables: Sequence[Sequence[Table]]) -> Picture:
         "fidelity",
         TITLE,
         MEANING,
-        [Panel(column.title, partial(_paint, column), HEIGHT) for column in columns],
+        [Panel(column.title, partial(_paint, column), _height(column)) for column in columns],
         ("from", "row", "differences", "mean ± standard error", "order"),
         [_numbers(column, row) for column in columns for row in column.rows],
     )
+
+
+def _height(column: Column) -> float:
+    return FRAME_HEIGHT + ROW_HEIGHT * len(column.rows)
 
 
 def _numbers(column: Column, row: Row) -> tuple[str, ...]:
@@ -110,38 +115,51 @@ def _paint(column: Column, axes: Axes) -> None:
     axes.text(0, len(column.rows), f" {column.right} →", ha="left", va="center", fontsize=LEGEND_SIZE)
     axes.tick_params(axis="y", length=0)
     _set_scale(axes, column)
-    axes.set_xlabel("points of last accuracy")
+    single = all(_is_single(row) for row in column.rows)
+    axes.set_xlabel("points of last accuracy" + ", of one pair of runs each" * single)
     axes.grid(axis="x", alpha=0.25, linewidth=0.5)
     _explain(axes, column.rows)
 
 
 def _paint_row(axes: Axes, place: int, row: Row) -> None:
-    """Pairs a little below their mean, which would hide them; too few for a verdict have no sign of their mean."""
-    ink = colour(0) if (row.found.difference or 0) > 0 else colour(1)
+    """Pairs a little below their mean, which would hide them; a single one stands for itself, without a verdict."""
+    difference = row.found.difference or 0.0
+    ink = INK if difference == 0 else colour(0) if difference > 0 else colour(1)
     marker = LISTED if row.listed else SHUFFLED
-    below = [place + 0.28] * len(row.differences)
-    axes.plot(row.differences, below, color=ink, marker=marker, linestyle="none", markersize=2.8, markeredgewidth=0)
-    if row.found.direction is not None:
-        inside = ("white", GREY, ink)[abs(row.found.direction)]
-        axes.errorbar(
-            [row.found.difference or 0.0], [place], xerr=row.found.error, linestyle="none", color=ink, marker=marker,
-            markersize=6, markerfacecolor=inside, elinewidth=1.2,
-        )  # fmt: skip
+    dots = partial(axes.plot, color=ink, linestyle="none", markeredgewidth=0)
+    if row.found.direction is None:
+        dots(row.differences, [place] * len(row.differences), marker=SINGLE if _is_single(row) else marker)
+        return
+    dots(row.differences, [place + 0.28] * len(row.differences), marker=marker, markersize=2.8)
+    inside = ("white", GREY, ink)[abs(row.found.direction)]
+    axes.errorbar(
+        [difference], [place], xerr=row.found.error, linestyle="none", color=ink, marker=marker,
+        markersize=6, markerfacecolor=inside, elinewidth=1.2,
+    )  # fmt: skip
+
+
+def _is_single(row: Row) -> bool:
+    return row.found.direction is None and len(row.differences) == 1
 
 
 def _explain(axes: Axes, rows: Sequence[Row]) -> None:
-    """What the signs mean, for the legend."""
-    signs = [("sure", SHUFFLED, INK), ("perhaps", SHUFFLED, GREY), ("not told apart", SHUFFLED, "white")]
+    """What the signs of these rows mean, for the legend."""
+    verdicts = {abs(row.found.direction) for row in rows if row.found.direction is not None}
+    signs = [(label, SHUFFLED, inside) for label, strength, inside in VERDICTS if strength in verdicts]
     if any(row.listed for row in rows):
         signs.append(("files' order", LISTED, "white"))
+    if any(map(_is_single, rows)):
+        signs.append(("one pair", SINGLE, INK))
     for label, marker, inside in signs:
         axes.plot([], [], linestyle="none", color=INK, marker=marker, markerfacecolor=inside, markersize=6, label=label)
 
 
 def _set_scale(axes: Axes, column: Column) -> None:
     values = [value for row in column.rows for value in (*row.differences, row.found.difference or 0.0)]
+    least, most = min(values), max(values)
     axes.set_xscale("symlog", linthresh=LINEAR, linscale=0.75)
-    low, high = min(-LINEAR, min(values) * 1.25), max(LINEAR * 1.3, max(values) * 1.25)
+    # Either side has room for its words, however far the other goes.
+    low, high = min(-LINEAR * 1.3, least * 1.25, -most), max(LINEAR * 1.3, most * 1.25, -least / 4)
     shown = [tick for tick in TICKS if low <= tick <= high]
     axes.set_xticks(shown, [f"{tick:+d}" if tick else "0" for tick in shown])
     axes.set_xticks([], minor=True)

@@ -86,8 +86,11 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
             else ""
         )
         what = f"It is `{BASE}` with {spelt}.{note}"
-        parts += [f"### The default recipe, `{DEFAULT}`", what, _verdict(table1, default, rerun=False)]
-        parts.append(_verdict_table(table1, default, rerun=False, base=base))
+        parts += [f"### The default recipe, `{DEFAULT}`", what]
+        if default.was_run:
+            parts += [_verdict(table1, default, rerun=False), _verdict_table(table1, default, rerun=False, base=base)]
+        else:
+            parts.append("Not run on streams in this order.")
     best = _best_found(table1, default, rows)
     return "\n\n".join([*parts, *([best] if best else [])])
 

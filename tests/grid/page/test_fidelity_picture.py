@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from puridiver.errors import DataError
 from puridiver.grid.page.fidelity_picture import GREY
 from puridiver.grid.page.page import fidelity_drawing
+from puridiver.report.style import INK
 from tests.grid.page.samples import full_run
 
 EVICTION = {"options_changed": {"evict_from": "memory"}}
@@ -56,12 +57,18 @@ def test_signs_are_filled_by_how_sure_they_are(changed: tuple[float, ...], insid
     assert [label.get_text() for label in axes.get_yticklabels()] == ["row 1: eviction"]
 
 
-def test_too_few_seeds_for_a_verdict_have_dots_alone() -> None:
+def test_a_single_pair_is_a_diamond_without_a_verdict() -> None:
     axes, means = signs([full_run(1, 0.5), full_run(1, 0.2, **EVICTION)])
     assert means == []
-    assert [round(float(x), 6) for line in axes.get_lines() for x in line.get_xdata() if line.get_marker() == "o"] == [
-        -30
-    ]
+    diamonds = [line for line in axes.get_lines() if line.get_marker() == "D" and len(line.get_xdata())]
+    assert [round(float(x), 6) for line in diamonds for x in line.get_xdata()] == [-30]
+    assert "one pair of runs each" in axes.get_xlabel()
+
+
+def test_a_difference_of_nothing_takes_no_side() -> None:
+    axes, _ = signs([full_run(1, 0.5), full_run(1, 0.5, **EVICTION)])
+    (diamond,) = (line for line in axes.get_lines() if line.get_marker() == "D" and len(line.get_xdata()))
+    assert diamond.get_color() == INK
 
 
 def test_streams_in_the_order_of_their_files_have_a_sign_of_their_own() -> None:
