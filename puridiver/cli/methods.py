@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.notes import option_readers
 
 EXAMPLES = """\
 examples:
@@ -75,6 +76,7 @@ def listing() -> dict[str, Any]:
     from puridiver.trainers import TRAINERS
 
     plugins.load_all()
+    readers = option_readers()
     return {
         "samplers": {name: member.summary for name, member in SAMPLERS.items()},
         "trainers": {name: member.summary for name, member in TRAINERS.items()},
@@ -87,6 +89,7 @@ def listing() -> dict[str, Any]:
                 "help": option.metadata["help"],
                 "type": type(option.default).__name__,
                 "choices": list(option.metadata["choices"]),
+                "read_by": readers.get(option.name, []),  # empty: by every method
             }
             for option in dataclasses.fields(Options)
         },
@@ -120,6 +123,8 @@ def _print_options() -> None:
         print(textwrap.fill(option["help"], 78, initial_indent="    ", subsequent_indent="    "))
         if option["choices"]:
             print(f"    choices: {', '.join(option['choices'])}")
+        if option["read_by"]:
+            print(f"    read by {', '.join(option['read_by'])}")
         for recipe, content in found["recipes"].items():
             print(f"      {recipe:<10} {content['options'][name]}")
         if name in SUITS_TINY_IMAGES:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option
-from puridiver.cli.notes import notes
+from puridiver.cli.notes import notes, unread_options
 from puridiver.cli.run_settings import config_to_run, flag_specs
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
         experiment = Experiment(config, progress)
         experiment.listeners += [log.listener(experiment.options.epochs) for log in logs]
         told = notes(config, experiment.source, experiment.learner.runtime, len(experiment.manifest.order))
-        for note in [] if args.quiet else told:
+        for note in [] if args.quiet else [*told, *unread_options(config)]:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
             return experiment.run()

@@ -47,7 +47,7 @@ class Sampler(ABC):
 
     Randomness comes from the moment's generator alone. `freezes_norm` marks the samplers with which the released
     program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md). `filters` marks those that may turn samples
-    away while there is room for them.
+    away while there is room for them. `reads` names the options of its own, besides those of every method.
     """
 
     name: ClassVar[str]
@@ -55,6 +55,7 @@ class Sampler(ABC):
     summary: ClassVar[str]
     freezes_norm: ClassVar[bool] = False
     filters: ClassVar[bool] = False
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, options: Options) -> None:
         self.options = options

@@ -18,6 +18,7 @@ class NTDSampler(Sampler):
     name = "ntd"
     title = "NTD"
     summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
+    reads = ("ntd_views",)
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

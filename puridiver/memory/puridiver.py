@@ -26,6 +26,9 @@ class PuriDivERSampler(Sampler):
     title = "PuriDivER"
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
     freezes_norm = True
+    reads = (
+        "alpha", "alpha_loss", "arrival_weight", "evict_from", "ntd_views", "online_batchnorm", "standardise_scores",
+    )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

@@ -43,6 +43,7 @@ class RainbowMemory(Sampler):
     title = "RM"
     summary = "Rainbow Memory: a regular stride over each class in order of uncertainty"
     freezes_norm = True
+    reads = ("online_batchnorm",)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:

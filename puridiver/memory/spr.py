@@ -8,7 +8,7 @@ from torch import Tensor
 from puridiver.memory.base import Moment, Sampler
 from puridiver.recipes import Options
 from puridiver.samples import Samples
-from puridiver.spr import Encoder, clean_probability, scaled_epochs
+from puridiver.spr import ENCODER_OPTIONS, Encoder, clean_probability, scaled_epochs
 
 
 class SelfCenteredFilter(Sampler):
@@ -21,6 +21,7 @@ class SelfCenteredFilter(Sampler):
     title = "Self-Centered filter"
     summary = "SPR: arrivals wait in a delay buffer; keeps those that are central among the samples of their label"
     filters = True
+    reads = ("spr_filter", "spr_expert_epochs", "spr_graphs", *ENCODER_OPTIONS)
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

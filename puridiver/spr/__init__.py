@@ -6,9 +6,10 @@ Both families need networks that learn from images alone, and neither may know t
 from puridiver.spr.beta_mixture import BetaMixture, fit_beta_mixture
 from puridiver.spr.centrality import class_graph, eigenvector_centrality, random_graphs
 from puridiver.spr.cleanness import clean_probability
-from puridiver.spr.encoder import Encoder, nt_xent, scaled_epochs
+from puridiver.spr.encoder import ENCODER_OPTIONS, Encoder, nt_xent, scaled_epochs
 
 __all__ = [
+    "ENCODER_OPTIONS",
     "BetaMixture",
     "Encoder",
     "class_graph",

@@ -19,6 +19,7 @@ PROJECTION = 128
 # Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.
 VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 LOOK_AT_ONCE = 500
+ENCODER_OPTIONS = ("spr_budget", "spr_batch", "spr_crop", "spr_lr", "spr_temperature")  # that whoever has one goes by
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:

@@ -72,6 +72,7 @@ class Trainer(ABC):
     n_networks: ClassVar[int] = 1
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
+    reads: ClassVar[tuple[str, ...]] = ()  # options of its own, besides those of every method
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options

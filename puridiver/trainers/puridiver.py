@@ -71,6 +71,11 @@ class PuriDivERTrainer(Trainer):
     name = "puridiver"
     title = "PuriDivER"
     summary = "clean / re-label / unlabelled split by two mixtures; soft re-labelling and consistency"
+    reads = (
+        "relabel", "consistency", "relabel_set", "relabel_weight", "relabel_view", "consistency_distance",
+        "loss_weights", "eta", "smallest_set", "set_batches", "cutmix_sets", "mixture_scale", "mixture_iterations",
+        "mixture_tolerance", "mixture_floor", "warmup_epochs", "weak",
+    )  # fmt: skip
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

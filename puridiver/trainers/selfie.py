@@ -29,6 +29,7 @@ class Selfie(Trainer):
     name = "selfie"
     title = "SELFIE"
     summary = "re-labels samples whose last predictions in training all agree, after a warm-up"
+    reads = ("baseline_warmup", "selfie_history")
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

@@ -9,7 +9,7 @@ from torch import Tensor
 from puridiver.nets import Network, initialise_afresh
 from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
-from puridiver.spr import scaled_epochs
+from puridiver.spr import ENCODER_OPTIONS, scaled_epochs
 from puridiver.trainee import Trainee, adam
 from puridiver.trainers.base import Trainer, TrainerContext
 
@@ -25,6 +25,7 @@ class SelfReplay(Trainer):
     title = "Self-Replay"
     summary = "SPR: self-supervised learning online; a copy is fine-tuned on the memory's labels"
     learns_online = False
+    reads = ("spr_base_epochs", "finetune_lr", "finetune_clip", *ENCODER_OPTIONS)
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from puridiver import data
-from puridiver.cli.notes import notes
+from puridiver.cli.notes import notes, unread_options
 from puridiver.config import RunConfig
 from puridiver.runtime import Runtime
 
@@ -69,3 +69,27 @@ def test_noise_on_top_of_wrong_labels_is_told():
         "sym-40 is planted on top of the labels as they came, of which 25% are wrong already where that is known"
     ]
     assert about_noise("none", partly) == about_noise("sym-40", source) == []
+
+
+@pytest.mark.parametrize(
+    ("sampler", "trainer", "option", "told_of"),
+    [
+        (
+            "rsv",
+            "plain",
+            {"eta": 2.0},
+            "eta is an option of the trainer puridiver: with rsv + plain it changes nothing",
+        ),
+        ("puridiver", "puridiver", {"eta": 2.0}, None),
+        ("rsv", "puridiver", {"arrival_weight": 1.0}, "arrival_weight is an option of the sampler puridiver"),
+        ("ntd", "plain", {"ntd_views": 4}, None),
+        ("rm", "plain", {"online_batchnorm": "train"}, None),
+        ("gbs", "plain", {"online_batchnorm": "train"}, "the sampler rm and the sampler puridiver"),
+        ("rsv", "plain", {"online_lr": 0.1, "cutmix": 0.0}, None),  # of every method
+        ("no such sampler", "plain", {"eta": 2.0}, None),
+    ],
+)
+def test_options_that_the_methods_do_not_look_at_are_told(sampler, trainer, option, told_of):
+    found = list(unread_options(RunConfig(sampler=sampler, trainer=trainer, options=option)))
+    assert len(found) == (told_of is not None)
+    assert told_of is None or told_of in found[0]
