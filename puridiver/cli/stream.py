@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -182,7 +183,22 @@ def make_stream(args: argparse.Namespace) -> int:
         print(json.dumps({"file": str(args.out), **summary(manifest), **told}, indent=2))
     else:
         print(f"{args.out}: {describe(manifest)}")
+        print(f"to learn from it: {_learning_from_it(args, manifest)}")
     return 0
+
+
+def _learning_from_it(args: argparse.Namespace, manifest: StreamManifest) -> str:
+    """The command that runs a stream; how files were read is no part of the stream, and has to be said again."""
+    from puridiver.data import SOURCES
+
+    words = ["puridiver", "run", "--stream", str(args.out)]
+    if manifest.source not in SOURCES:
+        words += ["--data", args.data]
+    for name in ("image_size", "test_share", "data_root"):
+        if getattr(args, name) is not None:
+            words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    words += ["--bad-files", args.bad_files] * (args.bad_files != "refuse") + ["--trust-labels"] * args.trust_labels
+    return shlex.join(words)
 
 
 def _make_options(args: argparse.Namespace) -> dict[str, Any]:

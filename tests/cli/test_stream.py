@@ -1,6 +1,7 @@
 import argparse
 import dataclasses
 import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+from puridiver.cli import main
 from puridiver.cli import stream as command
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.errors import ManifestError
@@ -258,3 +261,24 @@ def test_building_the_parser_imports_neither_torch_nor_numpy():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_a_made_stream_says_how_to_learn_from_it(tmp_path, capsys):
+    """With what the files were read by: the command works as it is printed."""
+    pictures, made = tmp_path / "my pictures", tmp_path / "mine.json"
+    for name, shade in (("dark", 40), ("light", 210)):
+        (pictures / name).mkdir(parents=True)
+        for number in range(12):
+            Image.new("RGB", (12, 12), (shade, shade + number, shade)).save(pictures / name / f"{number}.png")
+    told = ["--from", str(pictures), "--test-share", "0.25", "--image-size", "12", "--data-root", str(tmp_path)]
+    assert main(["stream", "make", *told, "--out", str(made)]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("to learn from it: "))
+    program, *words = shlex.split(line.removeprefix("to learn from it: "))
+    assert program == "puridiver"
+    assert main([*words, "--epochs", "1", "--memory", "8", "--device", "cpu", "--quiet"]) == 0
+
+
+def test_a_made_stream_of_known_data_needs_no_more_than_its_file(tmp_path, capsys):
+    made = tmp_path / "s.json"
+    assert main(["stream", "make", "--data", "digits", "--out", str(made)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"to learn from it: puridiver run --stream {made}"
