@@ -101,6 +101,24 @@ def is_own(member: type) -> bool:
     return member.__module__.partition(".")[0] == OWN
 
 
+def option_readers() -> dict[str, list[str]]:
+    """Of each option that not every method goes by: the package's own methods that do."""
+    readers: dict[str, list[str]] = {}
+    for family, (_, members) in FAMILIES.items():
+        for method in members.values():
+            for name in method.reads if is_own(method) else ():
+                readers.setdefault(name, []).append(f"the {family} {method.name}")
+    return readers
+
+
+def unread_options(sampler: str, trainer: str) -> frozenset[str]:
+    """Options that change nothing with these methods. None for a plugin: nobody knows what it looks at."""
+    chosen = [FAMILIES[family][1].get(name) for family, name in (("sampler", sampler), ("trainer", trainer))]
+    if any(method is None or not is_own(method) for method in chosen):
+        return frozenset()
+    return frozenset(option_readers()) - {name for method in chosen if method is not None for name in method.reads}
+
+
 # Loading -----------------------------------------------------------------------------------------------------------
 
 

@@ -346,7 +346,8 @@ def default_changes() -> dict[str, Any]:
 DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",
     "paper": "the equations as printed, with the plainest reading where the paper is silent",
-    "puridiver": "the default: official, but learning more from the stream, and predicting as memory training left it",
+    "puridiver": "the default: official, but learning more from the stream, judging labels by their loss on arrival, "
+    "too, and predicting as memory training left it",
 }
 
 

@@ -18,8 +18,9 @@ from puridiver.learner import Learner
 from puridiver.nets import suggest_network
 from puridiver.runtime import choose_runtime, steady_threads
 
-# Not the default recipe, whose four steps a stream batch know wrong labels better by heart: it ranked as well, but on
-# digits with 40 % asymmetric noise the estimated rate fell from 35 to 21 % (docs/LOG.md).
+# Not the default recipe, whose four steps a stream batch know wrong labels better by heart: it ranked as well
+# (before it had the loss of arrival), but on digits with 40 % asymmetric noise the estimated rate fell from 35 to 21 %
+# (docs/LOG.md).
 RECIPE = "official"
 
 Advance = Callable[[int, str], None]  # so many samples' worth of work is done; what comes now

@@ -9,7 +9,6 @@ import sys
 from typing import Any
 
 from puridiver.cli.common import add_command, add_plugin_option
-from puridiver.cli.notes import option_readers
 
 EXAMPLES = """\
 examples:
@@ -76,7 +75,7 @@ def listing() -> dict[str, Any]:
     from puridiver.trainers import TRAINERS
 
     plugins.load_all()
-    readers = option_readers()
+    readers = plugins.option_readers()
     return {
         "samplers": {name: member.summary for name, member in SAMPLERS.items()},
         "trainers": {name: member.summary for name, member in TRAINERS.items()},

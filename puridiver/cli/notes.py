@@ -48,30 +48,15 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
 
 
 def unread_options(config: RunConfig) -> Iterator[str]:
-    """Options that were set and that neither method looks at. What a plugin looks at, nobody knows."""
+    """Options that were set and that neither method looks at."""
     from puridiver import plugins
 
     plugins.load_all()
-    chosen = [plugins.FAMILIES[family][1].get(getattr(config, family)) for family in plugins.FAMILIES]
-    if any(method is None or not plugins.is_own(method) for method in chosen):
-        return
-    read = {name for method in chosen if method is not None for name in method.reads}
-    for name, readers in option_readers().items():
-        if name in config.options and name not in read:
-            of = " and ".join(readers)
+    unread, readers = plugins.unread_options(config.sampler, config.trainer), plugins.option_readers()
+    for name in config.options:
+        if name in unread:
+            of = " and ".join(readers[name])
             yield f"{name} is an option of {of}: with {config.sampler} + {config.trainer} it changes nothing"
-
-
-def option_readers() -> dict[str, list[str]]:
-    """Of each option that not every method goes by: the package's own methods that do."""
-    from puridiver import plugins
-
-    readers: dict[str, list[str]] = {}
-    for family, (_, members) in plugins.FAMILIES.items():
-        for method in members.values():
-            for name in method.reads if plugins.is_own(method) else ():
-                readers.setdefault(name, []).append(f"the {family} {method.name}")
-    return readers
 
 
 def _missing_classes(source: DataSource) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.stream_names import order_in_record, without_seed
@@ -137,7 +138,8 @@ def _not_default_now(row: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     then, now, base = row["default_changes"], default_changes(), vars(RECIPES[PUBLISHED])
     was = {name: then.get(name, base.get(name)) for name in (*then, *now)}
-    return {name: value for name, value in was.items() if value != now.get(name, base.get(name))}
+    unread = unread_options(row["sampler"], row["trainer"])
+    return {name: v for name, v in was.items() if v != now.get(name, base.get(name)) and name not in unread}
 
 
 def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:

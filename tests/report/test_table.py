@@ -171,11 +171,18 @@ def test_latex_has_the_rules_of_booktabs_and_no_bare_special_character() -> None
 
 def test_a_run_by_the_default_of_another_time_says_what_that_was() -> None:
     now = default_changes()
-    then = {**now, "online_lr": 0.02, "eta": 2.0}
+    then = {**now, "online_lr": 0.02, "lr": 0.1}
     del then["online_steps"]
     rows = [
         row(0, 0.5, recipe="puridiver", default_changes=changes, settings_hash=str(changes)) for changes in (now, then)
     ]
     rows.append(row(0, 0.5, recipe="official", default_changes=then))
     found = [line[3] for line in summarise(rows)]
-    assert found == ["puridiver", "puridiver, eta=2.0, online_lr=0.02, online_steps=1", "official"]
+    assert found == ["puridiver", "puridiver, online_lr=0.02, online_steps=1, lr=0.1", "official"]
+
+
+def test_what_the_default_was_is_told_of_what_the_methods_read_alone() -> None:
+    then = {**default_changes(), "online_lr": 0.02, "eta": 2.0, "arrival_weight": 1.0}
+    methods = {"sampler": "rsv", "trainer": "plain"}
+    (line,) = summarise([row(0, 0.5, recipe="puridiver", default_changes=then, **methods)])
+    assert line[3] == "puridiver, online_lr=0.02"

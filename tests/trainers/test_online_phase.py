@@ -48,8 +48,8 @@ def test_the_stream_loss_for_alpha_does_not_hear_of_the_replay():
     assert found[0] == found[1]
 
 
-def test_only_replayed_samples_are_augmented_online(monkeypatch):
-    # Without the look at arriving samples, which is at augmented views, too.
+def test_of_what_is_learnt_from_online_only_replayed_samples_are_augmented(monkeypatch):
+    # Without the look at arriving samples, which is at augmented views, too, and which nothing is learnt from.
     learner = tiny_learner(memory=8, batch_size=8, trainer="plain", replay="always", arrival_weight=0.0)
     augmented: list[Tensor] = []
 

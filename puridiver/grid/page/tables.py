@@ -25,6 +25,7 @@ from puridiver.grid.plan import Sources
 from puridiver.grid.presets import PRESETS, PURIDIVER, SPR
 from puridiver.grid.select import Asked, select
 from puridiver.grid.variants import Row, row_kind
+from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, RECIPES, default_changes
 from puridiver.recipes import PUBLISHED as BASE
 from puridiver.runtime import Runtime
@@ -187,15 +188,23 @@ def spelt_out(row: Row) -> Row:
     changed = dict(row["options_changed"])
     if row["recipe"] == DEFAULT:
         changed = {**row.get("default_changes", {}), **changed}
-    changed = felt(_of_base(row["recipe"], changed))
-    if "spr" not in (row["sampler"], row["trainer"]):
-        changed = {name: value for name, value in changed.items() if not name.startswith(("spr_", "finetune_"))}
+    changed = _read(row, felt(_of_base(row["recipe"], changed)))
     return {**row, "recipe": BASE if row["recipe"] == DEFAULT else row["recipe"], "options_changed": changed}
 
 
 def felt(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the tables' figures may depend on."""
     return {name: value for name, value in options.items() if name not in UNFELT}
+
+
+def _read(row: Row, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the row's methods look at."""
+    unread = set(unread_options(row["sampler"], row["trainer"]))
+    if "spr" not in (row["sampler"], row["trainer"]):  # nor does a plugin
+        unread |= {name for name in changed if name.startswith(("spr_", "finetune_"))}
+    if row["sampler"] == "puridiver" and not changed.get("arrival_weight"):
+        unread.add("ntd_views")
+    return {name: value for name, value in changed.items() if name not in unread}
 
 
 def _of_base(recipe: str, changed: Mapping[str, Any]) -> dict[str, Any]:

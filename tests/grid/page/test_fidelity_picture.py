@@ -65,6 +65,14 @@ def test_a_single_pair_is_a_diamond_without_a_verdict() -> None:
     assert "one pair of runs each" in axes.get_xlabel()
 
 
+def test_single_pairs_among_others_are_told_in_the_legend() -> None:
+    rows = [full_run(1, 0.5), full_run(2, 0.6), full_run(1, 0.45, **EVICTION), full_run(2, 0.5, **EVICTION)]
+    axes, means = signs([*rows, full_run(1, 0.55, options_changed={"standardise_scores": False})])
+    assert len(means) == 1
+    assert axes.get_xlabel() == "points of last accuracy"
+    assert axes.get_legend_handles_labels()[1] == ["not told apart", "one pair"]
+
+
 def test_a_difference_of_nothing_takes_no_side() -> None:
     axes, _ = signs([full_run(1, 0.5), full_run(1, 0.5, **EVICTION)])
     (diamond,) = (line for line in axes.get_lines() if line.get_marker() == "D" and len(line.get_xdata()))

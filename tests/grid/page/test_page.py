@@ -102,6 +102,13 @@ def test_a_default_recipe_of_its_own_has_its_own_verdicts(monkeypatch: pytest.Mo
     assert "rerun" not in found.split("Of the ")[0].split("|", 1)[1]  # nobody expects it where the rerun is
 
 
+def test_a_default_that_was_not_run_in_an_order_has_no_verdicts_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 2.0}))
+    summary = part(page_of([full_run(1, 0.5)]), "CIFAR-10: does it reproduce?").split("### The default recipe")[1]
+    assert "Not run on streams in this order." in summary
+    assert "paper's figure" not in summary
+
+
 def test_a_default_above_the_paper_beyond_chance_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 2.0}))
     told = {"recipe": "puridiver", "default_changes": {"eta": 2.0}}

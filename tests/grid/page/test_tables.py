@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from puridiver.grid.page.tables import CellRuns, Contents, sort_rows
+from puridiver.grid.page.tables import CellRuns, Contents, sort_rows, spelt_out
 from puridiver.recipes import OFFICIAL, RECIPES, default_changes, replaced
 from tests.grid.page.samples import full_run, runs_of
 
@@ -186,6 +186,19 @@ def test_the_default_recipe_counts_as_what_it_was(monkeypatch: pytest.MonkeyPatc
     other = sort_rows(rows)
     assert seeds(cell(other, "table1", "PuriDivER, recipe official").rows) == [1, 2]
     assert seeds(cell(other, "table1", "PuriDivER, recipe puridiver").rows) == [1, 3]
+
+
+def test_options_that_a_method_does_not_read_are_none_of_its_settings() -> None:
+    def changes(sampler: str, trainer: str, **options: object) -> dict:
+        run = full_run(1, sampler=sampler, trainer=trainer, options_changed=options)
+        return spelt_out(run)["options_changed"]
+
+    assert changes("rsv", "plain", eta=2.0, arrival_weight=0.5, online_lr=0.1) == {"online_lr": 0.1}
+    assert changes("rsv", "puridiver", eta=2.0, ntd_views=2) == {"eta": 2.0}
+    assert changes("ntd", "plain", ntd_views=2, arrival_weight=0.5) == {"ntd_views": 2}
+    assert changes("puridiver", "plain", ntd_views=2, arrival_weight=0.5) == {"ntd_views": 2, "arrival_weight": 0.5}
+    assert changes("puridiver", "plain", ntd_views=2) == {}
+    assert changes("a plugin", "plain", eta=2.0, spr_budget=0.1) == {"eta": 2.0}  # nobody knows what it reads
 
 
 def test_what_only_predicts_between_memory_trainings_keeps_no_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
