@@ -240,7 +240,7 @@ class Experiment:
         return NoiseHint(NOISE_KINDS[self.manifest.noise].told_as, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
-        images, labels = self.evaluation_set
+        images, labels, verified = self.evaluation_set
         listeners = [*own_listeners, *self.listeners]
         truth = TrueLabels(self.source, self.manifest)
 
@@ -251,28 +251,29 @@ class Experiment:
         if images.nbytes <= AHEAD_BYTES:
             images = self.learner.runtime.move(images)  # looked at many times
         clock = Stopwatch(self.learner.runtime)
-        recorder = Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock)
+        recorder = Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock, verified)
         return Course(self.config, self.stream, self.learner, recorder, self.progress)
 
     def _summary(self, course: Course) -> dict[str, Any]:
         return {**course.recorder.summary(), **self._provenance(), "started": course.started}
 
-    def _evaluation_set(self) -> tuple[Tensor, Tensor]:
+    def _evaluation_set(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Images, labels, and which of these are true for certain, where that is known of single ones."""
         chosen = self.source.test
-        images, labels = chosen.images, chosen.labels
+        rows: slice | Tensor = slice(self.config.test_limit)
         if self.config.evaluate_on == "validation":
             if not len(self.manifest.holdout):
                 raise ValueError(
                     "evaluate_on=validation needs a stream with a holdout: say --holdout N for a generated one"
                 )
-            rows = torch.from_numpy(self.manifest.holdout.copy())
-            images, labels = self.source.train.images[rows], self.source.train.best_labels[rows]
-        if not len(images):
+            held_out = self.manifest.holdout[: self.config.test_limit]
+            chosen, rows = self.source.train.to_test_on(), torch.from_numpy(held_out.copy())
+        if not len(chosen.images):
             raise ValueError(
                 "accuracy needs images to test on, but the data have none: say --test-share 0.2 (in a grid file "
                 "test_share = 0.2)"
             )
-        return images[: self.config.test_limit], labels[: self.config.test_limit]
+        return chosen.images[rows], chosen.labels[rows], None if chosen.verified is None else chosen.verified[rows]
 
     def _features(self) -> Tensor | None:
         """Joint features in stream order, or None."""

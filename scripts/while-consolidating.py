@@ -22,7 +22,7 @@ HEADINGS = ("before", "serves", "lowest", "as it is", "lowest", "after", *(f"low
 
 
 def accuracy(experiment: Experiment, as_it_is: bool = False) -> float:
-    images, labels = experiment.evaluation_set
+    images, labels, _ = experiment.evaluation_set
     found = experiment.learner.predict_proba(images, as_it_is).argmax(axis=1)
     return 100 * float((found == labels.numpy()).mean())
 

@@ -78,7 +78,7 @@ def test_validation_accuracy_is_by_the_true_labels_where_they_are_known(tmp_path
         monkeypatch.setattr("puridiver.data.load", lambda name, root=None, *rest, source=source: source)
         config = RunConfig(data="patterns", tasks=3, memory=12, network="small", holdout=9, evaluate_on="validation")
         experiment = Experiment(config)
-        _, labels = experiment._evaluation_set()
+        _, labels, _ = experiment._evaluation_set()
         assert labels.tolist() == expected[torch.from_numpy(experiment.manifest.holdout.copy())].tolist()
 
 

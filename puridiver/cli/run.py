@@ -215,8 +215,7 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     table.add_row("stream", stream, right)
     learner = f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task"
     table.add_row("learner", learner, "")
-    by = ", by the labels that they came with" if noisy is None else ""
-    judged = f"after all tasks, on {summary['evaluated_on']} images{by}"
+    judged = f"after all tasks, on {summary['evaluated_on']} images{_judged_by(summary)}"
     table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
@@ -225,7 +224,8 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
         table.add_row("memory purity", "true labels are not known", "not known")
     else:
         gained = round(100 * (purity - 1 + noisy), 1) + 0.0  # no minus before a zero
-        table.add_row("memory purity", f"{gained:+.1f} points against the stream", f"{purity:.1%}")
+        known = f", of {summary['memory_known']} labels whose truth is known" if "memory_known" in summary else ""
+        table.add_row("memory purity", f"{gained:+.1f} points against the stream{known}", f"{purity:.1%}")
     if "memory_diversity" in summary:
         table.add_row("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}")
     for name, meaning in SETS.items():
@@ -252,3 +252,13 @@ SETS = {
 
 def _percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.1%}"
+
+
+def _judged_by(summary: dict[str, Any]) -> str:
+    """Whose word the judged images' classes are, where that is not the truth of all."""
+    if summary["stream_noise"] is None or summary.get("verified") == 0:
+        return ", by the labels that they came with"
+    if "verified" not in summary:
+        return ""
+    known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
+    return f", by the true label where it is known ({known}), else by the given one"

@@ -119,7 +119,7 @@ def _split_off_test(source: DataSource, share: float) -> DataSource:
     """The source with a share of each class of its train part as its test part, by the best labels there are."""
     is_test = torch.from_numpy(test_rows(source.train.labels.numpy(), len(source.class_names), share))
     rest, kept = source.train.taken(~is_test), source.train.taken(is_test)
-    return replace(source, train=rest, test=ImageSet(kept.images, kept.best_labels))
+    return replace(source, train=rest, test=kept.to_test_on())
 
 
 def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:

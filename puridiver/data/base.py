@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,8 @@ class ImageSet:
         Where each image came from: file names, relative to the data.
     pixels_digest
         Stands for the pixels in the fingerprint, where a checksum of them is known already.
+    verified
+        bool, (N,): of images to test on, whose labels are true for certain. None: nothing is said of single ones.
     """
 
     images: Tensor
@@ -40,6 +42,7 @@ class ImageSet:
     times: Tensor | None = None
     names: Sequence[str] | None = None
     pixels_digest: str | None = None
+    verified: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[3] not in (1, 3):
@@ -71,6 +74,11 @@ class ImageSet:
     def best_labels(self) -> Tensor:
         """The true class ids where they are known, the given ones elsewhere: what accuracy is judged by."""
         return torch.where(self.true_labels == UNKNOWN, self.labels, self.true_labels)
+
+    def to_test_on(self) -> ImageSet:
+        """The same with the best labels there are, and which of them are true for certain."""
+        verified = None if self.true is None else self.true != UNKNOWN
+        return replace(self, labels=self.best_labels, true=None, verified=verified)
 
     @property
     def truth_known(self) -> bool:

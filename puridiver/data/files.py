@@ -124,12 +124,8 @@ def source_of(listing: Listing, found: ImageCache, options: FileOptions, default
             f"{found.digest} {start} {stop}",
         )
 
-    test = _with_best_labels(part(n_train, len(good), good.true))
+    test = part(n_train, len(good), true).to_test_on()
     return DataSource(listing.name, listing.class_names, part(0, n_train, true), test, None, defaults, tuple(found.bad))
-
-
-def _with_best_labels(test: ImageSet) -> ImageSet:
-    return ImageSet(test.images, test.best_labels, None, test.times, test.names, test.pixels_digest)
 
 
 def bad_files_message(listing: Listing, found: ImageCache) -> str:

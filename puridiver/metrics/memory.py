@@ -14,7 +14,8 @@ from puridiver.trainers import Sets
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
     """Size, purity, class balance and, with the samples' features, diversity (Eq. 12).
 
-    Purity is measured on the samples whose true label is known, and is None where there are none of them.
+    Purity is measured on the samples whose true label is known (`memory_known`, where these are not all), and is None
+    where there are none of them.
     """
     known = true != UNKNOWN
     measurable = bool(known.any()) or not len(true)
@@ -24,6 +25,8 @@ def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor
         "memory_per_class": given.bincount(minlength=n_classes).tolist(),
         "memory_per_true_class": per_true_class(true, n_classes),
     }
+    if not known.all():
+        found["memory_known"] = int(known.sum())
     if features is not None:
         found["memory_diversity"] = equations.diversity(features, true, n_classes)
     return found

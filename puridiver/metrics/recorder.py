@@ -34,7 +34,7 @@ class Recorder:
     Parameters
     ----------
     images, labels
-        The evaluation set: uint8 (N, H, W, C) and true class ids.
+        The evaluation set: uint8 (N, H, W, C) and class ids, the true ones where they are known.
     groups
         The major classes of each task, for forgetting.
     truth
@@ -45,6 +45,8 @@ class Recorder:
         Called with every event (a dict) as it happens.
     clock
         Keeps the seconds of the run's phases; the run switches it.
+    verified
+        bool (N,): which labels of the evaluation set are true for certain; None: all of them, or nobody knows of any.
     """
 
     def __init__(
@@ -56,8 +58,9 @@ class Recorder:
         features: Tensor | None,
         emit: Callable[[Event], None],
         clock: Stopwatch,
+        verified: Tensor | None = None,
     ) -> None:
-        self.images, self.labels, self.groups = images, labels, groups
+        self.images, self.labels, self.verified, self.groups = images, labels, verified, groups
         self.truth, self.features, self.emit, self.clock = truth, features, emit, clock
         self.curve: list[tuple[int, float]] = []
         self.after_task: list[list[float]] = []
@@ -66,6 +69,7 @@ class Recorder:
         self._positions: list[Tensor] = []
         self._alphas: list[Tensor] = []  # of the current task, a batch each
         self._alphas_told = 0  # how many of them the anytime points have had
+        self._guesses = torch.empty(0, dtype=torch.int64)  # of the evaluation set, the last time
         self.diverged = False  # what the network said of the evaluation set the last time was not finite
 
     def saw(self, batch: Batch, learner: Learner) -> None:
@@ -79,7 +83,8 @@ class Recorder:
         # In parts, since the images of a large set lie in a file and may not all fit on the device.
         found = [torch.from_numpy(learner.predict_proba(part, as_it_is)) for part in self._parts()]
         self.diverged = not all(bool(part.isfinite().all()) for part in found)
-        return confusion_matrix(torch.cat([part.argmax(dim=1) for part in found]), self.labels, len(learner.classes))
+        self._guesses = torch.cat([part.argmax(dim=1) for part in found])
+        return confusion_matrix(self._guesses, self.labels, len(learner.classes))
 
     def _parts(self) -> tuple[Tensor, ...]:
         return self.images.split(max(1, EVALUATED_BYTES // max(1, self.images[0].nbytes)))
@@ -116,6 +121,7 @@ class Recorder:
             "class_accuracy": class_accuracies(confusion),
             "group_accuracy": self.after_task[-1],
             "alpha": _mean(self._alphas),
+            **self._verified_alone(),
             **self._memory(learner),
             **self._divergence(),
         }
@@ -206,6 +212,14 @@ class Recorder:
 
     def _true(self, arrivals: Tensor) -> Tensor:
         return self.truth.of(self._stream_positions(arrivals))
+
+    def _verified_alone(self) -> Event:
+        """Of the last look, where the labels of some images alone are true for certain: how many, and those named so."""
+        if self.verified is None or bool(self.verified.all()):
+            return {}
+        right = (self._guesses == self.labels)[self.verified]
+        verified_accuracy = float(right.double().mean()) if len(right) else None
+        return {"evaluated": len(self.labels), "verified": len(right), "verified_accuracy": verified_accuracy}
 
     def _divergence(self) -> Event:
         """Told only where it is so: an accuracy by predictions that are nan is that of the first class."""

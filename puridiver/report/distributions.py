@@ -60,7 +60,8 @@ def _whose_split(runs: Sequence[Run]) -> str:
 
 def _what_right_means(runs: Sequence[Run]) -> str:
     if any(run.knows_truth for run in runs):
-        return "Right means: label right in C, prediction right in R, label wrong in U."
+        where = "" if all(run.knows_all_truth for run in runs) else ", of the samples whose true label is known"
+        return f"Right means{where}: label right in C, prediction right in R, label wrong in U."
     return "How right each set is, is not known: the data have no true labels."
 
 
@@ -131,7 +132,7 @@ def balance_picture(runs: Sequence[Run]) -> Picture:
 
 
 def _marks_text(runs: Sequence[Run]) -> str:
-    return " (bars) and by the true ones (marks)" if any(run.knows_truth for run in runs) else ""
+    return " (bars) and by the true ones (marks)" if any(run.knows_all_truth for run in runs) else ""
 
 
 def _count(counts: list[int] | None, label: int) -> str:
@@ -171,7 +172,7 @@ def shortened(name: str, longest: int = 16) -> str:
 def confusion_picture(runs: Sequence[Run]) -> Picture:
     chosen = representatives(runs)
     kind = _row_kind(chosen.values())
-    by_label = "" if kind == "true class" else ", by the labels that they came with"
+    by_label = "" if kind == "true class" else ", by the labels that they came with where no truer one is known"
     return Picture(
         "confusion",
         "What is taken for what",
@@ -193,7 +194,8 @@ def confusion_picture(runs: Sequence[Run]) -> Picture:
 
 def _row_kind(runs: Iterable[Run]) -> str:
     """What the classes of the judged images are: of data without true labels they may be wrong themselves."""
-    return "true class" if all(run.knows_truth for run in runs) else "labelled class"
+    known = all(run.knows_truth and "verified" not in run.summary for run in runs)
+    return "true class" if known else "labelled class"
 
 
 def _shares(run: Run) -> np.ndarray:

@@ -41,9 +41,10 @@ def mixtures_picture(runs: Sequence[Run]) -> Picture:
 
 
 def _what_bars_are(runs: Sequence[Run]) -> str:
-    if not any(run.knows_truth for run in runs):
-        return "all samples together: which of them are right is not known."
-    where = "" if all(run.knows_truth for run in runs) else ", where it is known"
+    if not any(run.knows_all_truth for run in runs):
+        which = "of some of them" if any(run.knows_truth for run in runs) else "of them"
+        return f"all samples together: which {which} are right is not known."
+    where = "" if all(run.knows_all_truth for run in runs) else ", where it is known"
     return (
         f"what was true{where}: right ones point up and wrong ones down, each on a scale of its own (their numbers "
         "stand in the legend). It works where bars and curves agree."

@@ -117,7 +117,7 @@ def headlines(run: Run) -> list[Headline]:
     found = [
         Headline("Last accuracy", percent(s["last_accuracy"]),
                  f"of the {s['evaluated_on']} images are named {_rightly(s)} after the whole stream, at the true last "
-                 "epoch. This is the headline."),
+                 f"epoch. This is the headline.{_of_the_verified(s)}"),
         _purity_headline(s),
         Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
         Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
@@ -133,8 +133,17 @@ def headlines(run: Run) -> list[Headline]:
 
 def _rightly(summary: dict[str, Any]) -> str:
     """How images are named that count: where nobody knows true labels, those of test images may be wrong as well."""
-    known = summary["stream_noise"] is not None
-    return "rightly" if known else "by the label that they came with, be it right or not,"
+    if summary["stream_noise"] is None or summary.get("verified") == 0:
+        return "by the label that they came with, be it right or not,"
+    return "rightly" if "verified" not in summary else "rightly, by the label that they came with where that is all,"
+
+
+def _of_the_verified(summary: dict[str, Any]) -> str:
+    """Where the true labels of some of the judged images are known: what is known of these."""
+    if not summary.get("verified"):
+        return ""
+    accuracy = percent(summary["verified_accuracy"])
+    return f" The true label is known of {summary['verified']} of {summary['evaluated']}: {accuracy} of these."
 
 
 def _purity_headline(summary: dict[str, Any]) -> Headline:
@@ -142,7 +151,11 @@ def _purity_headline(summary: dict[str, Any]) -> Headline:
     if purity is None or noise is None:
         return Headline("Memory purity", "not known", f"how many of the {size} labels kept are right: the true labels "
                         "of these data are not known.")  # fmt: skip
-    meaning = f"of the {size} labels kept are right; the stream brought {percent(1 - noise)}."
+    if (known := summary.get("memory_known", size)) < size:
+        size = f"{known} labels kept whose truth is known (of {size})"
+    else:
+        size = f"{size} labels kept"
+    meaning = f"of the {size} are right; the stream brought {percent(1 - noise)}."
     return Headline("Memory purity", percent(purity), meaning)
 
 

@@ -115,6 +115,11 @@ class Run:
         return self.summary["memory_purity"] is not None
 
     @property
+    def knows_all_truth(self) -> bool:
+        """Whether the true label of every sample was known."""
+        return self.knows_truth and "memory_known" not in self.summary
+
+    @property
     def static_alpha(self) -> float | None:
         """The alpha that was set by hand, None for the adaptive one."""
         alpha = self.config["resolved"]["options"].get("alpha", -1)

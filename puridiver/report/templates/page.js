@@ -153,7 +153,8 @@ function setUpGallery(section) {
   function describe() {
     const known = shown.filter((sample) => sample.truth !== null);
     const wrong = known.filter((sample) => sample.truth !== sample.given).length;
-    const truth = known.length ? `; ${wrong} of these labels ${wrong === 1 ? "is" : "are"} in truth wrong` : "";
+    const whose = known.length === shown.length ? "these" : `the ${known.length} whose truth is known`;
+    const truth = known.length ? `; of ${whose} ${wrong} ${wrong === 1 ? "label is" : "labels are"} wrong` : "";
     return `${shown.length} of ${samples.length} samples${truth}.`;
   }
 
