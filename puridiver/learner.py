@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import inputs, plugins, saved, storage
+from puridiver import inputs, plugins, saved
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label
@@ -303,7 +303,7 @@ class Learner:
         Between observations, or between two epochs of a `consolidation`.
         """
         with self._lock:
-            return storage.save(Path(folder), *self.state())
+            return saved.write(Path(folder), *self.state())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""

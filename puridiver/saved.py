@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from puridiver import storage
+from puridiver.errors import DataError
 
 if TYPE_CHECKING:
     from puridiver.learner import Learner
@@ -56,6 +57,20 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     kept = folder / IN_RUN
     in_run = (kept / storage.INDEX).exists() and not (folder / storage.INDEX).exists()
     return storage.load(kept if in_run else folder)
+
+
+def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
+    """Save to a folder of its own: a new one, an empty one, or one with an older save."""
+    if folder.is_file():
+        raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
+    if folder.is_dir() and not any((place / storage.INDEX).exists() for place in (folder, folder / IN_RUN)):
+        others = sorted(path.name for path in folder.iterdir() if not path.name.lstrip(".").startswith("state"))
+        if others:
+            raise DataError(
+                f"{folder} has other files and no learner ({', '.join(others[:3])}{', ...' * (len(others) > 3)}): "
+                "name a new folder, or one that a learner was saved to"
+            )
+    return storage.save(folder, settings, tensors)
 
 
 def grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:

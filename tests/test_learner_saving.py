@@ -185,3 +185,25 @@ def test_what_an_older_version_saved_without_a_checksum_of_its_settings_is_loade
     del settings["consolidation"]
     rewrite_index(tmp_path, {"settings": settings, "settings_sha256": None})
     assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
+
+
+def test_a_learner_is_not_saved_among_other_files(tmp_path):
+    learner, pictures = tiny_learner(), tmp_path / "pictures"
+    (pictures / "cat").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"pictures has other files and no learner \(cat\): name a new folder"):
+        learner.save(pictures)
+    assert [path.name for path in pictures.iterdir()] == ["cat"]
+    file = tmp_path / "mine.py"
+    file.write_text("1")
+    with pytest.raises(DataError, match=r"mine\.py is a file: a learner is saved to a folder"):
+        learner.save(file)
+    assert file.read_text() == "1"
+
+
+def test_a_learner_is_saved_over_an_older_one_and_over_what_a_crash_left_of_it(tmp_path):
+    learner, folder = tiny_learner(), tmp_path / "mine"
+    folder.mkdir()
+    (folder / "state-0123.safetensors").write_bytes(b"half of it")
+    for _ in range(2):
+        learner.save(folder)
+        assert Learner.load(folder).classes == learner.classes

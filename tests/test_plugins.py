@@ -114,6 +114,24 @@ def test_worker_processes_have_the_plugins_too(tmp_path: Path) -> None:
     assert main(["grid", str(grid), *words, "--dry-run"]) == 0
 
 
+def test_a_table_says_which_runs_are_of_another_state_of_a_plugin(tmp_path: Path, capsys) -> None:
+    """And that --any-code would not bring them: a plugin's code is one of the settings."""
+    grid, out = tmp_path / "mine.toml", tmp_path / "out"
+    grid.write_text(
+        '[grid]\ndata = ["digits"]\nnoises = ["sym-40"]\nstreams = ["blurry-10"]\nseeds = [1]\nepochs = 1\n'
+        'methods = ["newest+plain", "rsv+plain"]\n'
+    )
+    plugin = str(newest(tmp_path))
+    assert main(["grid", str(grid), "--plugin", plugin, "--out", str(out), "--quiet"]) == 0
+    plugins._loaded.clear()
+    newest(tmp_path, GOOD + ".clone()")
+    capsys.readouterr()
+    assert main(["table", str(grid), str(out), "--plugin", plugin]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "1 digits run is of another state of a plugin's file (newest) and not shown; the grid runs these" in told
+    assert "--any-code" not in told
+
+
 def test_the_environment_is_enough_for_other_programs(tmp_path: Path) -> None:
     code = "import puridiver; print(puridiver.Learner(sampler='newest', image_shape=(8, 8, 1)).sampler.title)"
     environment = {**os.environ, plugins.ENVIRONMENT: str(newest(tmp_path)), "PYTHONPATH": str(ROOT)}

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from puridiver.runtime import Runtime
 
 
+LONG_ON_A_CPU = 63  # memory epochs a task
+
+
 def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int | None = None) -> Iterator[str]:
     """Of a run of `arriving` samples, if their number is known."""
     from puridiver import plugins
+    from puridiver.recipes import OFFICIAL
     from puridiver.trainers import TRAINERS
     from puridiver.trainers.schedule import ends_low
 
@@ -37,6 +41,14 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
     if arriving is not None and memory >= arriving:
         yield f"a memory of {memory} holds the whole stream ({arriving} samples): say a smaller --memory"
     yield from _all_warm_up(config.trainer, options)
+    if config.sampler == "ntd" and "ntd_views" not in config.options and options.ntd_views != OFFICIAL.ntd_views:
+        own = OFFICIAL.ntd_views
+        yield f"NTD looks at {options.ntd_views} views with this recipe; its own number is {own}: --set ntd_views={own}"
+    if runtime.device.type == "cpu" and options.epochs > LONG_ON_A_CPU and not config.shortened:
+        yield (
+            f"{_epochs(options)} a task take most of a run's time on a CPU; --epochs 31 is a quick look, about "
+            f"{options.epochs // 31} times as fast"
+        )
     if options.schedule == "warm_restarts" and not ends_low(options.epochs):
         yield (
             f"{_epochs(options)} end amid a warm restart, where the rate is high: accuracy may fall; "

@@ -18,6 +18,7 @@ from puridiver.config import RunConfig
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
+from puridiver.provenance import plugin_code
 from puridiver.recipes import RECIPES
 from puridiver.report.ledger import code_of
 from puridiver.report.table import settings_of
@@ -207,10 +208,17 @@ def _has(row: Row, name: str, value: Any) -> bool:
     return name in row["options_changed"] and bool(row["options_changed"][name] == value)
 
 
-def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> int:
-    """How many runs are not shown; of the runs of one kind and seed only the last counts."""
-    last = {(settings_of(row), row["seed"], "" if any_code else code_of(row)): id(row) for row, _ in candidates}
-    return len(set(last.values()) - {id(row) for row in shown})
+def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> list[Row]:
+    """The runs that are not shown; of the runs of one kind and seed only the last counts."""
+    last = {(settings_of(row), row["seed"], "" if any_code else code_of(row)): row for row, _ in candidates}
+    ids = {id(row) for row in shown}
+    return [row for row in last.values() if id(row) not in ids]
+
+
+def _is_of_another_plugin(row: Row) -> bool:
+    """Whether the row's own methods are not as they are loaded now: their code is one of its settings."""
+    then = row.get("plugins")
+    return bool(then) and then != plugin_code(RunConfig(sampler=row["sampler"], trainer=row["trainer"])).get("plugins")
 
 
 def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candidates) -> None:
@@ -223,11 +231,19 @@ def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candid
         notes.append(f"published streams are {words[order]} here; --order {other} shows those {words[other]}")
 
 
-def _note(notes: list[str], data: str, rows: Sequence[Row], others: int, any_code: bool) -> None:
-    if others:
-        runs = "run is" if others == 1 else "runs are"
+def _note(notes: list[str], data: str, rows: Sequence[Row], others: Sequence[Row], any_code: bool) -> None:
+    of_plugins = [row for row in others if _is_of_another_plugin(row)]
+    if len(others) > len(of_plugins):
+        runs = "run is" if len(others) - len(of_plugins) == 1 else "runs are"
         hint = "" if any_code else "; --any-code counts those that differ in code alone"
-        notes.append(f"{others} {data} {runs} of other code or settings and not shown{hint}")
+        notes.append(f"{len(others) - len(of_plugins)} {data} {runs} of other code or settings and not shown{hint}")
+    if of_plugins:
+        names = sorted({key.partition(" ")[2] or key for row in of_plugins for key in row["plugins"]})
+        runs = "run is" if len(of_plugins) == 1 else "runs are"
+        notes.append(
+            f"{len(of_plugins)} {data} {runs} of another state of a plugin's file ({', '.join(names)}) and not shown; "
+            "the grid runs these cells again"
+        )
     codes = {code_of(row) for row in rows}
     if len(codes) > 1:
         notes.append(f"the {data} runs are of {len(codes)} different states of the code (--any-code)")

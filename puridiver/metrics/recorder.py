@@ -214,7 +214,7 @@ class Recorder:
         return self.truth.of(self._stream_positions(arrivals))
 
     def _verified_alone(self) -> Event:
-        """Of the last look, where the labels of some images alone are true for certain: how many, and those named so."""
+        """Of the last look, where the labels of some images alone are true for certain: how many, and how right."""
         if self.verified is None or bool(self.verified.all()):
             return {}
         right = (self._guesses == self.labels)[self.verified]

@@ -33,13 +33,13 @@ class Tasks:
 
 
 def group_classes(class_order: Sequence[int], n_tasks: int) -> list[tuple[int, ...]]:
-    """Cut the classes into n_tasks equal groups; those left over go to the last (21 of Food-101N's 101)."""
+    """Cut the classes into n_tasks groups, equal or one larger: the last ones (21 of Food-101N's 101 are the fifth)."""
     if not 1 <= n_tasks <= len(class_order):
         raise ValueError(
             f"the number of tasks should be from 1 to that of classes, {len(class_order)}, but got {n_tasks}"
         )
-    size = len(class_order) // n_tasks
-    starts = [task * size for task in range(n_tasks)]
+    size, left_over = divmod(len(class_order), n_tasks)
+    starts = [task * size + max(0, task - (n_tasks - left_over)) for task in range(n_tasks)]
     ends = [*starts[1:], len(class_order)]
     return [tuple(int(c) for c in class_order[a:b]) for a, b in zip(starts, ends, strict=True)]
 

@@ -93,3 +93,19 @@ def test_options_that_the_methods_do_not_look_at_are_told(sampler, trainer, opti
     found = list(unread_options(RunConfig(sampler=sampler, trainer=trainer, options=option)))
     assert len(found) == (told_of is not None)
     assert told_of is None or told_of in found[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "times"),
+    [({"sampler": "ntd"}, 1), ({"sampler": "ntd", "options": {"ntd_views": 8}}, 0), ({"sampler": "puridiver"}, 0),
+     ({"sampler": "ntd", "recipe": "official"}, 0)],
+)  # fmt: skip
+def test_ntd_with_other_views_than_its_own_is_told(changes, times):
+    assert len([note for note in told(RunConfig(**changes)) if "its own number is 8" in note]) == times
+
+
+@pytest.mark.parametrize(("epochs", "times"), [(255, 1), (63, 0)])
+def test_many_epochs_on_a_cpu_are_told_with_what_is_quicker(epochs, times):
+    found = [note for note in told(RunConfig(network="small", epochs=epochs)) if "quick look, about" in note]
+    assert len(found) == times
+    assert all("about 8 times as fast" in note for note in found)

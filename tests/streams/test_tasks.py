@@ -4,10 +4,14 @@ import pytest
 from puridiver.streams.tasks import Tasks, group_classes, random_groups
 
 
-def test_classes_left_over_go_to_the_last_task():
-    groups = group_classes(range(101), 5)
-    assert [len(group) for group in groups] == [20, 20, 20, 20, 21]
-    assert [c for group in groups for c in group] == list(range(101))
+@pytest.mark.parametrize(
+    ("n_classes", "sizes"),
+    [(101, [20, 20, 20, 20, 21]), (8, [1, 1, 2, 2, 2]), (10, [2] * 5), (5, [1] * 5), (9, [1, 2, 2, 2, 2]), (3, [3])],
+)
+def test_classes_left_over_go_to_the_last_tasks_one_each(n_classes, sizes):
+    groups = group_classes(range(n_classes), len(sizes))
+    assert [len(group) for group in groups] == sizes
+    assert [c for group in groups for c in group] == list(range(n_classes))
 
 
 def test_random_groups_hold_each_class_once_and_follow_the_generator():
