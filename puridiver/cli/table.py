@@ -107,7 +107,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
-    from puridiver.report.table import latex_table
+    from puridiver.report.table import as_sentence, latex_table
 
     name, *places = args.ledger
     if more := [place for place in places if _names_grid(place)]:
@@ -123,7 +123,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     else:
         return FORMATS[args.format](results.table(args.any_code))
     if args.format == "latex":
-        return latex_table(headings, lines, f"{results.grid.title}. {'; '.join(notes)}.")
+        return latex_table(headings, lines, as_sentence(results.grid.title), as_sentence("; ".join(notes)))
     text = report.FORMATS[args.format](lines, headings)
     return text if args.format == "csv" else f"{text}\n\n{'; '.join(notes)}."
 

@@ -130,7 +130,7 @@ def _read(path: Path, required: Sequence[str]) -> dict[str, np.ndarray]:
             expected = _expected_keys(REQUIRED_KEYS if half else required)
             share = (
                 "; `puridiver run --test-share 0.2` makes a test part of the train images, `puridiver audit` needs none"
-                if set(TRAIN_KEYS) <= set(found)
+                if not set(TEST_KEYS) & set(found)
                 else ""
             )
             raise DataError(f"{path} should hold the keys {expected}, but holds {', '.join(found) or 'none'}{share}")

@@ -15,7 +15,7 @@ from typing import Any
 from puridiver.grid.cells import Column, Grid
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
-from puridiver.report.table import DIVERGED_NOTE, count_diverged, latex_table
+from puridiver.report.table import DIVERGED_NOTE, as_sentence, count_diverged, latex_table
 from puridiver.stream_names import PUBLISHED_KINDS
 
 NAMES = {
@@ -217,7 +217,8 @@ def as_latex(table: GridTable) -> str:
 
 def _latex_block(table: GridTable, block: Block) -> str:
     heading, *lines = _cells(block)
-    return latex_table(heading, lines, f"{table.title}. {block.heading}. {'; '.join(table.notes)}.")
+    caption = f"{as_sentence(table.title)} {as_sentence(block.heading)}"
+    return latex_table(heading, lines, caption, as_sentence("; ".join(table.notes)))
 
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}

@@ -221,10 +221,16 @@ def _of_figures(column: Sequence[str]) -> bool:
     return any(re.match(r"\W*\d", cell) for cell in column) and set(words) <= {"not run"}
 
 
-def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str) -> str:
-    """A tabular with its caption, as a paper takes it."""
+def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str, note: str) -> str:
+    """A tabular with its caption, as a paper takes it, and in small print below what its figures are."""
     head = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{latex_escaped(caption)}}}"]
-    return "\n".join([*head, latex_tabular(heading, lines), r"\end{table}"])
+    below = rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {latex_escaped(note)}}}"
+    return "\n".join([*head, latex_tabular(heading, lines), below, r"\end{table}"])
+
+
+def as_sentence(words: str) -> str:
+    """With a full stop, unless it ends with a sign of its own."""
+    return words if words.endswith((".", "?", "!")) else f"{words}."
 
 
 def as_latex(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
