@@ -319,9 +319,9 @@ OFFICIAL = Options(
 
 # The default: the released procedure, but one that learns from the stream itself. There the rate is so low and
 # BatchNorm so early frozen that nearly everything is learnt from the memory. A network that learns online forgets
-# online, too, so that as memory training left it predicts until the next one. And what memory training has fitted it
-# no longer doubts, so that the loss that a sample came with counts, too. All chosen on validation images (docs/LOG.md);
-# the rest is as published, since no other change was better.
+# online, too, so that as memory training left it predicts until the next one. And what it was trained on looks better
+# to it than what arrives, so that the loss that a sample came with counts, too. All chosen on validation images
+# (docs/LOG.md); the rest is as published, since no other change was better.
 PURIDIVER = dataclasses.replace(
     OFFICIAL,
     online_lr=0.01,

@@ -77,18 +77,17 @@ class Look:
     small: bool
     areas: list[list[float]] = field(default_factory=list)
     shares: list[list[float]] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)  # in the stream, of each arrival
 
     def at_the_whole_stream(self) -> None:
         learner, stream = self.experiment.learner, self.experiment.stream
         for task in range(stream.n_tasks):
             if task == 1:
                 self._watch_evictions(learner)
-            seen = 0
-            for batch in stream.batches(learner.options.batch_size, task):
-                if self.small and seen >= SMALL_TASK:
-                    break
+            for read in stream.batches_of(task, learner.options.batch_size, SMALL_TASK if self.small else None):
+                batch = read()
+                self.positions += batch.positions.tolist()
                 learner.observe(batch.images, batch.labels)
-                seen += len(batch.labels)
             self._look_at_memory(learner)
 
     def _look_at_memory(self, learner: Learner) -> None:
@@ -123,7 +122,7 @@ class Look:
             self.shares.append([float(pairs[of_one_class].float().mean()) for pairs in worse])
 
     def _wrong(self, arrivals: Tensor) -> Tensor:
-        places = arrivals.cpu().numpy()
+        places = np.array(self.positions)[arrivals.cpu().numpy()]
         manifest, true = self.experiment.manifest, self.experiment.source.train.true_labels
         wrong = manifest.labels[places] != true[manifest.order[places]].numpy()
         return torch.from_numpy(wrong).to(arrivals.device)

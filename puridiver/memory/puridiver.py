@@ -64,8 +64,8 @@ class PuriDivERSampler(Sampler):
         alpha = self._balance(batch_loss)
         loss = F.cross_entropy(logits, y, reduction="none")
         if self.options.arrival_weight:
-            # Memory training fits wrong labels, too, whose loss is low from then on. It was not when they came.
-            # (Of a label that was corrected since, the loss on arrival says nothing.)
+            # What the network was trained on has a lower loss than what arrives, be its label right or wrong. It had
+            # no such lead when it came. (Of a label that was corrected since, the loss on arrival says nothing.)
             loss = loss + self.options.arrival_weight * torch.where(checked, loss, on_arrival)
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)

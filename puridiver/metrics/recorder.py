@@ -69,7 +69,6 @@ class Recorder:
         self._positions: list[Tensor] = []
         self._alphas: list[Tensor] = []  # of the current task, a batch each
         self._alphas_told = 0  # how many of them the anytime points have had
-        self._guesses = torch.empty(0, dtype=torch.int64)  # of the evaluation set, the last time
         self.diverged = False  # what the network said of the evaluation set the last time was not finite
 
     def saw(self, batch: Batch, learner: Learner) -> None:
@@ -80,11 +79,13 @@ class Recorder:
 
     def evaluate(self, learner: Learner, as_it_is: bool = False) -> Tensor:
         """The confusion matrix on the evaluation set, by what the learner predicts or by its network as it is."""
+        return confusion_matrix(self._guesses(learner, as_it_is), self.labels, len(learner.classes))
+
+    def _guesses(self, learner: Learner, as_it_is: bool = False) -> Tensor:
         # In parts, since the images of a large set lie in a file and may not all fit on the device.
         found = [torch.from_numpy(learner.predict_proba(part, as_it_is)) for part in self._parts()]
         self.diverged = not all(bool(part.isfinite().all()) for part in found)
-        self._guesses = torch.cat([part.argmax(dim=1) for part in found])
-        return confusion_matrix(self._guesses, self.labels, len(learner.classes))
+        return torch.cat([part.argmax(dim=1) for part in found])
 
     def _parts(self) -> tuple[Tensor, ...]:
         return self.images.split(max(1, EVALUATED_BYTES // max(1, self.images[0].nbytes)))
@@ -110,7 +111,8 @@ class Recorder:
 
     def task_ended(self, learner: Learner, task: int) -> Event:
         """After a task's stream and consolidation: everything."""
-        confusion = self.evaluate(learner)
+        guesses = self._guesses(learner)
+        confusion = confusion_matrix(guesses, self.labels, len(learner.classes))
         self.curve.append((learner.seen, accuracy(confusion)))
         self.after_task.append(group_accuracies(confusion, self.groups))
         event: Event = {
@@ -121,7 +123,7 @@ class Recorder:
             "class_accuracy": class_accuracies(confusion),
             "group_accuracy": self.after_task[-1],
             "alpha": _mean(self._alphas),
-            **self._verified_alone(),
+            **self._verified_alone(guesses),
             **self._memory(learner),
             **self._divergence(),
         }
@@ -213,11 +215,11 @@ class Recorder:
     def _true(self, arrivals: Tensor) -> Tensor:
         return self.truth.of(self._stream_positions(arrivals))
 
-    def _verified_alone(self) -> Event:
-        """Of the last look, where the labels of some images alone are true for certain: how many, and how right."""
+    def _verified_alone(self, guesses: Tensor) -> Event:
+        """Where the labels of some images alone are true for certain: how many, and how right."""
         if self.verified is None or bool(self.verified.all()):
             return {}
-        right = (self._guesses == self.labels)[self.verified]
+        right = (guesses == self.labels)[self.verified]
         verified_accuracy = float(right.double().mean()) if len(right) else None
         return {"evaluated": len(self.labels), "verified": len(right), "verified_accuracy": verified_accuracy}
 

@@ -27,8 +27,8 @@ def coverage(contents: Contents) -> str:
     ]
     note = (
         "How much of the paper's tables was run, in full and on the GPU, on published streams in either order (the "
-        "disjoint tasks: on generated ones). Co-teaching that is not told the noise counts with the plain training "
-        "that it is (row 17)."
+        "disjoint tasks: on generated ones). Co-teaching that is not told the noise is plain training (row 17), and "
+        "counts as run where that was."
     )
     return f"{note}\n\n{as_markdown(lines, HEADINGS)}"
 
