@@ -42,8 +42,8 @@ def mixtures_picture(runs: Sequence[Run]) -> Picture:
 
 def _what_bars_are(runs: Sequence[Run]) -> str:
     if not any(run.knows_all_truth for run in runs):
-        which = "of some of them" if any(run.knows_truth for run in runs) else "of them"
-        return f"all samples together: which {which} are right is not known."
+        of_some = " of all" if any(run.knows_truth for run in runs) else ""
+        return f"all samples together: which of them are right is not known{of_some}."
     where = "" if all(run.knows_all_truth for run in runs) else ", where it is known"
     return (
         f"what was true{where}: right ones point up and wrong ones down, each on a scale of its own (their numbers "
@@ -87,7 +87,8 @@ def _paint_histogram(
     curves = _component_curves(mixture, edges, len(finite))
     blind = any(r is None for _, r in finite)
     if blind:
-        ticks = _paint_half(axes, edges, [v for v, _ in finite], "truth not known", 0, curves)
+        name = "truth not known" if all(r is None for _, r in finite) else "truth not known of all"
+        ticks = _paint_half(axes, edges, [v for v, _ in finite], name, 0, curves)
     else:
         ticks = {}
         for number, name in enumerate(names):

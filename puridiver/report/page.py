@@ -117,7 +117,7 @@ def headlines(run: Run) -> list[Headline]:
     found = [
         Headline("Last accuracy", percent(s["last_accuracy"]),
                  f"of the {s['evaluated_on']} images are named {_rightly(s)} after the whole stream, at the true last "
-                 f"epoch. This is the headline.{_of_the_verified(s)}"),
+                 f"epoch{_of_the_verified(s)}. This is the headline."),
         _purity_headline(s),
         Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
         Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
@@ -135,15 +135,15 @@ def _rightly(summary: dict[str, Any]) -> str:
     """How images are named that count: where nobody knows true labels, those of test images may be wrong as well."""
     if summary["stream_noise"] is None or summary.get("verified") == 0:
         return "by the label that they came with, be it right or not,"
-    return "rightly" if "verified" not in summary else "rightly, by the label that they came with where that is all,"
+    return "as labelled" if "verified" in summary else "rightly"
 
 
 def _of_the_verified(summary: dict[str, Any]) -> str:
-    """Where the true labels of some of the judged images are known: what is known of these."""
+    """Where the true labels of some of the judged images are known: that, and what they say alone."""
     if not summary.get("verified"):
         return ""
-    accuracy = percent(summary["verified_accuracy"])
-    return f" The true label is known of {summary['verified']} of {summary['evaluated']}: {accuracy} of these."
+    known = f"{summary['verified']} of {summary['evaluated']}, of these {percent(summary['verified_accuracy'])}"
+    return f": by the true label where it is known ({known}), else by the one that they came with"
 
 
 def _purity_headline(summary: dict[str, Any]) -> Headline:

@@ -51,7 +51,7 @@ def test_accuracy_and_purity_say_of_how_many_the_truth_is_known(run_of):
     assert 0 < summary["memory_known"] < summary["memory_size"] == 24
     assert f"({summary['verified']} of 30, of these" in printed.replace("│ │ ", "")
     last, purity, *_ = headlines(read_run(out))
-    assert f"The true label is known of {summary['verified']} of 30: " in last.meaning
+    assert f"by the true label where it is known ({summary['verified']} of 30, of these " in last.meaning
     assert f"of the {summary['memory_known']} labels kept whose truth is known (of 24) are right" in purity.meaning
 
 
