@@ -20,6 +20,7 @@ PLOT_EXAMPLES = """\
 examples:
   puridiver plot runs/a runs/b --out comparison.png  folders written by `puridiver run --out`
   puridiver plot runs/a --figure mixtures --out mixtures.svg
+  puridiver plot runs/grid/cells/*-sym-40-* --out noise.pdf   of a grid one noise, by the names of its cells
 """
 
 RUN_HELP = "folders written by `puridiver run --out`; a grid's folder stands for all its finished runs"

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
 from puridiver.report.bands import bands_text, shade_tasks
-from puridiver.report.reading import FEW, Facet, Group, Run, faceted, grouped, uncrowded
+from puridiver.report.reading import Facet, Group, Run, faceted, grouped, uncrowded
 from puridiver.report.style import INK, Panel, Picture, line_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Curve = tuple[list[float], list[float]]
+FAINT_LINES = 12  # of single runs: more of them hide the means
 MEMORY_MEANING = (
     "Purity is the share of the memory's labels that are right: above the dotted line the learner keeps cleaner "
     "labels than the stream brings. Diversity is how far apart the images of one class are."
@@ -107,6 +108,7 @@ def _stream_panels(title: str, figure: str, runs: Sequence[Run]) -> list[Panel]:
 
 def _paint_stream(facet: Facet, figure: str, axes: Axes) -> None:
     groups, percent = facet.groups, figure != "memory_diversity"
+    n_runs = sum(len(group.runs) for group in groups)
 
     def curves(group: Group) -> list[Curve]:
         return [curve(run, figure, 100 if percent else 1) for run in group.runs]
@@ -115,7 +117,7 @@ def _paint_stream(facet: Facet, figure: str, axes: Axes) -> None:
     for group in groups:
         alone = len(groups) == 1 and not facet.others
         label = "right labels in the memory" if alone else group.label
-        paint_group(axes, group.number, label, curves(group), each=len(groups) <= FEW and not facet.others)
+        paint_group(axes, group.number, label, curves(group), each=n_runs <= FAINT_LINES and not facet.others)
     shade_tasks(axes, [run for group in groups for run in group.runs])
     if figure == "memory_purity":
         _paint_noise(axes, groups)
@@ -130,7 +132,7 @@ def paint_group(axes: Axes, number: int, label: str, curves: Sequence[Curve], ea
         for x, y in curves:
             axes.plot(x, y, color=style["color"], alpha=0.25, linewidth=0.8)
     x, y = _mean_curve(curves)
-    seeds = f" ({len(curves)} seeds)" if len(curves) > 1 else ""
+    seeds = f" (mean of {len(curves)} seeds)" if len(curves) > 1 else ""
     axes.plot(x, y, **style, label=label + seeds)
 
 
