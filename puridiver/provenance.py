@@ -95,8 +95,11 @@ def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) ->
         noise, _, order = parse_published(config.stream)
         # As it was when all came as listed: the hashes of those runs stand.
         return f"{WORD}:{noise}" if order == LISTED else [f"{WORD}:{noise}", order]
-    made = {"tasks": resolve_tasks(config, source), "noise_map": config.noise_map, "holdout": config.holdout}
-    return {**made, "noise": parse_noise(resolve_noise(config, source)), **parse_stream(config.stream)}
+    tasks, spec = resolve_tasks(config, source), parse_stream(config.stream)
+    made: dict[str, Any] = {"tasks": tasks, "noise_map": config.noise_map, "holdout": config.holdout}
+    if spec["kind"] != "time" and len(source.class_names) % tasks:
+        made["left_over"] = "spread"  # older versions gave all classes that were left over to the last task
+    return {**made, "noise": parse_noise(resolve_noise(config, source)), **spec}
 
 
 def _resolved(config: RunConfig, source: DataSource, runtime: Runtime) -> dict[str, Any]:

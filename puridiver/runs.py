@@ -154,7 +154,8 @@ class RunFolder:
         differing = [f"{name} is {then!r} there and {now!r} here" for name, then, now in values]
         if names == ["stream_hash"]:
             raise DataError(
-                f"{self.path} holds a run on other data: they have changed since; restore them, or --force starts anew"
+                f"{self.path} holds a run on another stream: the data have changed since, or the version it was begun "
+                "with made streams otherwise (CHANGELOG.md); go on with those, or --force starts anew"
             )
         if differing:
             raise DataError(

@@ -64,7 +64,8 @@ def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) ->
     if folder.is_file():
         raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
     if folder.is_dir() and not any((place / storage.INDEX).exists() for place in (folder, folder / IN_RUN)):
-        others = sorted(path.name for path in folder.iterdir() if not path.name.lstrip(".").startswith("state"))
+        names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+        others = sorted(name for name in names if not storage.is_of_a_save(name))
         if others:
             raise DataError(
                 f"{folder} has other files and no learner ({', '.join(others[:3])}{', ...' * (len(others) > 3)}): "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,6 +108,11 @@ def packed(tensors: dict[str, Tensor]) -> memoryview:
     return content.numpy().data
 
 
+def is_of_a_save(name: str) -> bool:
+    """Whether a file of a folder is one that saves write."""
+    return name == INDEX or re.fullmatch(r"state-[0-9a-f]{16}\.safetensors|\.state.*\.tmp", name) is not None
+
+
 def write(folder: Path, frozen: Frozen) -> Path:
     """Write what was frozen, as `save` does."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,8 +124,8 @@ def write(folder: Path, frozen: Frozen) -> Path:
         "settings": frozen.settings,
     }  # fmt: skip
     write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
-    for old in folder.glob("state-*.safetensors"):
-        if old.name != name:
+    for old in folder.iterdir():
+        if is_of_a_save(old.name) and old.suffix == ".safetensors" and old.name != name:
             old.unlink(missing_ok=True)  # another process may have been here
     for torn in folder.glob(".state-*.tmp"):
         if not _is_running(torn):

@@ -200,10 +200,20 @@ def test_a_learner_is_not_saved_among_other_files(tmp_path):
     assert file.read_text() == "1"
 
 
+def test_a_save_deletes_nobody_s_files(tmp_path):
+    learner = tiny_learner()
+    mine = learner.save(tmp_path / "learner") / "state-mine.safetensors"
+    mine.write_bytes(b"1")
+    fed(learner).save(tmp_path / "learner")
+    assert mine.read_bytes() == b"1"
+    assert len(list(mine.parent.glob("state-*.safetensors"))) == 2  # and of its own the newest
+
+
 def test_a_learner_is_saved_over_an_older_one_and_over_what_a_crash_left_of_it(tmp_path):
     learner, folder = tiny_learner(), tmp_path / "mine"
     folder.mkdir()
-    (folder / "state-0123.safetensors").write_bytes(b"half of it")
+    (folder / "state-0123456789abcdef.safetensors").write_bytes(b"half of it")
+    (folder / ".DS_Store").write_bytes(b"")
     for _ in range(2):
         learner.save(folder)
         assert Learner.load(folder).classes == learner.classes

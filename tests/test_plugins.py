@@ -128,7 +128,7 @@ def test_a_table_says_which_runs_are_of_another_state_of_a_plugin(tmp_path: Path
     capsys.readouterr()
     assert main(["table", str(grid), str(out), "--plugin", plugin]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "1 digits run is of another state of a plugin's file (newest) and not shown; the grid runs these" in told
+    assert "1 digits run is of another state of a plugin's file (newest) and not shown; the grid runs again" in told
     assert "--any-code" not in told
 
 

@@ -46,8 +46,8 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
         yield f"NTD looks at {options.ntd_views} views with this recipe; its own number is {own}: --set ntd_views={own}"
     if runtime.device.type == "cpu" and options.epochs > LONG_ON_A_CPU and not config.shortened:
         yield (
-            f"{_epochs(options)} a task take most of a run's time on a CPU; --epochs 31 is a quick look, about "
-            f"{options.epochs // 31} times as fast"
+            f"{_epochs(options)} a task train on the memory about {options.epochs // 31} times as long as --epochs 31, "
+            "which is a quick look"
         )
     if options.schedule == "warm_restarts" and not ends_low(options.epochs):
         yield (

@@ -155,6 +155,8 @@ def _look_into(args: argparse.Namespace) -> Findings:
 
 
 def make_stream(args: argparse.Namespace) -> int:
+    if args.out.suffix != ".json":
+        raise ValueError(f"a manifest should be called *.json, by which a run knows it, but got {args.out}")
     if args.out.exists() and not args.force:
         raise FileExistsError(f"{args.out} is already there: add --force to replace it")
     options = _make_options(args)
@@ -183,16 +185,16 @@ def make_stream(args: argparse.Namespace) -> int:
         print(json.dumps({"file": str(args.out), **summary(manifest), **told}, indent=2))
     else:
         print(f"{args.out}: {describe(manifest)}")
-        print(f"to learn from it: {_learning_from_it(args, manifest)}")
+        print(f"to learn from it: {_learning_from_it(args)}")
     return 0
 
 
-def _learning_from_it(args: argparse.Namespace, manifest: StreamManifest) -> str:
+def _learning_from_it(args: argparse.Namespace) -> str:
     """The command that runs a stream; how files were read is no part of the stream, and has to be said again."""
     from puridiver.data import SOURCES
 
     words = ["puridiver", "run", "--stream", str(args.out)]
-    if manifest.source not in SOURCES:
+    if args.data not in SOURCES:
         words += ["--data", args.data]
     for name in ("image_size", "test_share", "data_root"):
         if getattr(args, name) is not None:

@@ -55,7 +55,7 @@ class ImageSet:
                 f"labels should be int64 of shape ({len(self.images)},), "
                 f"but got {self.labels.dtype} of shape {tuple(self.labels.shape)}"
             )
-        for name, dtype in (("true", torch.int64), ("times", torch.float64)):
+        for name, dtype in (("true", torch.int64), ("times", torch.float64), ("verified", torch.bool)):
             found = getattr(self, name)
             if found is not None and (found.dtype != dtype or found.shape != self.labels.shape):
                 raise ValueError(
@@ -94,6 +94,7 @@ class ImageSet:
             None if self.true is None else self.true[rows],
             None if self.times is None else self.times[rows],
             None if self.names is None else [self.names[row] for row in rows.tolist()],
+            verified=None if self.verified is None else self.verified[rows],
         )
 
     def __len__(self) -> int:

@@ -242,7 +242,7 @@ def _note(notes: list[str], data: str, rows: Sequence[Row], others: Sequence[Row
         runs = "run is" if len(of_plugins) == 1 else "runs are"
         notes.append(
             f"{len(of_plugins)} {data} {runs} of another state of a plugin's file ({', '.join(names)}) and not shown; "
-            "the grid runs these cells again"
+            "the grid runs again what has no run of its present state"
         )
     codes = {code_of(row) for row in rows}
     if len(codes) > 1:

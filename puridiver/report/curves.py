@@ -42,13 +42,17 @@ def accuracy_title(runs: Sequence[Run]) -> str:
     return f"{judged_on(runs).capitalize()} accuracy, %"
 
 
+def _rightly(runs: Sequence[Run]) -> str:
+    return "rightly" if all(run.knows_all_truth for run in runs) else "as labelled"
+
+
 def accuracy_picture(runs: Sequence[Run]) -> Picture:
     groups = grouped(runs)
     return Picture(
         "accuracy",
         "Accuracy over the stream",
-        f"How many of the {judged_on(runs)} images the learner names rightly at each moment: while a task streams in, "
-        f"and again after it has trained on its memory at the task's end ({bands_text(runs)}).",
+        f"How many of the {judged_on(runs)} images the learner names {_rightly(runs)} at each moment: while a task "
+        f"streams in, and again after it has trained on its memory at the task's end ({bands_text(runs)}).",
         _stream_panels(accuracy_title(runs), "accuracy", runs),
         (*_places(groups)[0], *(f"accuracy %, {group.label}" for group in groups)),
         _stream_rows(groups, ("accuracy",)),

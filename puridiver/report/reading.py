@@ -117,7 +117,8 @@ class Run:
     @property
     def knows_all_truth(self) -> bool:
         """Whether the true label of every sample was known."""
-        return self.knows_truth and "memory_known" not in self.summary
+        partly = {"memory_known", "verified"} & self.summary.keys()
+        return self.knows_truth and not partly and self.tasks[-1].get("stream_per_true_class", ()) is not None
 
     @property
     def static_alpha(self) -> float | None:

@@ -10,7 +10,12 @@ from puridiver.streams.tasks import Tasks, random_groups
 
 
 def blurry_tasks(
-    given_labels: IntArray, n_classes: int, n_tasks: int, minor_share: float, rng: np.random.Generator
+    given_labels: IntArray,
+    n_classes: int,
+    n_tasks: int,
+    minor_share: float,
+    rng: np.random.Generator,
+    rest_to_last: bool = False,
 ) -> Tasks:
     """Eq. 1: cut samples into blurry-L tasks by their given labels; L is `minor_share`.
 
@@ -21,7 +26,7 @@ def blurry_tasks(
     check_share("minor share", minor_share)
     if n_tasks == 1 and minor_share > 0:
         raise ValueError(f"a single task has no minor classes: its minor share should be 0, but got {minor_share}")
-    groups = random_groups(n_classes, n_tasks, rng)
+    groups = random_groups(n_classes, n_tasks, rng, rest_to_last)
     pools = [[rng.permutation(np.flatnonzero(labels == c)) for c in group] for group in groups]
     sizes = np.array([sum(map(len, pool)) for pool in pools])
     flows = plan_flows(sizes, np.array([len(group) for group in groups]), minor_share)

@@ -36,11 +36,14 @@ class Cut:
     minor_share: float
     times: np.ndarray | None  # of each sample
     rng: np.random.Generator
+    rest_to_last: bool  # where classes do not divide: as older versions made streams
 
 
 CUTTERS: dict[str, Callable[[Cut], Tasks]] = {
-    "blurry": lambda cut: blurry_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.minor_share, cut.rng),
-    "disjoint": lambda cut: disjoint_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.rng),
+    "blurry": lambda cut: blurry_tasks(
+        cut.labels, cut.n_classes, cut.n_tasks, cut.minor_share, cut.rng, cut.rest_to_last
+    ),
+    "disjoint": lambda cut: disjoint_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.rng, cut.rest_to_last),
     "time": lambda cut: time_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.times),
 }
 
@@ -57,6 +60,7 @@ def make_stream(
     seed: int = 0,
     holdout: int = 0,
     cut_by: str = "given",
+    rest_to_last: bool = False,
 ) -> StreamManifest:
     """Make a seeded stream over the train images of a source.
 
@@ -96,7 +100,8 @@ def make_stream(
     spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file)
     given = NOISE_KINDS[noise_kind].apply(spoiling)
     share = minor_share if kind == "blurry" and n_tasks > 1 else 0.0
-    cut = Cut(given if cut_by == "given" else true, n_classes, n_tasks, share, _times(source, samples), tasks_rng)
+    cut_labels = given if cut_by == "given" else true
+    cut = Cut(cut_labels, n_classes, n_tasks, share, _times(source, samples), tasks_rng, rest_to_last)
     tasks = _cut_tasks(kind, cut, source.class_names)
     return StreamManifest(
         **source_fields(source), kind=kind, seed=seed, n_tasks=n_tasks, minor_share=float(share), cut_by=cut_by,

@@ -71,7 +71,7 @@ def from_npz(
     if sorted(class_order.tolist()) != list(range(n_classes)):
         raise ManifestError(f"{path}: {prefix}order should hold each class id below {n_classes} once")
     ends = [len(index) * (task + 1) // n_tasks for task in range(n_tasks)]
-    major = group_classes(class_order.tolist(), n_tasks)
+    major = group_classes(class_order.tolist(), n_tasks, rest_to_last=True)
     return _manifest(str(path), source, (kind, rate), seed, minor_share, index, labels, ends, major, listed)
 
 
@@ -136,7 +136,7 @@ def from_json(
         np.concatenate(split.indices),
         np.concatenate(split.labels),
         ends,
-        group_classes(split.class_order, len(split.indices)),
+        group_classes(split.class_order, len(split.indices), rest_to_last=True),
         listed,
     )
 

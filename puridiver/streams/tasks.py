@@ -32,18 +32,24 @@ class Tasks:
         return tuple(np.cumsum([len(part) for part in self.indices]).tolist())
 
 
-def group_classes(class_order: Sequence[int], n_tasks: int) -> list[tuple[int, ...]]:
-    """Cut the classes into n_tasks groups, equal or one larger: the last ones (21 of Food-101N's 101 are the fifth)."""
+def group_classes(class_order: Sequence[int], n_tasks: int, rest_to_last: bool = False) -> list[tuple[int, ...]]:
+    """Cut the classes into n_tasks groups, equal or one larger, the last ones (the fifth has 21 of Food-101N's 101).
+
+    With `rest_to_last` all that are left over are the last group's, as in published files and in older manifests.
+    """
     if not 1 <= n_tasks <= len(class_order):
         raise ValueError(
             f"the number of tasks should be from 1 to that of classes, {len(class_order)}, but got {n_tasks}"
         )
     size, left_over = divmod(len(class_order), n_tasks)
-    starts = [task * size + max(0, task - (n_tasks - left_over)) for task in range(n_tasks)]
+    larger = 0 if rest_to_last else left_over
+    starts = [task * size + max(0, task - (n_tasks - larger)) for task in range(n_tasks)]
     ends = [*starts[1:], len(class_order)]
     return [tuple(int(c) for c in class_order[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
-def random_groups(classes: int | IntArray, n_tasks: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
+def random_groups(
+    classes: int | IntArray, n_tasks: int, rng: np.random.Generator, rest_to_last: bool = False
+) -> list[tuple[int, ...]]:
     """Group the classes (ids, or how many there are) in random order."""
-    return group_classes(rng.permutation(classes).tolist(), n_tasks)
+    return group_classes(rng.permutation(classes).tolist(), n_tasks, rest_to_last)

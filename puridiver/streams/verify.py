@@ -7,6 +7,7 @@ from puridiver.streams.build import CUTTERS, make_stream, realised_noise
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import NOISE_KINDS
 from puridiver.streams.stream import how_data_differ
+from puridiver.streams.tasks import group_classes
 
 
 def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
@@ -76,4 +77,13 @@ def rebuild(manifest: StreamManifest, source: DataSource) -> StreamManifest:
         seed=manifest.seed,
         holdout=len(manifest.holdout),
         cut_by=manifest.cut_by,
+        rest_to_last=_has_rest_in_last(manifest),
     )
+
+
+def _has_rest_in_last(manifest: StreamManifest) -> bool:
+    """Whether the classes that are left over are all the last task's, as older versions made streams."""
+    if manifest.kind == "time":
+        return False  # it has no groups of classes
+    sizes = [len(group) for group in manifest.major_classes]
+    return sizes == [len(group) for group in group_classes(range(manifest.n_classes), len(sizes), rest_to_last=True)]

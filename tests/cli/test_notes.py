@@ -106,6 +106,6 @@ def test_ntd_with_other_views_than_its_own_is_told(changes, times):
 
 @pytest.mark.parametrize(("epochs", "times"), [(255, 1), (63, 0)])
 def test_many_epochs_on_a_cpu_are_told_with_what_is_quicker(epochs, times):
-    found = [note for note in told(RunConfig(network="small", epochs=epochs)) if "quick look, about" in note]
+    found = [note for note in told(RunConfig(network="small", epochs=epochs)) if "which is a quick look" in note]
     assert len(found) == times
-    assert all("about 8 times as fast" in note for note in found)
+    assert all("about 8 times as long as --epochs 31" in note for note in found)

@@ -72,5 +72,9 @@ def test_validation_images_are_judged_in_the_same_way(run_of):
 def test_a_test_part_tells_which_of_its_labels_are_true_for_certain(tmp_path):
     table = labelled_pictures(tmp_path, 4)
     source = data.load(str(table), tmp_path / "cache", data.FileOptions(12, 0.25))
-    assert source.test.verified is not None
+    numbers = [int(Path(name).stem) for name in source.test.names]
+    assert source.test.verified.tolist() == [number % 4 == 0 for number in numbers]
+    named = [source.class_names[label] for label in source.test.labels.tolist()]
+    expected = [list(SHADES)[(number + (number % 5 == 0 and number % 4 != 0)) % 3] for number in numbers]
+    assert named == expected  # the true one where it is known
     assert source.test.true is None  # accuracy takes the labels for true, whoever gave them

@@ -282,3 +282,18 @@ def test_a_made_stream_of_known_data_needs_no_more_than_its_file(tmp_path, capsy
     made = tmp_path / "s.json"
     assert main(["stream", "make", "--data", "digits", "--out", str(made)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"to learn from it: puridiver run --stream {made}"
+
+
+def test_own_pictures_in_a_folder_called_like_known_data_are_still_one_s_own(tmp_path, capsys):
+    for name in ("cat", "dog"):
+        (tmp_path / "digits" / name).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "digits" / name / f"{number}.png")
+    told = ["--from", str(tmp_path / "digits"), "--tasks", "2", "--data-root", str(tmp_path), "--test-share", "0.25"]
+    assert main(["stream", "make", *told, "--out", str(tmp_path / "s.json")]) == 0
+    assert f"--data {tmp_path / 'digits'} " in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_manifest_is_called_json(tmp_path, capsys):
+    assert main(["stream", "make", "--data", "digits", "--out", str(tmp_path / "stream")]) != 0
+    assert "should be called *.json" in capsys.readouterr().err

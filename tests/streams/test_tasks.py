@@ -14,6 +14,11 @@ def test_classes_left_over_go_to_the_last_tasks_one_each(n_classes, sizes):
     assert [c for group in groups for c in group] == list(range(n_classes))
 
 
+def test_with_the_rest_to_the_last_that_has_all_that_are_left_over():
+    assert [len(group) for group in group_classes(range(8), 5, rest_to_last=True)] == [1, 1, 1, 1, 4]
+    assert group_classes(range(101), 5, rest_to_last=True) == group_classes(range(101), 5)  # of one it is the same
+
+
 def test_random_groups_hold_each_class_once_and_follow_the_generator():
     groups = random_groups(10, 3, np.random.default_rng(0))
     assert sorted(c for group in groups for c in group) == list(range(10))

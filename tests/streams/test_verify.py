@@ -3,6 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from puridiver import data
 from puridiver.streams import make_stream, rebuild, verify
 
 from .samples import small_source
@@ -69,3 +70,15 @@ def test_published_streams_are_checked_for_noise_but_not_rebuilt():
     problems = verify(dataclasses.replace(official, labels=labels), SOURCE)
     assert len(problems) == 1
     assert "realised noise should be 0.4" in problems[0]
+
+
+@pytest.mark.parametrize("rest_to_last", [False, True])
+@pytest.mark.parametrize("kind", ["blurry", "disjoint"])
+def test_streams_are_good_by_either_rule_for_classes_that_are_left_over(kind, rest_to_last):
+    """Older versions gave all of them to the last task."""
+    source = data.from_arrays(
+        np.zeros((80, 4, 4, 1), np.uint8), np.arange(80) % 8, np.zeros((8, 4, 4, 1), np.uint8), np.arange(8)
+    )
+    made = make_stream(source, kind=kind, n_tasks=5, seed=3, rest_to_last=rest_to_last)
+    assert [len(group) for group in made.major_classes] == ([1, 1, 1, 1, 4] if rest_to_last else [1, 1, 2, 2, 2])
+    assert verify(made, source) == []

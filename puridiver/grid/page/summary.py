@@ -50,8 +50,7 @@ PAIRED_HEADING = f"difference to `{BASE}`, same seeds"
 LISTED = ", files' order"
 LISTED_NOTE = (
     "*Files' order*: on the published streams in the order of their files; the released program shuffles each task "
-    "first ([row 23](docs/FIDELITY.md)). Lines in different orders are not quite comparable, though of what was run in "
-    "both no difference could be told."
+    "first ([row 23](docs/FIDELITY.md)). Lines in different orders are not quite comparable."
 )
 BEST_HEADINGS = ("noise", "best setting run", "last % (seeds)", "paper %", "difference")
 
