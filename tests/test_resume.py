@@ -230,7 +230,7 @@ def test_other_data_under_the_same_name_is_refused(tmp_path):
     begun = json.loads((tmp_path / runs.CONFIG).read_text())
     begun["resolved"]["stream_hash"] = "0" * 64
     (tmp_path / runs.CONFIG).write_text(json.dumps(begun))
-    with pytest.raises(DataError, match="on other data: they have changed since"):
+    with pytest.raises(DataError, match="on another stream: the data have changed since"):
         finish(tiny_config(), tmp_path)
 
 

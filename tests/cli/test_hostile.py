@@ -180,7 +180,7 @@ def test_changed_data_are_told_when_a_run_is_to_go_on(tmp_path, capsys):
             assert main(["run", *data, *out]) == 0
             (tmp_path / "run" / "summary.json").unlink()
     assert main(["run", *data, *out, "--resume"]) == 2
-    assert "on other data: they have changed since; restore them" in capsys.readouterr().err
+    assert "on another stream: the data have changed since, or" in capsys.readouterr().err
 
 
 def test_a_single_run_is_no_grid(tmp_path, capsys):
