@@ -111,12 +111,17 @@ def option_readers() -> dict[str, list[str]]:
     return readers
 
 
-def unread_options(sampler: str, trainer: str) -> frozenset[str]:
-    """Options that change nothing with these methods. None for a plugin: nobody knows what it looks at."""
+def unread_options(sampler: str, trainer: str, arrival_weight: float) -> frozenset[str]:
+    """Options that change nothing with these methods. None for a plugin: nobody knows what it looks at.
+
+    PuriDivER's sampler looks at views of what arrives only where their loss has a weight.
+    """
     chosen = [FAMILIES[family][1].get(name) for family, name in (("sampler", sampler), ("trainer", trainer))]
     if any(method is None or not is_own(method) for method in chosen):
         return frozenset()
-    return frozenset(option_readers()) - {name for method in chosen if method is not None for name in method.reads}
+    read = {name for method in chosen if method is not None for name in method.reads}
+    unseen = {"ntd_views"} if sampler == "puridiver" and not arrival_weight else set()
+    return frozenset(option_readers()) - (read - unseen)
 
 
 # Loading -----------------------------------------------------------------------------------------------------------

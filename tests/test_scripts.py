@@ -43,7 +43,7 @@ def runs(
     ("gains", "chosen"),
     [((1.0, 3.0), True), ((0.0, 3.0), True), ((-1.0, 3.0), False), ((-1.0, -1.5), False), ((2.0,), False)],
 )
-def test_a_weight_is_chosen_that_gains_two_standard_errors_with_two_seeds_or_more(rule, gains, chosen, capsys):
+def test_a_weight_is_chosen_that_gains_two_standard_errors_with_two_seeds_or_more(rule, gains, chosen):
     """Of five noises alike the error is that of one by the root of five: (0, 3) gains 2.2 errors, (-1, 3) 1.1."""
     rows = [*runs((0.0, 0.0)), *runs(gains, arrival_weight=0.5, ntd_views=2)]
     assert rule.choice(rule.validation_runs(rows)) == ((0.5, 2) if chosen else None)

@@ -59,16 +59,17 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
         yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
 
 
-def unread_options(config: RunConfig) -> Iterator[str]:
-    """Options that were set and that neither method looks at."""
+def unread_options(config: RunConfig, options: Options) -> Iterator[str]:
+    """Options that were set and that neither method looks at; of a run with these options in all."""
     from puridiver import plugins
 
     plugins.load_all()
-    unread, readers = plugins.unread_options(config.sampler, config.trainer), plugins.option_readers()
+    unread = plugins.unread_options(config.sampler, config.trainer, options.arrival_weight)
+    readers = plugins.option_readers()
     for name in config.options:
         if name in unread:
             of = " and ".join(readers[name])
-            yield f"{name} is an option of {of}: with {config.sampler} + {config.trainer} it changes nothing"
+            yield f"{name} is an option of {of}: with {config.sampler} + {config.trainer} it changes nothing here"
 
 
 def _missing_classes(source: DataSource) -> Iterator[str]:

@@ -123,7 +123,7 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
         experiment = Experiment(config, progress)
         experiment.listeners += [log.listener(experiment.options.epochs) for log in logs]
         told = notes(config, experiment.source, experiment.learner.runtime, len(experiment.manifest.order))
-        for note in [] if args.quiet else [*told, *unread_options(config)]:
+        for note in [] if args.quiet else [*told, *unread_options(config, experiment.options)]:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
             return experiment.run()
@@ -200,6 +200,7 @@ class ProgressBar:
 def print_summary(summary: dict[str, Any], console: Console) -> None:
     from rich.table import Table
 
+    from puridiver.report.judged import judged_by
     from puridiver.report.reading import noise_title
 
     noisy, purity = summary["stream_noise"], summary["memory_purity"]
@@ -215,7 +216,8 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     table.add_row("stream", stream, right)
     learner = f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task"
     table.add_row("learner", learner, "")
-    judged = f"after all tasks, on {summary['evaluated_on']} images{_judged_by(summary)}"
+    by = judged_by(summary)
+    judged = f"after all tasks, on {summary['evaluated_on']} images{', ' * bool(by)}{by}"
     table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
@@ -252,13 +254,3 @@ SETS = {
 
 def _percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.1%}"
-
-
-def _judged_by(summary: dict[str, Any]) -> str:
-    """Whose word the judged images' classes are, where that is not the truth of all."""
-    if summary["stream_noise"] is None or summary.get("verified") == 0:
-        return ", by the labels that they came with"
-    if "verified" not in summary:
-        return ""
-    known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
-    return f", by the true label where it is known ({known}), else by the given one"

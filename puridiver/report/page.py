@@ -12,6 +12,7 @@ from puridiver.errors import DataError
 from puridiver.report import gallery, style
 from puridiver.report.curves import spread_text
 from puridiver.report.figures import FIGURES, detailed
+from puridiver.report.judged import judged_by
 from puridiver.report.reading import Group, Run, grouped, noise_title
 from puridiver.report.templating import fill
 from puridiver.storage import write_atomically
@@ -113,11 +114,11 @@ def _run_part(run: Run, number: int, several: bool) -> RunPart:
 
 def headlines(run: Run) -> list[Headline]:
     """The figures that matter, each with a sentence; the first is the headline."""
-    s = run.summary
+    s, by = run.summary, judged_by(run.summary)
     found = [
         Headline("Last accuracy", percent(s["last_accuracy"]),
-                 f"of the {s['evaluated_on']} images are named {_rightly(s)} after the whole stream, at the true last "
-                 f"epoch{_of_the_verified(s)}. This is the headline."),
+                 f"of the {s['evaluated_on']} images are named {'as labelled' if by else 'rightly'} after the whole "
+                 f"stream, at the true last epoch{': ' * bool(by)}{by}. This is the headline."),
         _purity_headline(s),
         Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
         Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
@@ -129,21 +130,6 @@ def headlines(run: Run) -> list[Headline]:
         found.append(Headline("Diversity", f"{s['memory_diversity']:.2f}", meaning))
     meaning = f"of learning on {s.get('device', 'an unknown device')}, evaluation not counted."
     return [*found, Headline("Time", f"{run.training_seconds:.1f} s", meaning)]
-
-
-def _rightly(summary: dict[str, Any]) -> str:
-    """How images are named that count: where nobody knows true labels, those of test images may be wrong as well."""
-    if summary["stream_noise"] is None or summary.get("verified") == 0:
-        return "by the label that they came with, be it right or not,"
-    return "as labelled" if "verified" in summary else "rightly"
-
-
-def _of_the_verified(summary: dict[str, Any]) -> str:
-    """Where the true labels of some of the judged images are known: that, and what they say alone."""
-    if not summary.get("verified"):
-        return ""
-    known = f"{summary['verified']} of {summary['evaluated']}, of these {percent(summary['verified_accuracy'])}"
-    return f": by the true label where it is known ({known}), else by the one that they came with"
 
 
 def _purity_headline(summary: dict[str, Any]) -> Headline:

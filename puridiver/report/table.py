@@ -138,7 +138,8 @@ def _not_default_now(row: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     then, now, base = row["default_changes"], default_changes(), vars(RECIPES[PUBLISHED])
     was = {name: then.get(name, base.get(name)) for name in (*then, *now)}
-    unread = unread_options(row["sampler"], row["trainer"])
+    weight = {**base, **then, **row["options_changed"]}["arrival_weight"]
+    unread = unread_options(row["sampler"], row["trainer"], weight)
     return {name: v for name, v in was.items() if v != now.get(name, base.get(name)) and name not in unread}
 
 

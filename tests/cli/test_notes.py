@@ -11,6 +11,7 @@ import torch
 from puridiver import data
 from puridiver.cli.notes import notes, unread_options
 from puridiver.config import RunConfig
+from puridiver.recipes import recipe
 from puridiver.runtime import Runtime
 
 
@@ -81,6 +82,8 @@ def test_noise_on_top_of_wrong_labels_is_told():
             "eta is an option of the trainer puridiver: with rsv + plain it changes nothing",
         ),
         ("puridiver", "puridiver", {"eta": 2.0}, None),
+        ("puridiver", "plain", {"ntd_views": 4}, None),
+        ("puridiver", "plain", {"ntd_views": 4, "arrival_weight": 0.0}, "puridiver + plain it changes nothing here"),
         ("rsv", "puridiver", {"arrival_weight": 1.0}, "arrival_weight is an option of the sampler puridiver"),
         ("ntd", "plain", {"ntd_views": 4}, None),
         ("rm", "plain", {"online_batchnorm": "train"}, None),
@@ -90,7 +93,8 @@ def test_noise_on_top_of_wrong_labels_is_told():
     ],
 )
 def test_options_that_the_methods_do_not_look_at_are_told(sampler, trainer, option, told_of):
-    found = list(unread_options(RunConfig(sampler=sampler, trainer=trainer, options=option)))
+    config = RunConfig(sampler=sampler, trainer=trainer, options=option)
+    found = list(unread_options(config, recipe("puridiver", **option)))
     assert len(found) == (told_of is not None)
     assert told_of is None or told_of in found[0]
 

@@ -56,7 +56,7 @@ def test_a_folder_of_wild_files_without_true_labels(pictures, tmp_path, capsys):
     assert (summary["data"], summary["noise"]) == ("pictures", "none")
     printed = capsys.readouterr().out
     assert "true labels not known" in printed
-    assert "by the labels that they came with" in " ".join(printed.split())
+    assert "by the labels that they came with, be they right or not" in " ".join(printed.replace("│", " ").split())
     assert "given label right" not in printed  # of the sets of which nobody knows it
     assert "not known" in printed.split("memory purity")[1].splitlines()[0]
     rows = read_ledger(tmp_path / "ledger.jsonl")
@@ -82,7 +82,8 @@ def test_a_report_of_a_run_without_true_labels_fakes_nothing(pictures, tmp_path)
     assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "page.html")]) == 0
     page = (tmp_path / "page.html").read_text()
     assert "how many labels are wrong is not known" in page
-    assert "named by the label that they came with, be it right or not," in page
+    assert "are named as labelled after the whole stream" in page
+    assert "by the labels that they came with, be they right or not. This is the headline." in page
     assert "named rightly" not in page
     assert '100.0 %</div><div class="meaning">of the 12 labels kept are right' not in page
     assert "the true labels of these data are not known" in page

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from puridiver.cli import main
+from puridiver.cli import main, stream_show
 from puridiver.cli import stream as command
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.errors import ManifestError
@@ -197,16 +197,16 @@ def test_show_draws_which_labels_come_when(source, tmp_path, capsys):
 
 def test_streams_in_a_picture_are_told_apart_by_as_much_of_their_path_as_it_takes():
     paths = [Path(name) for name in ("/runs/a/stream.json", "/runs/b/stream.json")]
-    assert command._titles(paths) == ["a/stream", "b/stream"]
-    assert command._titles([paths[0], Path("other.json")]) == ["stream", "other"]
-    assert command._titles([paths[0], paths[0]]) == ["stream", "stream"]
-    assert command._titles([Path("a.json"), Path("b/a.json")]) == ["a", "b/a"]
+    assert stream_show._titles(paths) == ["a/stream", "b/stream"]
+    assert stream_show._titles([paths[0], Path("other.json")]) == ["stream", "other"]
+    assert stream_show._titles([paths[0], paths[0]]) == ["stream", "stream"]
+    assert stream_show._titles([Path("a.json"), Path("b/a.json")]) == ["a", "b/a"]
 
 
 def test_a_task_without_samples_has_no_minor_share(source, tmp_path):
     manifest = make(tmp_path, "--tasks", 3)
     empty = dataclasses.replace(manifest, task_ends=(0, *manifest.task_ends[1:]))
-    for found in (command.late_minor(empty), command._minor_shares(empty)):
+    for found in (stream_show.late_minor(empty), stream_show._minor_shares(empty)):
         assert found[0] is None
         assert all(share is not None for share in found[1:])
 

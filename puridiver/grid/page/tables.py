@@ -199,11 +199,9 @@ def felt(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(row: Row, changed: Mapping[str, Any]) -> dict[str, Any]:
     """The options that the row's methods look at."""
-    unread = set(unread_options(row["sampler"], row["trainer"]))
+    unread = set(unread_options(row["sampler"], row["trainer"], changed.get("arrival_weight", 0.0)))
     if "spr" not in (row["sampler"], row["trainer"]):  # nor does a plugin
         unread |= {name for name in changed if name.startswith(("spr_", "finetune_"))}
-    if row["sampler"] == "puridiver" and not changed.get("arrival_weight"):
-        unread.add("ntd_views")
     return {name: value for name, value in changed.items() if name not in unread}
 
 
