@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--data-root")
     parser.add_argument("--seeds", type=int, nargs="+", default=[11, 12, 13, 14, 15])
     parser.add_argument("--noises", nargs="+", default=NOISES)
+    parser.add_argument("--epochs", type=int, help="memory epochs a task (default: what suits the data)")
     parser.add_argument("--small", action="store_true", help="the small network, 2,000 samples a task, 31 epochs")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -53,7 +54,7 @@ def main() -> None:
 
 
 def config_of(args: argparse.Namespace, noise: str, seed: int) -> RunConfig:
-    small = {"network": "small", "epochs": 31} if args.small else {}
+    small = {"network": "small", "epochs": args.epochs or 31} if args.small else {"epochs": args.epochs}
     holdout = 5000 if args.data == "cifar10" else 300
     return RunConfig(
         data=args.data, data_root=args.data_root, noise=noise, seed=seed, holdout=holdout, evaluate_on="validation",
