@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import same_title
-from puridiver.grid.page.verdicts import UNKNOWN, compare, p_text
+from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, p_text
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading
 from puridiver.grid.variants import Row, row_kind
@@ -15,6 +16,11 @@ from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
 from puridiver.runs import without_folder
 
 HEADINGS = ("data", "stream", "noise", "method", "seeds", "mean", "against", "difference", "95 % interval", "p")
+Pairs = list[tuple[Row, Row]]  # of one column: a run and that of the method to compare with, on the same seed
+ALL_NOTE = (
+    "all N: the mean of the differences under N noises that have any, each counting alike; its error is from one "
+    "spread of seeds that all of them are taken to share, and - where each has a single seed"
+)
 
 
 class Metric(NamedTuple):
@@ -38,12 +44,16 @@ METRICS: Mapping[str, Metric] = {
 def against(
     grid: Grid, rows: Sequence[Row], title: str, metric: str = "last", any_code: bool = False
 ) -> tuple[list[tuple[str, ...]], list[str]]:
-    """A line for each other method and column, by the seeds that both were run on; and notes for the reader."""
+    """A line for each other method and column, by the seeds that both were run on; and notes for the reader.
+
+    Where a method was compared in several columns of one data set and stream, a line is of all of them together.
+    """
     base = next((m for m, method in enumerate(grid.methods) if same_title(method.title, title)), None)
     if base is None:
         known = ", ".join(repr(method.title) for method in grid.methods)
         raise ValueError(f"there is no method {title!r} in the grid; its methods are {known}")
     selection, chosen, lines = select(grid, rows, any_code), METRICS[metric], []
+    compared: dict[tuple[str, str, str], list[Pairs]] = {}
     for c, column in enumerate(grid.columns):
         base_rows = selection.rows.get((base, c), [])
         for m, method in enumerate(grid.methods):
@@ -52,41 +62,67 @@ def against(
             found = selection.rows.get((m, c), [])
             streams = dict.fromkeys(map(row_kind, [*found, *base_rows])) or (column.stream,)
             stream = ", ".join(str(without_folder(stream)) for stream in streams)
-            where = (NAMES.get(column.data, column.data), stream, column.noise, method.title)
-            lines.append((*where, *_compared(found, base_rows, chosen)))
+            data, pairs = NAMES.get(column.data, column.data), _pairs(found, base_rows, chosen)
+            compared.setdefault((data, stream, method.title), []).append(pairs)
+            lines.append((data, stream, column.noise, method.title, *_compared(pairs, chosen)))
+    together = _together(compared, chosen)
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
     legend = [
         f"{chosen.words}: each method against {grid.methods[base].title}, by the seeds that both were run on",
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
+        *([ALL_NOTE] if together else []),
         "- not run, too few seeds, or the same difference on every seed, which leaves nothing to judge it by",
     ]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
-    return lines, [*shown, *legend, *lost, *selection.notes]
+    return [*lines, *together], [*shown, *legend, *lost, *selection.notes]
+
+
+def _pairs(rows: Sequence[Row], base_rows: Sequence[Row], metric: Metric) -> Pairs:
+    ours, theirs = _by_seed(rows, metric), _by_seed(base_rows, metric)
+    return [(ours[seed], theirs[seed]) for seed in sorted(ours.keys() & theirs.keys())]
 
 
 def _by_seed(rows: Sequence[Row], metric: Metric) -> dict[int, Row]:
     return {row["seed"]: row for row in rows if row.get(metric.field) is not None}
 
 
-def _compared(rows: Sequence[Row], base_rows: Sequence[Row], metric: Metric) -> tuple[str, ...]:
-    ours, theirs = _by_seed(rows, metric), _by_seed(base_rows, metric)
-    both = sorted(ours.keys() & theirs.keys())
-    if not both:
+def _compared(pairs: Pairs, metric: Metric) -> tuple[str, ...]:
+    if not pairs:
         return ("0", *([UNKNOWN] * 5))
-    found = compare([(_value(ours[seed], metric), _value(theirs[seed], metric)) for seed in both])
+    return _told([pairs], compare(_values(pairs, metric)), metric)
+
+
+def _together(compared: Mapping[tuple[str, str, str], Sequence[Pairs]], metric: Metric) -> list[tuple[str, ...]]:
+    """Of each method the mean of its differences over the columns that have any, where these are several."""
+    lines = []
+    for (data, stream, title), columns in compared.items():
+        run = [pairs for pairs in columns if pairs]
+        if len(run) > 1:
+            found = compare_together([_values(pairs, metric) for pairs in run])
+            lines.append((data, stream, f"all {len(run)}", title, *_told(run, found, metric)))
+    return lines
+
+
+def _told(columns: Sequence[Pairs], found: Comparison, metric: Metric) -> tuple[str, ...]:
     interval = found.interval
     return (
-        str(len(both)),
-        *(_mean([of_seed[seed] for seed in both], metric) for of_seed in (ours, theirs)),
+        str(sum(map(len, columns))),
+        *(_mean([[pair[side] for pair in pairs] for pairs in columns], metric) for side in (0, 1)),
         found.text,
         UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
         p_text(found.chance, 3),
     )
 
 
+def _values(pairs: Pairs, metric: Metric) -> list[tuple[float, float]]:
+    return [(_value(ours, metric), _value(theirs, metric)) for ours, theirs in pairs]
+
+
 def _value(row: Row, metric: Metric) -> float:
     return float(metric.scale * row[metric.field])
 
 
-def _mean(rows: Sequence[Row], metric: Metric) -> str:
-    return f"{sum(_value(row, metric) for row in rows) / len(rows):.2f}{diverged_mark(rows)}"
+def _mean(columns: Sequence[Sequence[Row]], metric: Metric) -> str:
+    """The mean of the columns' means."""
+    means = [statistics.mean(_value(row, metric) for row in rows) for rows in columns]
+    return f"{statistics.mean(means):.2f}{diverged_mark([row for rows in columns for row in rows])}"

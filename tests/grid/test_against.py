@@ -58,6 +58,32 @@ def test_runs_that_diverged_are_counted_of_the_seeds_that_both_have(grid: Path) 
     assert any(note.startswith("diverged: runs whose network predicts nan") for note in notes)
 
 
+def test_all_columns_together_have_one_spread_of_seeds(grid: Path) -> None:
+    """Each column counts alike, however many seeds it has; two that agree by chance do not count as certain."""
+    rows = [
+        *runs_of("rsv", {0: 0.60, 1: 0.60, 2: 0.60}),
+        *runs_of("puridiver", {0: 0.61, 1: 0.65, 2: 0.69}),
+        *runs_of("rsv", {0: 0.70, 1: 0.72}, noise_rate=0.2),
+        *runs_of("puridiver", {0: 0.72, 1: 0.74}, noise_rate=0.2),
+    ]
+    *_, line = against(read_grid(grid), rows, "rsv + plain")[0]
+    error = ((16 + 16) / 3 * (1 / 3 + 1 / 2)) ** 0.5 / 2
+    reach = error * scipy.stats.t.ppf(0.975, 3)
+    p = 2 * scipy.stats.t.sf(3.5 / error, 3)
+    assert line[2:4] == ("all 2", "puridiver + puridiver")
+    assert line[4:8] == ("5", "69.00", "65.50", f"+3.50 ± {error:.2f}")
+    assert line[8:] == (f"{3.5 - reach:+.2f} to {3.5 + reach:+.2f}", f"{p:.3f}")
+
+
+def test_single_seeds_under_several_noises_have_a_mean_and_no_error(grid: Path) -> None:
+    rows = [
+        *runs_of("rsv", {0: 0.60}), *runs_of("puridiver", {0: 0.61}),
+        *runs_of("rsv", {0: 0.70}, noise_rate=0.2), *runs_of("puridiver", {0: 0.72}, noise_rate=0.2),
+    ]  # fmt: skip
+    *_, line = against(read_grid(grid), rows, "rsv + plain")[0]
+    assert line[4:] == ("2", "66.50", "65.00", "+1.50 ± -", "-", "-")
+
+
 def test_other_figures_can_be_compared(grid: Path) -> None:
     for name, metric in METRICS.items():
         rows = runs_of("rsv", {0: 0.6}, **{metric.field: 0.5}) + runs_of("puridiver", {0: 0.9}, **{metric.field: 0.75})

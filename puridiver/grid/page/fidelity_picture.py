@@ -116,7 +116,7 @@ def _paint(column: Column, axes: Axes) -> None:
     axes.tick_params(axis="y", length=0)
     _set_scale(axes, column)
     single = all(_is_single(row) for row in column.rows)
-    axes.set_xlabel("points of last accuracy" + ", of one pair of runs each" * single)
+    axes.set_xlabel("points of last accuracy" + ",\nof one pair of runs each" * single)
     axes.grid(axis="x", alpha=0.25, linewidth=0.5)
     _explain(axes, column.rows)
 
@@ -159,7 +159,7 @@ def _set_scale(axes: Axes, column: Column) -> None:
     least, most = min(values), max(values)
     axes.set_xscale("symlog", linthresh=LINEAR, linscale=0.75)
     # Either side has room for its words, however far the other goes.
-    low, high = min(-LINEAR * 1.3, least * 1.25, -most), max(LINEAR * 1.3, most * 1.25, -least / 4)
+    low, high = min(-LINEAR * 1.3, least * 1.25, -1.5 * most), max(LINEAR * 1.3, most * 1.25, -least / 4)
     shown = [tick for tick in TICKS if low <= tick <= high]
     axes.set_xticks(shown, [f"{tick:+d}" if tick else "0" for tick in shown])
     axes.set_xticks([], minor=True)

@@ -141,3 +141,21 @@ def compare(pairs: Sequence[tuple[float, float]], was_run: bool = True) -> Compa
     if not error:  # the very same difference each time: without any spread there is nothing to judge it by
         return Comparison(True, len(found), mean, error, 1.0 if mean == 0 else None)
     return Comparison(True, len(found), mean, error, 2 * float(stats.t.sf(abs(mean) / error, len(found) - 1)))
+
+
+def compare_together(columns: Sequence[Sequence[tuple[float, float]]]) -> Comparison:
+    """The mean over several columns of the mean difference in each, with one spread of seeds for all of them.
+
+    A column of two or three pairs knows its own spread badly: two that agree by chance would count as certain.
+    """
+    found = [[one - other for one, other in pairs] for pairs in columns]
+    means = [statistics.mean(differences) for differences in found]
+    mean, pairs = round(statistics.mean(means), 6), sum(map(len, found))
+    freedom = pairs - len(found)
+    if not freedom:
+        return Comparison(True, pairs, mean)
+    squares = sum((value - m) ** 2 for differences, m in zip(found, means, strict=True) for value in differences)
+    error = math.sqrt(squares / freedom * sum(1 / len(differences) for differences in found)) / len(found)
+    if error < 1e-9:
+        return Comparison(True, pairs, mean, 0.0, 1.0 if mean == 0 else None)
+    return Comparison(True, pairs, mean, error, 2 * float(stats.t.sf(abs(mean) / error, freedom)), freedom=freedom)
