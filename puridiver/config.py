@@ -56,7 +56,7 @@ class RunConfig:
     )
     noise_file: str | None = setting(None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt, .npz, .npy)")
     noise_map: str | None = setting(
-        None, "named class map of asymmetric noise: next or spr-cifar10 (default: the data's own)"
+        None, "named class map of asymmetric noise: next, pairs or spr-cifar10 (default: the data's own)"
     )
     holdout: int = setting(0, "train images kept out of a generated stream for validation")
     evaluate_on: str = setting("test", "what accuracy is measured on", ("test", "validation"))

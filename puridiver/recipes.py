@@ -218,6 +218,7 @@ class Options:
         "after_add", "[row 15] place of the residual block's last ReLU", ("after_add", "before_add")
     )
     batchnorm_epsilon: float = _option(1e-5, "[row 15] epsilon of BatchNorm", low=0)
+    shortcut_relu: bool = _option(False, "[row 27] ResNets: a ReLU after the convolution of a shortcut", later=True)
 
     def __post_init__(self) -> None:
         for option in dataclasses.fields(self):

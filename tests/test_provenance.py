@@ -55,7 +55,7 @@ LATER = {
     "online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True),
     "last_batch": ("left_out", "trained"), "cutmix_sets": ("labelled", "clean"), "weak": ("flip", "crop_flip"),
     "relabel_view": ("before_epoch", "in_step"), "unlabelled_batches": ("equal", "proportional"),
-    "arrival_weight": (0.0, 1.0),
+    "arrival_weight": (0.0, 1.0), "shortcut_relu": (False, True),
 }  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_the_kind_of_device_and_the_precision_count_but_not_which_device() -> No
 
 def test_a_named_noise_map_is_another_stream_and_an_unknown_one_is_refused() -> None:
     assert identity(noise="asym-40", noise_map="spr-cifar10").cell != identity(noise="asym-40").cell
-    with pytest.raises(ValueError, match="next, spr-cifar10"):
+    with pytest.raises(ValueError, match="next, pairs, spr-cifar10"):
         identity(noise="asym-40", noise_map="mine")
 
 

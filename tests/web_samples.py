@@ -42,7 +42,7 @@ def write_food101n(root: Path, classes: int = 101) -> Path:
             (folder / "images" / name).mkdir(parents=True, exist_ok=True)
             for i in range(per_class):
                 speckled((c * 2, 90, 255 - c * 2), 10 * c + i).save(folder / "images" / name / f"{part}{i}.jpg")
-                lines.append(f"{name}/{part}{i}.jpg\t{i % 2}")
+                lines.append(f"{name}/{part}{i}.jpg\t{(c + i) % 2}")
         (folder / "meta" / f"verified_{part}.tsv").write_text("\n".join(lines) + "\n")
     return folder
 

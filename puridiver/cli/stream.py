@@ -101,8 +101,9 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     make.add_argument(
         "--noise-map",
         metavar="MAP",
-        help='for asymmetric noise: a JSON file {"cat": "dog", ...} of class names or ids, "next" or '
-        '"spr-cifar10" (the usual map of the data, else the next class); the rate is that of the mapped classes',
+        help='for asymmetric noise: a JSON file {"cat": "dog", ...} of class names or ids, "next", '
+        '"pairs" (by lot) or "spr-cifar10" (the usual map of the data, else the next class); the rate is that of the '
+        "mapped classes",
     )
     make.add_argument("--seed", type=int, metavar="N", help="of holdout, noise and tasks (0)")
     make.add_argument("--holdout", type=int, metavar="N", help="samples kept out for validation (0)")

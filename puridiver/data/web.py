@@ -18,7 +18,7 @@ from puridiver.errors import DataError
 SIDE = 224
 WEBVISION_CLASSES = 50  # the paper's subset, known as mini-WebVision: the first 50 classes of the Google part
 
-Rows = list[tuple[str, int]]  # path below the folder, class id
+Rows = list[tuple[str, int, int]]  # path below the folder, class id, true class id or UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class WebData:
     name: str
     folders: tuple[str, ...]  # that it may lie in, below the data root
     proof: str  # a file that shows that a folder is the right one
-    counts: tuple[int, int]  # train and test images that the paper tells of
+    counts: tuple[tuple[int, ...], int]  # train images that there may be, and test images
     read: Callable[[Path], tuple[tuple[str, ...], Rows, Rows]]  # class names, train rows, test rows
     defaults: dict[str, Any]
 
@@ -55,11 +55,11 @@ def list_web(which: WebData, root: Path) -> Listing:
     return Listing(
         which.name,
         str(folder),
-        [path for path, _ in rows],
-        np.array([label for _, label in rows], dtype=np.int64),
+        [path for path, *_ in rows],
+        np.array([label for _, label, _ in rows], dtype=np.int64),
         np.arange(len(rows)) >= len(train),
         class_names,
-        np.full(len(rows), UNKNOWN, dtype=np.int64),
+        np.array([true for *_, true in rows], dtype=np.int64),
     )
 
 
@@ -75,11 +75,11 @@ def check_web(which: WebData, root: Path) -> list[str]:
     except DataError as error:
         return [str(error)]
     found = (int((~listing.is_test).sum()), int(listing.is_test.sum()))
-    names = ("train", "test")
+    train, test = which.counts
     return [
-        f"{which.name} should list {expected:,} {part} images, but lists {there:,}"
-        for part, expected, there in zip(names, which.counts, found, strict=True)
-        if there != expected
+        f"{which.name} should list {' or '.join(f'{count:,}' for count in expected)} {part} images, but lists {there:,}"
+        for part, expected, there in zip(("train", "test"), (train, (test,)), found, strict=True)
+        if there not in expected
     ]
 
 
@@ -117,7 +117,7 @@ def _read_file_list(path: Path, prefix: str) -> Rows:
         if not name or not label.isdecimal():
             raise DataError(f"{path}, line {number}, should be a path and a class number, but is {line!r}")
         if int(label) < WEBVISION_CLASSES:
-            rows.append((prefix + name, int(label)))
+            rows.append((prefix + name, int(label), UNKNOWN))
     return rows
 
 
@@ -127,21 +127,26 @@ def _read_file_list(path: Path, prefix: str) -> Rows:
 def _read_food101n(folder: Path) -> tuple[tuple[str, ...], Rows, Rows]:
     names = [line for _, line in _lines(folder / "meta" / "classes.txt") if line != "class_name"]  # the heading
     ids = {name: label for label, name in enumerate(names)}
-    parts = [_read_verified(folder / "meta" / f"verified_{part}.tsv", ids) for part in ("train", "val")]
-    return tuple(names), parts[0], parts[1]
+    train, test = (_read_verified(folder / "meta" / f"verified_{part}.tsv", ids) for part in ("train", "val"))
+    # Of the train images only right labels would be known: a purity by these alone would always be 100 %.
+    return tuple(names), [(path, label, UNKNOWN) for path, label, _ in train], test
 
 
 def _read_verified(path: Path, ids: dict[str, int]) -> Rows:
-    """Every image of the list, whatever the verification says of its label: the paper's stream has them all."""
+    """Every image of the list, whatever the verification says of its label: the paper's stream has them all.
+
+    A label that was found right is the true one; of one that was found wrong nobody knows what would be right.
+    """
     rows = []
     for number, line in _lines(path):
-        key = line.split("\t")[0]
+        key, _, verified = line.partition("\t")
         if key == "class_name/key":
             continue
         name, slash, _ = key.partition("/")
         if not slash or name not in ids:
             raise DataError(f"{path}, line {number}, should be CLASS/KEY with a class of classes.txt, but is {line!r}")
-        rows.append((f"images/{key}" if key.endswith(".jpg") else f"images/{key}.jpg", ids[name]))
+        image = f"images/{key}" if key.endswith(".jpg") else f"images/{key}.jpg"
+        rows.append((image, ids[name], ids[name] if verified.strip() == "1" else UNKNOWN))
     return rows
 
 
@@ -149,7 +154,7 @@ WEBVISION = WebData(
     "webvision",
     ("webvision", "WebVision"),
     "info/train_filelist_google.txt",
-    (65_944, 2_500),
+    ((65_944,), 2_500),
     _read_webvision,
     {"network": "resnet34", "memory": 1_000, "tasks": 10, "halve_epochs": True},
 )
@@ -157,7 +162,7 @@ FOOD101N = WebData(
     "food101n",
     ("Food-101N_release", "food101n", "Food-101N"),
     "meta/verified_train.tsv",
-    (52_867, 4_741),
+    ((52_867, 52_868), 4_741),  # the published streams have one image less than its home tells of
     _read_food101n,
     {"network": "resnet34", "memory": 2_000, "tasks": 5, "halve_epochs": True},
 )

@@ -16,6 +16,7 @@ from puridiver.grid.cells import Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
 from puridiver.recipes import Options, replaced
 
+PUBLISHED = ("cifar10", "cifar100", "webvision", "food101n")  # data with published streams
 GRID_KEYS = ("title", "data", "streams", "noises", "methods", "seeds")
 METHOD_KEYS = ("title", "sampler", "trainer", "options")
 # Fields of a run that a file's lists decide.
@@ -28,7 +29,8 @@ def find_grid(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), of
     Parameters
     ----------
     official
-        Use the published streams where there are some (CIFAR, blurry), instead of generated ones.
+        Use the published streams where there are some (blurry ones of CIFAR, WebVision and Food-101N), instead of
+        generated ones.
     """
     if name.endswith(".toml"):
         return read_grid(Path(name), data, seeds)
@@ -50,11 +52,11 @@ def grid_of_preset(name: str, preset: Preset, data: Sequence[str], seeds: Sequen
 
 
 def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], official: bool) -> list[Column]:
-    published = official and preset.stream == "blurry-10" and source.startswith("cifar")
+    published = official and preset.stream == "blurry-10" and source in PUBLISHED
     found = []
     for noise in size.noises or preset.noises:
         settings = {"recipe": preset.recipe, **size.settings}
-        if noise.startswith("asym") and source in preset.noise_maps:
+        if noise.startswith("asym") and source in preset.noise_maps and not published:
             settings["noise_map"] = preset.noise_maps[source]
         stream = "official" if published else preset.stream
         found.append(Column(source, stream, noise, seeds or size.seeds, settings, size.without))

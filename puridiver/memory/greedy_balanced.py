@@ -26,6 +26,8 @@ class GreedyBalanced(Sampler):
             if len(own) >= capacity / len(rows_of):
                 continue
             if sum(map(len, rows_of.values())) >= capacity:
+                if own and len(own) + 1 >= max(map(len, rows_of.values())):
+                    continue  # a share that is no whole number: classes would take turns for ever
                 self._drop_one_of_largest(rows_of, moment.generator)
             own.append(row)
         return torch.tensor(sorted(row for rows in rows_of.values() for row in rows), dtype=torch.int64)

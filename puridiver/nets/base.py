@@ -26,11 +26,14 @@ class NetworkSettings:
         "after_add": the usual residual block. "before_add": ReLU before the addition and none after it.
     batchnorm_epsilon
         Epsilon of every BatchNorm layer.
+    shortcut_relu
+        Whether a ReLU follows a residual block's shortcut where that is a convolution.
     """
 
     head: str = "linear"
     block_relu: str = "after_add"
     batchnorm_epsilon: float = 1e-5
+    shortcut_relu: bool = False
 
 
 class Outputs(NamedTuple):

@@ -31,7 +31,7 @@ class BasicBlock(nn.Module):
         self.second = ConvNorm(width, width, 3, 1, settings, BLOCK_ENDS[settings.block_relu])
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or width_in != width:
-            self.shortcut = ConvNorm(width_in, width, 1, stride, settings)
+            self.shortcut = ConvNorm(width_in, width, 1, stride, settings, "relu" if settings.shortcut_relu else "none")
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.first(x), self.shortcut(x))

@@ -59,6 +59,18 @@ def next_class_map(n_classes: int) -> ClassMap:
     return {label: (label + 1) % n_classes for label in range(n_classes)}
 
 
+def pair_map(n_classes: int) -> ClassMap:
+    """Classes in pairs by lot, each to its partner and back; of an odd number one is left out.
+
+    The published asymmetric streams are made like this, with other pairs at each seed.
+    """
+    if n_classes < 2:
+        raise ValueError(f"pairs of classes need at least 2, but got {n_classes}")
+    order = np.random.default_rng(n_classes).permutation(n_classes).tolist()
+    pairs = list(zip(order[::2], order[1::2], strict=False))
+    return dict(sorted(pairs + [(other, one) for one, other in pairs]))
+
+
 def spr_cifar10_map() -> ClassMap:
     """SPR's CIFAR-10 map: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat.
 
@@ -71,6 +83,7 @@ def spr_cifar10_map() -> ClassMap:
 # Maps that can be asked for by name; each is a function of the number of classes.
 NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
     "next": next_class_map,
+    "pairs": pair_map,
     "spr-cifar10": lambda n_classes: spr_cifar10_map(),
 }
 

@@ -102,7 +102,7 @@ class Trainer(ABC):
 
     def new_network(self, generator: torch.Generator) -> Network:
         o, context = self.options, self.context
-        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon)
+        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon, o.shortcut_relu)
         return build_network(context.network, self.n_classes, context.image_shape, settings, generator)
 
     def new_trainee(self, network: Network) -> Trainee:

@@ -93,7 +93,7 @@ def test_bad_noise_maps_are_refused(text, source, tmp_path):
     (tmp_path / "map.json").write_text(text)
     with pytest.raises(ValueError, match=r"map\.json|a class should be"):
         make(tmp_path, "--noise", "asym-20", "--noise-map", tmp_path / "map.json")
-    with pytest.raises(ValueError, match="should be a JSON file or next, spr-cifar10"):
+    with pytest.raises(ValueError, match="should be a JSON file or next, pairs, spr-cifar10"):
         make(tmp_path, "--noise", "asym-20", "--noise-map", "nowhere")
 
 

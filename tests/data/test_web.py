@@ -42,6 +42,9 @@ def test_food101n_is_its_verified_lists(root):
     assert (len(source.train), len(source.test)) == (202, 101)
     assert source.test.names is not None
     assert source.test.names[7] == "images/dish_7/val0.jpg"
+    assert not source.train.truth_known  # of these only right labels would be known
+    assert source.test.verified is not None  # whether a label was found right, in the even classes it was not
+    assert source.test.verified.tolist() == [c % 2 == 1 for c in range(101)]
     groups = make_stream(source, n_tasks=resolve_tasks(RunConfig(), source), noise="none").major_classes
     assert [len(group) for group in groups] == [20, 20, 20, 20, 21]
 

@@ -109,9 +109,23 @@ def test_the_published_streams_are_used_where_there_are_some() -> None:
     streams = {cell.config.stream for cell in cells(find_grid("table1", ["cifar10"], [1, 2], official=True))}
     assert {"official:sym20:1:shuffled", "official:asym40:2:shuffled"} <= streams
     assert all(stream.startswith("official:") for stream in streams)
+    web = {cell.config.stream for cell in cells(find_grid("table2", ["webvision", "food101n"], [1, 2], official=True))}
+    assert web == {"official:none:1:shuffled", "official:none:2:shuffled"}
     for name, data in (("disjoint", "cifar10"), ("table1", "digits")):
         generated = {cell.config.stream for cell in cells(find_grid(name, [data], official=True))}
         assert generated == {PRESETS[name].stream}
+
+
+@pytest.mark.parametrize("name", ["table1", "table3", "table4"])
+def test_generated_asymmetric_noise_of_cifar100_is_by_pairs_as_the_published(name: str) -> None:
+    def maps(official: bool) -> set[tuple[str, str | None]]:
+        found = cells(find_grid(name, ["cifar100"], [1], official))
+        return {(cell.column.noise, cell.config.noise_map) for cell in found}
+
+    asymmetric = {"asym-20", "asym-40"}
+    assert {noise for noise, class_map in maps(False) if class_map == "pairs"} == asymmetric
+    assert {class_map for noise, class_map in maps(False) if noise not in asymmetric} == {None}
+    assert {class_map for _, class_map in maps(True)} == {None}
 
 
 @pytest.mark.parametrize(("recipe", "other"), [("official", "paper"), ("paper", "official")])

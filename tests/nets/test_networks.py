@@ -146,6 +146,19 @@ def test_a_block_is_two_convolutions_around_a_shortcut(block_relu: str, stride: 
         torch.testing.assert_close(block(x), expected)
 
 
+def test_a_shortcut_may_have_a_relu_of_its_own() -> None:
+    """As in the released program, whose features are never negative (row 27)."""
+    x = noise(2, 3, 8, 8)
+    plain, cut = (
+        BasicBlock(3, 6, 2, NetworkSettings(block_relu="before_add", shortcut_relu=relu)).eval()
+        for relu in (False, True)
+    )
+    cut.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(cut.shortcut(x), plain.shortcut(x).relu())
+        assert plain(x).min() < 0 <= cut(x).min()
+
+
 @every_network
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3])
 def test_epsilon_reaches_every_batchnorm(name: str, epsilon: float) -> None:

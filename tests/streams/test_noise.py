@@ -8,6 +8,7 @@ from puridiver.streams.noise import (
     NAMED_MAPS,
     asymmetric,
     check_class_map,
+    named_map,
     next_class_map,
     noise_name,
     parse_noise,
@@ -60,6 +61,14 @@ def test_spr_map_covers_half_of_cifar10_so_that_40_percent_is_20_of_all():
     noisy = asymmetric(labels, spr_cifar10_map(), 0.4, np.random.default_rng(0))
     assert (noisy != labels).mean() == 0.2
     assert spr_cifar10_map() == {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
+
+
+@pytest.mark.parametrize("n_classes", [2, 7, 100])
+def test_pairs_are_mutual_and_leave_at_most_one_class_out(n_classes):
+    pairs = named_map("pairs", n_classes)
+    assert all(pairs[other] == one != other for one, other in pairs.items())
+    assert len(pairs) == n_classes - n_classes % 2
+    assert pairs == named_map("pairs", n_classes)
 
 
 def test_next_class_map_is_cyclic():

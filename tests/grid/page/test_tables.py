@@ -137,11 +137,13 @@ def test_the_released_step_has_a_line_of_its_own() -> None:
     step = {"cutmix_sets": "clean", "relabel_view": "in_step"}
     everything = {**step, "last_batch": "trained", "weak": "crop_flip", "strong": "autoaugment_grey"}
     others = [full_run(2, options_changed=step), full_run(4, options_changed=everything)]
+    others.append(full_run(5, options_changed={"shortcut_relu": True}))
     contents = sort_rows([full_run(1), *others, full_run(3, options_changed={"eta": 2.0})])
     title = "PuriDivER, recipe official with rows 21, 22, 24, 25 and 26"
     assert seeds(cell(contents, "table1", title).rows) == [4]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official").rows) == [1]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official with rows 21 and 22").rows) == [2]
+    assert seeds(cell(contents, "table1", "PuriDivER, recipe official with row 27").rows) == [5]
     assert seeds(contents.other) == [3]
 
 
@@ -156,6 +158,7 @@ def test_a_whole_grid_leaves_no_cell_empty(preset: str) -> None:
         "recipe puridiver",
         "rows 21 and 22",
         "25 and 26",
+        "row 27",
         "NTD",
         "(row 20)",
     )
