@@ -38,6 +38,8 @@ from puridiver.trainers import NoiseHint
 
 logger = logging.getLogger(__name__)
 
+FILE_FIELDS = ("image_size", "test_share")  # of the config: what else a row should tell of data made of files
+
 CHECKPOINT_SECONDS = 60.0
 
 
@@ -104,6 +106,7 @@ class Experiment:
         self.stream = Stream(self.source, self.manifest)
         self.evaluation_set = self._evaluation_set()
         self._stopping = threading.Event()
+        self.learner_lost = False  # whether a run was to keep its learner and could not
 
     def run(
         self,
@@ -165,7 +168,8 @@ class Experiment:
         if begun is not None:
             out.check_same_run(description, begun)
             if (summary := out.read(runs.SUMMARY)) is not None:
-                checkpoints.remove()
+                if not keep_learner or self._keep_learner_after_all(out.path / runs.LEARNER, checkpoints):
+                    checkpoints.remove()
                 return summary
             saved = checkpoints.load()
         course = self._course(out.append)
@@ -180,10 +184,10 @@ class Experiment:
         summary = {**self._summary(course), **changes}
         self._keep_memory(out, course)
         shutil.rmtree(out.path / runs.LEARNER, ignore_errors=True)  # of an attempt that was killed
-        if keep_learner:
-            self._keep_learner(out.path / runs.LEARNER)
+        kept = not keep_learner or self._keep_learner(out.path / runs.LEARNER)
         out.write(runs.SUMMARY, summary)
-        checkpoints.remove()
+        if kept:  # else the learner can be had from it, once there is room
+            checkpoints.remove()
         return summary
 
     def _keep_memory(self, out: runs.RunFolder, course: Course) -> None:
@@ -193,7 +197,16 @@ class Experiment:
         except OSError as error:
             logger.warning("the memory's images are not kept: %s", error)
 
-    def _keep_learner(self, folder: Path) -> None:
+    def _keep_learner_after_all(self, folder: Path, checkpoints: Checkpoints) -> bool:
+        """The learner of a finished run that could not be kept at its end, from the run's last checkpoint."""
+        if (folder / storage.INDEX).exists() or (saved := checkpoints.load()) is None:
+            return True
+        course = self._course()
+        course.load_state(*saved)
+        course.run(self._stopping)
+        return self._keep_learner(folder)
+
+    def _keep_learner(self, folder: Path) -> bool:
         """Save the learner with the data's own labels. A disk that is too full for it must not cost the figures."""
         settings, tensors = self.learner.state()
         names = self.source.class_names
@@ -202,7 +215,9 @@ class Experiment:
             storage.save(folder, {**settings, "classes": settings["classes"] if numbered else list(names)}, tensors)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            logger.warning("the learner is not kept: %s", error)
+            logger.warning("the learner is not kept: %s; --resume tries again, once there is room", error)
+            self.learner_lost = True
+        return not self.learner_lost
 
     def describe(self) -> dict[str, Any]:
         """The run's config with every option resolved: enough to run it again."""
@@ -299,6 +314,9 @@ class Experiment:
             "recipe": config.recipe,
             # The default recipe may become another: what it was, in terms of one that stays.
             "default_changes": default_changes() if config.recipe == DEFAULT else {},
+            # How image files were read, where the user said it.
+            **{name: value for name in FILE_FIELDS if (value := getattr(config, name)) is not None},
+            **({"left_out": list(self.source.left_out)} if self.source.left_out else {}),
             "options_changed": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
             "memory": self.learner.capacity,
             "network": self.learner.network,

@@ -63,9 +63,13 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
     values = np.asarray(labels)
     if values.ndim != 1 or len(values) != n_images:
         raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got {values.shape}")
-    if values.dtype.kind not in "iuUS" and not all(type(v) in (int, str) for v in values.tolist()):
+    if values.dtype.kind not in "iuUS" and not all(map(_is_label, values.tolist())):
         raise ValueError(f"labels should be integers or strings, but got {values.dtype}")
-    return values.tolist()
+    return [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, int | str | np.integer) and not isinstance(value, bool)
 
 
 def _check_kinds(labels: Sequence[object]) -> None:

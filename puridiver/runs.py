@@ -92,7 +92,7 @@ def _check_writable(path: Path) -> None:
     if existing != path and not existing.is_dir():
         raise DataError(f"{path} cannot be written: {existing} is a file")
     if not os.access(existing, os.W_OK):
-        raise DataError(f"{path} cannot be written: no permission in {existing}")
+        raise DataError(f"{path} cannot be written: no permission in {existing}, or it is read-only")
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ settings, and is replaced atomically as the last step: it is the commit. No pick
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -51,7 +52,8 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder that cannot be written to; what is wrong was told already
+            temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 

@@ -38,6 +38,7 @@ def read_corrections(
         row = _row_by_name(record, rows_of, path, number)
         if row is None:
             row = _row(record[ROW], n_samples, path, number)
+        text = text if text in ids else text.strip()
         if text not in ids:
             shown = ", ".join(map(str, classes[:12])) + (", ..." if len(classes) > 12 else "")
             raise DataError(f"{path}, line {number}: corrected_label should be one of {shown}, but is {text!r}")

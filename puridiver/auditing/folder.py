@@ -1,4 +1,4 @@
-"""An audit in a folder: each finished pass is kept, so that it can be resumed, and continued with corrected labels."""
+"""An audit in a folder: what is done of it is kept, so that it can be resumed, and continued with corrected labels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from puridiver.auditing.corrections import applied, corrections_csv, read_correc
 from puridiver.auditing.evidence import put_together
 from puridiver.auditing.passes import (
     Advance,
+    Begun,
     Testimony,
     consolidate,
     run_pass,
@@ -43,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 LEARNER = "learner"  # how the names of a pass's learners begin
+BEGUN = "begun"  # how those of one in the middle of a pass do
 ASKED = "asked"  # the index's entry of what a user said, so that it need not be said again
 
 
@@ -145,6 +148,25 @@ class AuditFolder:
         for older in folder.glob(f"{LEARNER}*"):
             if older.name != name:
                 shutil.rmtree(older, ignore_errors=True)
+        self._forget_begun(number)
+
+    def load_begun(self, number: int, labels: str, device: str) -> Begun | None:
+        """Where a pass of these labels was left, by an earlier process that was stopped."""
+        for folder in self.pass_folder(number).glob(f"{BEGUN}-*-{labels[:12]}"):
+            if (folder / storage.INDEX).exists():
+                return Begun(Learner.load(folder, device), int(folder.name.split("-")[1]))
+        return None
+
+    def save_begun(self, number: int, labels: str, begun: Begun) -> None:
+        """The newest alone stays."""
+        place = self.pass_folder(number) / f"{BEGUN}-{begun.steps}-{labels[:12]}"
+        begun.learner.save(place)
+        self._forget_begun(number, place)
+
+    def _forget_begun(self, number: int, but: Path | None = None) -> None:
+        for older in self.pass_folder(number).glob(f"{BEGUN}-*"):
+            if older != but:
+                shutil.rmtree(older, ignore_errors=True)
 
     def corrections(self, labelled: LabelledSet) -> dict[int, int]:
         """What earlier reviews corrected."""
@@ -205,7 +227,10 @@ def _one_pass(
     if found is not None and found.labels == digest:
         return f"{name}: was there already", found.testimony
     if found is None:
-        learner, testimony = run_pass(labelled.images, given, labelled.classes, settings, number, advance, checked)
+        learner, testimony = run_pass(
+            labelled.images, given, labelled.classes, settings, number, advance, checked,
+            folder.load_begun(number, digest, settings.device), partial(folder.save_begun, number, digest),
+        )  # fmt: skip
         text = f"{name}: {learner.seen} samples seen"
     else:
         learner = Learner.load(found.learner, settings.device)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -52,27 +53,52 @@ def threads_of(settings: AuditSettings) -> AbstractContextManager[None]:
     return steady_threads(choose_runtime(settings.device).device, settings.network)
 
 
+class Begun(NamedTuple):
+    """A learner in the middle of a pass: how many steps it has done, two for each part of the set."""
+
+    learner: Learner
+    steps: int
+
+
 def run_pass(
     images: Tensor, given: np.ndarray, classes: list[Label], settings: AuditSettings, number: int, advance: Advance,
-    checked: np.ndarray | None = None,
+    checked: np.ndarray | None = None, begun: Begun | None = None, keep: Callable[[Begun], None] | None = None,
 ) -> tuple[Learner, Testimony]:  # fmt: skip
     """Let a new learner see the set once, in a random order of this pass, then judge it.
 
-    `images` are uint8 (N, H, W, C), `given` class ids (N,), `checked` tells which of them a person has checked.
+    `images` are uint8 (N, H, W, C), `given` class ids (N,), `checked` tells which of them a person has checked. `begun`
+    is where an earlier process left the pass, and `keep` hears of each step, so that a later one can go on from it.
     """
     seed = pass_seed(settings, number)
     order = np.random.default_rng(seed).permutation(len(given))
     height, width, channels = images.shape[1:]
-    learner = Learner(
-        classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE, network=settings.network,
-        device=settings.device, seed=seed, **settings.options,
+    learner, done = begun or Begun(
+        Learner(
+            classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE,
+            network=settings.network, device=settings.device, seed=seed, **settings.options,
+        ),
+        0,
     )  # fmt: skip
     text = f"pass {number + 1} of {settings.passes}"
-    for part in np.array_split(order, min(settings.parts, len(order))):
+
+    def observe(part: np.ndarray) -> None:
         _observe(learner, images, given, part, settings.batch, lambda n: advance(n, f"{text}: stream"))
         if checked is not None:
             tell_labels(learner, given, checked, order)
+
+    def train(part: np.ndarray) -> None:
         consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
+
+    epochs = settings.epochs_for(settings.memory_for(len(given)))
+    parts = np.array_split(order, min(settings.parts, len(order)))
+    for step, (part, work) in enumerate((part, work) for part in parts for work in (observe, train)):
+        if step < done:
+            amount = len(part) if work is observe else epochs * learner.memory.capacity
+            advance(amount, f"{text}: was done already")
+            continue
+        work(part)
+        if keep is not None and step + 1 < 2 * len(parts):
+            keep(Begun(learner, step + 1))
     return learner, testify(learner, images, given, order, settings)
 
 

@@ -36,3 +36,18 @@ def why(
 
 def why_checked(given: Label, label: Label) -> str:
     return f"checked: confirmed as {label}" if given == label else f"checked: corrected from {given} to {label}"
+
+
+def truth_words(found: dict[str, float], kind: str) -> str:
+    """What of the wrong labels, which were planted or are known by true labels in the data, the audit found."""
+    rate = found["true_noise_rate"]
+    share = {
+        "planted": f"planted: {rate:.1%} wrong",
+        "known": f"by the true labels that the data have of {found['samples']}: {rate:.1%} wrong",
+    }[kind]
+    if "auc" not in found:
+        return f"{share} among what nobody has checked"
+    return (
+        f"{share}; {found['suspects_recall']:.1%} of them are among the suspects, of which "
+        f"{found['suspects_precision']:.1%} are wrong; area under the ROC curve {found['auc']:.4f}"
+    )

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.audit_options import asked_of, recall
-from puridiver.cli.common import add_command, decoding_progress
+from puridiver.cli.common import add_command, console, decoding_progress
+from puridiver.cli.notes import left_out_note
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,6 +111,10 @@ def handle(args: argparse.Namespace) -> int:
     started = time.perf_counter()
     report = _run(args, labelled, settings, errors)
     summary = summarise(report, args.data, settings, time.perf_counter() - started)
+    if source.left_out:
+        summary["left_out"] = list(source.left_out)
+        if not args.quiet:
+            errors.print(f"note: {left_out_note(source.left_out)}", highlight=False, markup=False)
     if true is not None:
         summary["planted" if args.plant else "known"] = found_of_truth(report, true)
     if args.out:
@@ -119,7 +124,7 @@ def handle(args: argparse.Namespace) -> int:
 
         sys.stdout.write(to_json(summary, indent=1) + "\n")
     else:
-        print_report(report, summary, Console())
+        print_report(report, summary, console())
         if args.out and not args.quiet:
             errors.print(f"audit folder: {args.out}; open {args.out}/audit.html", highlight=False, soft_wrap=True)
     return 0
@@ -278,7 +283,7 @@ def _run_in_folder(
         except KeyboardInterrupt:
             words = [word for word in args.command_line if word not in ("--force", "--resume")]
             again = shlex.join(["puridiver", *words, "--resume"])
-            errors.print(f"to continue after the last finished pass: {again}", highlight=False, soft_wrap=True)
+            errors.print(f"to continue with what is done: {again}", highlight=False, soft_wrap=True)
             raise
 
 
@@ -354,6 +359,8 @@ def print_report(report: AuditReport, summary: dict[str, Any], console: Console)
     from rich.markup import escape
     from rich.table import Table
 
+    from puridiver.auditing.words import truth_words
+
     low, high = summary["noise_interval"]
     left = summary["samples"] - summary["checked"]
     console.print(
@@ -380,18 +387,3 @@ def _of_what(summary: dict[str, Any]) -> str:
         return f"{summary['samples']} labels"
     left = summary["samples"] - summary["checked"]
     return f"the {left} labels that nobody has checked ({summary['checked']} are)"
-
-
-def truth_words(found: dict[str, float], kind: str) -> str:
-    """What of the wrong labels, which were planted or are known by true labels in the data, the audit found."""
-    rate = found["true_noise_rate"]
-    share = {
-        "planted": f"planted: {rate:.1%} wrong",
-        "known": f"by the true labels that the data have of {found['samples']}: {rate:.1%} wrong",
-    }[kind]
-    if "auc" not in found:
-        return f"{share} among what nobody has checked"
-    return (
-        f"{share}; {found['suspects_recall']:.1%} of them are among the suspects, of which "
-        f"{found['suspects_precision']:.1%} are wrong; area under the ROC curve {found['auc']:.4f}"
-    )

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, console
 from puridiver.recipes import PUBLISHED, RECIPES
 
 if TYPE_CHECKING:
@@ -134,7 +134,6 @@ def _source(size: Size, args: argparse.Namespace) -> DataSource:
 
 
 def _print(record: dict[str, Any], figures: list[Figure]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from puridiver.bench import REFERENCE
@@ -149,9 +148,9 @@ def _print(record: dict[str, Any], figures: list[Figure]) -> None:
     for f in figures:
         known = REFERENCE.get(f.what, ("", "")) if compared else ()
         table.add_row(f.what, f"{f.median:.2f} {f.unit}", f"{f.low:.2f} to {f.high:.2f}", str(f.repeats), *known)
-    Console().print(table, highlight=False)
+    console().print(table, highlight=False)
     if compared:
-        Console().print("The released program and the goals are for one H200, recipe official.", highlight=False)
+        console().print("The released program and the goals are for one H200, recipe official.", highlight=False)
 
 
 def _write(record: dict[str, Any], out: str) -> Any:

@@ -6,7 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def add_command(subparsers: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
@@ -38,6 +41,17 @@ def add_actions(parser: argparse.ArgumentParser) -> Any:
 
     parser.set_defaults(handler=show_help)
     return parser.add_subparsers(dest="action", metavar="ACTION")
+
+
+def console(**settings: Any) -> Console:
+    """One for standard output that lets a closed pipe be told apart: rich's own ends the program with an error."""
+    from rich.console import Console
+
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # `main` knows what to do
+
+    return Patient(**settings)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Parses the command line, runs the sub-command, turns errors into exit codes.
 
-Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`) or a plugin raised; 2 wrong
+Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`), a run could not keep
+its learner, or a plugin raised; 2 wrong
 usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.common import add_command, add_plugin_option, console
 
 EXAMPLES = """\
 examples:
@@ -96,7 +96,6 @@ def listing() -> dict[str, Any]:
 
 
 def _print_methods() -> None:
-    from rich.console import Console
     from rich.table import Table
 
     found = listing()
@@ -108,7 +107,7 @@ def _print_methods() -> None:
             table.add_row(family, name, summary if isinstance(summary, str) else summary["summary"])
         table.add_section()
     table.add_row("network", ", ".join(found["networks"]), "chosen by image size unless named")
-    Console().print(table, highlight=False)
+    console().print(table, highlight=False)
 
 
 def _print_options() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
 
 LONG_ON_A_CPU = 63  # memory epochs a task
+
+
+def left_out_note(names: Sequence[str]) -> str:
+    named = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"left out, since it cannot be read: {'1 file' if len(names) == 1 else f'{len(names)} files'} ({named})"
 
 
 def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int | None = None) -> Iterator[str]:
@@ -31,10 +36,8 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
             f"{network} on a CPU takes hours; --network small is far quicker, and --stream-limit, --test-limit and "
             "--epochs give a quick look"
         )
-    if left_out := source.left_out:
-        named = ", ".join(left_out[:3]) + (", ..." if len(left_out) > 3 else "")
-        files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
-        yield f"left out, since it cannot be read: {files} ({named})"
+    if source.left_out:
+        yield left_out_note(source.left_out)
     yield from _missing_classes(source)
     yield from _noise_on_top(config, source)
     memory = resolve_memory(config, source)

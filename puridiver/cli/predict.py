@@ -26,6 +26,7 @@ examples:
 """
 HEADING = ("image", "label", "probability")
 AT_ONCE = 1_000  # images in memory at a time
+NAMED = 10  # of the files that cannot be read
 ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first that it has
 
 
@@ -36,7 +37,9 @@ def add_parser(subparsers: Any) -> None:
         "images", nargs="+", metavar="IMAGES", help="image files, folders of them (however deep), or .npz files"
     )
     parser.add_argument("--out", metavar="FILE", help="CSV file to write (default: standard output)")
-    parser.add_argument("--force", action="store_true", help="replace what --out already holds")
+    parser.add_argument(
+        "--force", action="store_true", help="replace what --out holds, also where it is no table of predictions"
+    )
     parser.add_argument("--probabilities", action="store_true", help="a column with the probability of each class")
     parser.add_argument(
         "--bad-files", choices=("refuse", "skip"), default="refuse", help="files that cannot be read (default: refuse)"
@@ -71,8 +74,17 @@ def handle(args: argparse.Namespace) -> int:
         )  # names of files as they are
         print(args.out)
     else:
-        sys.stdout.write(table.getvalue())
+        _to_stdout(table.getvalue())
     return 0
+
+
+def _to_stdout(text: str) -> None:
+    """Names of files byte by byte, as in a file: programs read this, whatever a terminal can show."""
+    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
 
 
 def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
@@ -145,6 +157,7 @@ def batches(
 
     names: list[str] = []
     pixels: list[np.ndarray] = []
+    bad: list[str] = []
     with decoding_progress() as progress:
         for done, path in enumerate(paths):
             if path.suffix == ".npz":
@@ -152,18 +165,38 @@ def batches(
                     yield names, np.stack(pixels)
                     names, pixels = [], []
                 yield from _of_arrays(path, shape)
-            elif (picture := _of_file(path, shape, skip_bad)) is not None:
+            elif isinstance(picture := _of_file(path, shape), str):
+                bad.append(f"{path}: {picture}")
+            else:
                 names.append(str(path))
                 pixels.append(picture)
+            if bad and not skip_bad:  # the rest is only looked through for more of them
+                names, pixels = [], []
             if len(names) == AT_ONCE:
                 yield names, np.stack(pixels)
                 names, pixels = [], []
             progress(done + 1, len(paths))
+    _tell_of_bad(bad, skip_bad)
     if names:
         yield names, np.stack(pixels)
 
 
-def _of_file(path: Path, shape: tuple[int, int, int], skip_bad: bool) -> np.ndarray | None:
+def _tell_of_bad(bad: Sequence[str], skip: bool) -> None:
+    from puridiver.errors import DataError
+
+    if skip:
+        for one in bad:
+            print(f"note: left out {one}", file=sys.stderr)
+    elif bad:
+        more = f"; ... and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
+        files = "1 file" if len(bad) == 1 else f"{len(bad)} files"
+        raise DataError(
+            f"{files} cannot be read: {'; '.join(bad[:NAMED])}{more}; --bad-files skip leaves such files out"
+        )
+
+
+def _of_file(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
+    """The file's pixels, or what is wrong with it."""
     import numpy as np
 
     from puridiver.data.decode import decode
@@ -174,10 +207,7 @@ def _of_file(path: Path, shape: tuple[int, int, int], skip_bad: bool) -> np.ndar
         raise DataError(f"image files are cut to squares, but the learner's images are {height}x{width}: use an .npz")
     found = decode(str(path), height)
     if found.pixels is None:
-        if not skip_bad:
-            raise DataError(f"{path} cannot be read: {found.problem}; --bad-files skip leaves such files out")
-        print(f"note: left out {path}: {found.problem}", file=sys.stderr)
-        return None
+        return found.problem
     if channels == 3:
         return found.pixels
     grey = found.pixels @ np.array([0.299, 0.587, 0.114])  # as Pillow makes grey of colours

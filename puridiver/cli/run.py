@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.common import add_command, add_plugin_option, console
 from puridiver.cli.notes import notes, unread_options
 from puridiver.cli.run_settings import config_to_run, flag_specs
 
@@ -91,17 +91,27 @@ def handle(args: argparse.Namespace) -> int:
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
     finished = args.resume and folder is not None and row_of_run(folder) is not None
-    summary = run_once(args, config_to_run(args), folder, errors)
+    summary, code = run_once(args, config_to_run(args), folder, errors)
+    try:  # first what must not be lost when nobody reads what is printed
+        if args.ledger:
+            runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
+    finally:
+        _print(args, summary, folder, errors, finished)
+    return code
+
+
+def _print(
+    args: argparse.Namespace, summary: dict[str, Any], folder: Path | None, errors: Console, finished: bool
+) -> None:
+    from puridiver import runs
+
     if args.json:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
     else:
-        print_summary(summary, Console())
+        print_summary(summary, console())
         if not args.quiet:
             text = "the run was finished already: nothing was run. " if finished else ""
             errors.print(text + _kept(args, folder), highlight=False, markup=False, soft_wrap=True)
-    if args.ledger:
-        runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
-    return 0
 
 
 def _kept(args: argparse.Namespace, folder: Path | None) -> str:
@@ -111,7 +121,10 @@ def _kept(args: argparse.Namespace, folder: Path | None) -> str:
     return f"config, metrics, summary and learner were not kept; to keep them: {again}"
 
 
-def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console) -> dict[str, Any]:
+def run_once(
+    args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console
+) -> tuple[dict[str, Any], int]:
+    """The summary, and the exit code: 1 where the learner was to be kept and could not be."""
     from puridiver import runs
     from puridiver.experiment import Experiment
     from puridiver.report.tensorboard import tensorboard_logs
@@ -126,10 +139,11 @@ def run_once(args: argparse.Namespace, config: RunConfig, folder: Path | None, e
         for note in [] if args.quiet else [*told, *unread_options(config, experiment.options)]:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
-            return experiment.run()
+            return experiment.run(), 0
         try:
             with stopping_gently(experiment, errors):
-                return experiment.run(folder, args.force, args.resume, args.checkpoint_every, args.keep_learner)
+                done = experiment.run(folder, args.force, args.resume, args.checkpoint_every, args.keep_learner)
+            return done, int(experiment.learner_lost)
         except KeyboardInterrupt:
             if (folder / runs.CONFIG).exists():
                 again = ["puridiver", "run", "--out", args.out, "--resume"]

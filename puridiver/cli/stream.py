@@ -161,24 +161,15 @@ def make_stream(args: argparse.Namespace) -> int:
     options = _make_options(args)
     found = None
     if args.source_path is not None:
-        found = _look_into(args)  # told also where the data are then refused
-        if not args.json:
-            print("\n".join([f"{args.source_path}:", *(f"  {line}" for line in found.lines())]))
+        found = _look_into(args)
         args.data = str(args.source_path)
-    if args.official is not None:
-        manifest = _import_official(args, options)
-    else:
-        from puridiver.config import STANDARD_TASKS
-        from puridiver.streams import make_stream as make
-
-        source = _load_data(args.data, args)
-        options.setdefault("noise", source.defaults.get("noise", "sym-40"))
-        options.setdefault("n_tasks", source.defaults.get("tasks", STANDARD_TASKS))
-        if args.noise_map is not None:
-            options["noise_map"] = read_noise_map(args.noise_map, source.class_names)
-        manifest = make(source, **options)
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    manifest.save(args.out)
+    try:
+        manifest = _made(args, options)
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        manifest.save(args.out)  # before anything is printed, which nobody may read to its end
+    finally:
+        if found is not None and not args.json:  # told also where the data are refused
+            print("\n".join([f"{args.source_path}:", *(f"  {line}" for line in found.lines())]))
     if args.json:
         told = {} if found is None else {"found": found.to_dict()}
         print(json.dumps({"file": str(args.out), **summary(manifest), **told}, indent=2))
@@ -186,6 +177,20 @@ def make_stream(args: argparse.Namespace) -> int:
         print(f"{args.out}: {describe(manifest)}")
         print(f"to learn from it: {_learning_from_it(args)}")
     return 0
+
+
+def _made(args: argparse.Namespace, options: dict[str, Any]) -> StreamManifest:
+    if args.official is not None:
+        return _import_official(args, options)
+    from puridiver.config import STANDARD_TASKS
+    from puridiver.streams import make_stream as make
+
+    source = _load_data(args.data, args)
+    options.setdefault("noise", source.defaults.get("noise", "sym-40"))
+    options.setdefault("n_tasks", source.defaults.get("tasks", STANDARD_TASKS))
+    if args.noise_map is not None:
+        options["noise_map"] = read_noise_map(args.noise_map, source.class_names)
+    return make(source, **options)
 
 
 def _learning_from_it(args: argparse.Namespace) -> str:

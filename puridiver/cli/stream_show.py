@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from puridiver.cli.common import console as make_console
+
 if TYPE_CHECKING:
     from puridiver.streams import StreamManifest
     from puridiver.streams.checks import IntArray
@@ -85,11 +87,10 @@ def _titles(paths: Sequence[Path]) -> list[str]:
 
 
 def _print_table(manifest: StreamManifest) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = make_console(highlight=False)
     if not console.is_terminal:  # a file has no edge to wrap at
         console.width = 40 + 12 * manifest.n_tasks
     console.print(describe(manifest), markup=False, soft_wrap=True)

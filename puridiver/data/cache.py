@@ -61,7 +61,12 @@ def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgres
         if (found := _load(place, listing, side)) is not None:
             return found
         shutil.rmtree(place, ignore_errors=True)
-        _build(listing, side, place, on_progress or (lambda done, total: None))
+        try:
+            _build(listing, side, place, on_progress or (lambda done, total: None))
+        except OSError as error:  # a write that fails does not say where
+            if error.errno is None or error.filename is not None:
+                raise
+            raise type(error)(error.errno, error.strerror, str(place.parent)) from error
         found = _load(place, listing, side)
     if found is None:
         raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")

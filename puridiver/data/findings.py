@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Findings:
     true_labels: int  # train images whose true label is known
     timestamps: bool
     ignored: int
+    stray: int  # images in no class's folder
     bad: dict[str, str]
     duplicates: list[list[str]]  # groups of files with the same pixels
     conflicts: list[list[str]]  # those groups whose labels differ: "file (label)"
@@ -65,6 +67,8 @@ class Findings:
             f"{'group' if len(self.conflicts) == 1 else 'groups'}",
             *_first([", ".join(group) for group in self.conflicts]),
         ]
+        if self.stray:
+            found.append(f"images in no class's folder, left out: {self.stray}")
         return [*found, f"other files, left out by their names: {self.ignored}"] if self.ignored else found
 
 
@@ -80,8 +84,8 @@ def _without(part: str, per_class: dict[str, int]) -> list[str]:
 
 
 def alike(names: list[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ in case, spaces or a slip of the pen: most likely one class, written in two ways."""
-    plain = {name: "".join(name.casefold().split()) for name in names}
+    """Pairs of names that differ in case, spaces, encoded accents or a slip of the pen: most likely one class."""
+    plain = {name: "".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names}
     near: dict[str, list[str]] = {}  # words by what is left of them without any one letter: slips share that
     for name, word in plain.items():
         for left in {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}:
@@ -149,6 +153,7 @@ def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
         true_labels=0 if good.true is None else int((good.true[~good.is_test] != UNKNOWN).sum()),
         timestamps=good.times is not None,
         ignored=listing.ignored,
+        stray=listing.stray,
         bad=found.bad,
         duplicates=[[printable(good.paths[row]) for row in group] for group in groups],
         conflicts=[_with_labels(good, group) for group in groups if len(set(good.labels[group].tolist())) > 1],

@@ -16,6 +16,8 @@ from puridiver.data.decode import ENDINGS
 from puridiver.errors import DataError
 
 TRAIN, TEST = "train", "test"
+TEST_FOLDERS = (TEST, "val", "validation")  # the first that is there
+LEFT_BY_ARCHIVERS = "__MACOSX"  # a folder of hidden files
 SPLIT_SEED = 0
 
 
@@ -35,6 +37,7 @@ class Listing:
     true: np.ndarray | None = None
     times: np.ndarray | None = None
     ignored: int = 0  # files that are no images by their name
+    stray: int = 0  # images in no class's folder
     table: str | None = None  # the file that names the paths, where one does
 
     def __post_init__(self) -> None:
@@ -101,27 +104,58 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
     """A folder per class: FOLDER/train/CLASS/* and FOLDER/test/CLASS/*, or FOLDER/CLASS/* with a share for testing.
 
     Images may lie deeper inside a class's folder. Hidden files, and files that are no images by their ending, are
-    left out.
+    left out. `val` and `validation` will do for `test`.
     """
-    names = {entry.name for entry in os.scandir(folder) if entry.is_dir()}
-    if TRAIN not in names:
+    if not _has_parts(folder):
         return split_off_test(_list_classes(folder, [("", False)]), test_share)
-    if TEST not in names:
+    test = next((name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
+    if test is None:
         return split_off_test(_list_classes(folder, [(TRAIN, False)]), test_share)
     if test_share:
         raise ValueError(f"{folder} has a test part of its own: leave the test share out")
-    return _list_classes(folder, [(TRAIN, False), (TEST, True)])
+    return _list_classes(folder, [(TRAIN, False), (test, True)])
+
+
+def _has_parts(folder: Path) -> bool:
+    """Whether the classes are below FOLDER/train: `train` may be a class, and others must not be lost beside it."""
+    if TRAIN not in _folders(folder):
+        return False
+    others = [
+        name for name in natural(_folders(folder))
+        if name not in (TRAIN, *TEST_FOLDERS) and images_in(str(folder), name)[0]
+    ]  # fmt: skip
+    if not others:
+        return True
+    if _images_directly_in(folder / TRAIN):
+        return False
+    shown = ", ".join(map(printable, others[:3])) + (", ..." if len(others) > 3 else "")
+    raise DataError(
+        f"{folder} has classes below {TRAIN}, and images beside it as well, in {shown}: put everything below {TRAIN} "
+        f"(and {TEST}); or, if {TRAIN} is a class, put its images directly into its folder"
+    )
+
+
+def _folders(folder: Path) -> list[str]:
+    return [
+        entry.name
+        for entry in os.scandir(folder)
+        if entry.is_dir() and not entry.name.startswith(".") and entry.name != LEFT_BY_ARCHIVERS
+    ]
+
+
+def _is_image(name: str) -> bool:
+    return not name.startswith(".") and os.path.splitext(name)[1].lower() in ENDINGS
+
+
+def _images_directly_in(folder: Path) -> int:
+    return sum(_is_image(entry.name) for entry in os.scandir(folder) if entry.is_file())
 
 
 def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
-    classes = {
-        entry.name
-        for part, _ in parts
-        for entry in os.scandir(folder / part)
-        if entry.is_dir() and not entry.name.startswith(".")
-    }
+    classes = {name for part, _ in parts for name in _folders(folder / part)}
     if not classes:
-        raise DataError(f"{folder} should hold a folder for each class, with its images, but holds no folder")
+        where = ", ".join(str(folder / part) for part, _ in parts)
+        raise DataError(f"{where} should hold a folder for each class, with its images, but holds no folder")
     ordered = natural(list(classes))
     paths: list[str] = []
     labels: list[int] = []
@@ -139,6 +173,7 @@ def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
     return Listing(
         folder.resolve().name, str(folder), paths, np.array(labels, dtype=np.int64), np.array(is_test, dtype=bool),
         shown, np.full(len(paths), UNKNOWN, dtype=np.int64), ignored=ignored,
+        stray=sum(_images_directly_in(folder / part) for part in {"", *(part for part, _ in parts)}),
     )  # fmt: skip
 
 
@@ -157,14 +192,12 @@ def images_in(root: str, folder: str) -> tuple[list[str], int]:
     """Paths of the images below a folder, sorted, and how many other files there are."""
     found, others = [], 0
     for where, folders, files in os.walk(os.path.join(root, folder)):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != LEFT_BY_ARCHIVERS)
         for name in files:
-            if name.startswith("."):
-                continue
-            if os.path.splitext(name)[1].lower() in ENDINGS:
+            if _is_image(name):
                 found.append(os.path.relpath(os.path.join(where, name), root))
             else:
-                others += 1
+                others += not name.startswith(".")
     return sorted(found, key=os.fsencode), others
 
 

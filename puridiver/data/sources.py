@@ -182,8 +182,9 @@ def load(
         if options.trust_labels and found.train.true is not None:
             raise DataError(trust_message(name))
         return found
+    source = find(name)
     options.refuse_any(name)
-    return find(name).loader(_root(root))
+    return source.loader(_root(root))
 
 
 def cache_folder(root: Path | None = None) -> Path:

@@ -69,7 +69,10 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
 def _columns(file: Path, rows: list[Row]) -> dict[str, str]:
     """Our names of the columns that are there -> what the table calls them."""
     there = dict.fromkeys(name for row in rows for name in row)
-    found = {ours: next((name for name in names if name in there), None) for ours, names in COLUMNS.items()}
+    # As it is written, else in any case and with spaces around it: `Label` is `label` where there is no `label`.
+    plain = {str(name).strip().lower(): name for name in reversed(there)}
+    known = {**plain, **{name: name for name in there}}
+    found = {ours: next((known[name] for name in names if name in known), None) for ours, names in COLUMNS.items()}
     for name in REQUIRED:
         if found[name] is None:
             raise DataError(

@@ -42,7 +42,7 @@ class Preset:
     sizes: Mapping[str, Size]
     data: tuple[str, ...]
     stream: str = "blurry-10"
-    # Data -> class map of asymmetric noise in generated streams; CIFAR-100's own is by superclass, the paper's by pairs.
+    # Data -> class map of asymmetric noise in generated streams; CIFAR-100's own is by superclass, the paper's pairs.
     noise_maps: Mapping[str, str] = field(default_factory=lambda: {"cifar100": "pairs"})
     paper: str = ""
     figure: str = ""

@@ -13,7 +13,7 @@ from puridiver.errors import DataError
 from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
 from puridiver.report.ledger import code_of, device_type
-from puridiver.stream_names import order_in_record, without_seed
+from puridiver.stream_names import WORD, is_published, order_in_record, without_seed
 from puridiver.streams.noise import noise_name
 
 HASH_SHOWN = 7  # characters
@@ -64,14 +64,11 @@ def _kind(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
-    """What tells kinds apart whose lines read the same: settings that have no column, by name where they have one."""
-    marks = [""] * len(kinds)
+    """Settings without a column that differ between runs of one data set, and what else tells equal lines apart."""
+    marks = _differing(kinds)
     values: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "stream": lambda row: without_seed(str(row.get("stream") or "")),
-        "judged on": lambda row: str(row.get("evaluated_on") or ""),
-        "memory": lambda row: str(row.get("memory") or ""),
-        "network": lambda row: str(row.get("network") or ""),
-        "tasks": lambda row: str(len(row.get("task_accuracy", ()))),
+        "image size": lambda row: str(row.get("image_size") or "by default"),
+        "test share": lambda row: str(row.get("test_share") or "by default"),
         "epochs": lambda row: str(row.get("epochs") or ""),
         "code": lambda row: code_of(row)[:HASH_SHOWN],
         "settings": lambda row: str(row.get("settings_hash") or "")[:HASH_SHOWN],
@@ -83,6 +80,31 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
             if len({value(row) for row in alike}) > 1:
                 marks[number] += f", {name} {value(members[0]) or 'not told'}"
     return [order + mark for order, mark in zip(_orders(kinds, marks), marks, strict=True)]
+
+
+def _differing(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Named on every line of the data set, or one would think that what a line does name makes the difference alone."""
+    marks = [""] * len(kinds)
+    values: dict[str, Callable[[Mapping[str, Any]], str]] = {
+        "stream": lambda row: _stream(str(row.get("stream") or "")),
+        "judged on": lambda row: str(row.get("evaluated_on") or ""),
+        "memory": lambda row: str(row.get("memory") or ""),
+        "network": lambda row: str(row.get("network") or ""),
+        "tasks": lambda row: str(len(row.get("task_accuracy", ()))),
+    }
+    for name, value in values.items():
+        found: dict[str, set[str]] = {}
+        for members in kinds:
+            found.setdefault(members[0]["data"], set()).add(value(members[0]))
+        for number, members in enumerate(kinds):
+            if len(found[members[0]["data"]]) > 1:
+                marks[number] += f", {name} {value(members[0]) or 'not told'}"
+    return marks
+
+
+def _stream(stream: str) -> str:
+    """Of a published stream that it is one: its noise has a column, and its order is told where it matters."""
+    return WORD if is_published(stream) else stream
 
 
 def _orders(kinds: Sequence[Sequence[Mapping[str, Any]]], marks: Sequence[str]) -> list[str]:

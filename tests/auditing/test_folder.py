@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,11 @@ def labelled() -> LabelledSet:
     return LabelledSet(torch.from_numpy(images), given, CLASSES)
 
 
-def quietly(path: Path, labelled: LabelledSet, **changes: Any) -> tuple[Any, list[str]]:
+def quietly(
+    path: Path, labelled: LabelledSet, settings: AuditSettings = SETTINGS, **changes: Any
+) -> tuple[Any, list[str]]:
     told: list[str] = []
-    report = audit_in_folder(AuditFolder(path), labelled, SETTINGS, on_pass=told.append, **changes)
+    report = audit_in_folder(AuditFolder(path), labelled, settings, on_pass=told.append, **changes)
     return report, told
 
 
@@ -57,6 +60,31 @@ def test_a_killed_audit_goes_on_with_the_pass_it_was_in(labelled, tmp_path, monk
     assert told[0] == "pass 1 of 2: was there already"
     assert np.array_equal(report.p_correct, whole.p_correct)
     assert report.noise == whole.noise
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_a_pass_goes_on_from_the_step_it_was_stopped_in(step, labelled, tmp_path, monkeypatch):
+    """A part of the set was seen, or the memory trained on: neither is done again, and the figures are the same."""
+    two = dataclasses.replace(SETTINGS, parts=2)
+    whole, _ = quietly(tmp_path / "whole", labelled, two)
+    save = AuditFolder.save_begun
+
+    def stopped(self, number, labels, begun):
+        save(self, number, labels, begun)
+        if number == 0 and begun.steps == step:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditFolder, "save_begun", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            quietly(tmp_path / "cut", labelled, two)
+    assert [path.name.split("-")[:2] for path in (tmp_path / "cut" / "pass-1").iterdir()] == [["begun", str(step)]]
+    done: list[tuple[int, str]] = []
+    report, _ = quietly(tmp_path / "cut", labelled, two, advance=lambda amount, text: done.append((amount, text)))
+    assert sum(text == "pass 1 of 2: was done already" for _, text in done) == step
+    assert sum(amount for amount, _ in done) == two.work(len(labelled.given))
+    assert np.array_equal(report.p_correct, whole.p_correct)
+    assert not list((tmp_path / "cut").glob("pass-*/begun*"))
 
 
 def test_corrections_are_learnt_and_remembered(labelled, tmp_path):

@@ -19,8 +19,9 @@ from rich.console import Console
 from puridiver.auditing.evidence import Evidence
 from puridiver.auditing.report import judge
 from puridiver.auditing.settings import AuditSettings
+from puridiver.auditing.words import truth_words
 from puridiver.cli import main
-from puridiver.cli.audit import add_parser, found_of_truth, settings_for, truth_words
+from puridiver.cli.audit import add_parser, found_of_truth, settings_for
 from puridiver.cli.audit_options import recall
 from puridiver.data import FileOptions, from_arrays, load
 from tests.auditing.samples import CLASSES, planted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import re
@@ -17,6 +18,7 @@ from puridiver.cli import main
 from puridiver.cli.main import COMMANDS as ALL_COMMANDS
 from puridiver.cli.main import build_parser
 from puridiver.errors import DataError
+from tests.wild import write_classes
 
 COMMANDS = (
     "", "run", "grid", "table", "results", "figure", "report", "plot", "methods", "data", "data list", "data fetch",
@@ -153,6 +155,29 @@ def test_a_reader_that_leaves_early_is_no_error():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout == "{0\n"
     assert done.stderr == ""
+
+
+def test_what_was_done_is_kept_where_nobody_reads_what_is_said_of_it(tmp_path):
+    """Also by the tables, whose library would end the program by itself."""
+    tool = f"{shlex.quote(sys.executable)} -m puridiver"
+    words = "run --epochs 1 --stream-limit 5 --test-limit 20 --memory 20 --quiet --device cpu --ledger l.jsonl"
+    commands = f"{tool} methods | true; echo ${{PIPESTATUS[0]}}; {tool} {words} | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", commands], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("0\n0\n", "")
+    assert len((tmp_path / "l.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_manifest_is_written_before_anything_is_printed(tmp_path, monkeypatch):
+    write_classes(tmp_path / "pictures", 3)
+
+    def closed(*words, **more):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", closed)
+    words = ["stream", "make", "--from", str(tmp_path / "pictures"), "--test-share", "0.4", "--image-size", "8"]
+    with contextlib.suppress(io.UnsupportedOperation):  # standard output of a test is no file
+        main([*words, "--data-root", str(tmp_path), "--out", str(tmp_path / "s.json")])
+    assert (tmp_path / "s.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from puridiver import Learner, storage
@@ -82,8 +83,12 @@ def test_a_saved_learner_of_grey_images_takes_files_too(tmp_path, capsys):
 def test_bad_files_are_named_or_left_out(run, tmp_path, capsys):
     new = pictures(tmp_path / "new", 3)
     (new / "broken.png").write_bytes(b"no picture")
+    (new / "another.png").write_bytes(b"nor this")
     assert main(["predict", str(run / "run"), str(new)]) == 2
-    assert "broken.png cannot be read" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "2 files cannot be read" in told
+    assert "broken.png" in told
+    assert "another.png" in told
     assert main(["predict", str(run / "run"), str(new), "--bad-files", "skip"]) == 0
     told = capsys.readouterr()
     assert len(read(told.out)) == 3
@@ -143,10 +148,21 @@ def test_a_disk_too_full_for_the_learner_does_not_cost_the_figures(tmp_path, mon
         return save(folder, *rest)
 
     monkeypatch.setattr(storage, "save", full)
-    assert main(["run", *SHORT, "--out", str(tmp_path / "run")]) == 0
-    assert (tmp_path / "run" / "summary.json").exists()
+    words = ["run", *SHORT, "--out", str(tmp_path / "run")]
+    assert main(words) == 1  # whoever goes on with the learner must know
+    figures = (tmp_path / "run" / "summary.json").read_bytes()
     assert not (tmp_path / "run" / "learner").exists()
     assert "the learner is not kept" in caplog.text
+    assert main([*words, "--resume"]) == 1  # the disk is as full as before
+    monkeypatch.setattr(storage, "save", save)
+    assert main([*words, "--resume"]) == 0
+    assert (tmp_path / "run" / "summary.json").read_bytes() == figures
+    assert not (tmp_path / "run" / "checkpoint").exists()
+    straight = tmp_path / "straight"
+    assert main(["run", *SHORT, "--out", str(straight)]) == 0
+    late, early = (storage.load(folder / "learner") for folder in (tmp_path / "run", straight))
+    assert late[0] == early[0]
+    assert all(torch.equal(late[1][name], early[1][name]) for name in early[1])
 
 
 def test_a_disk_too_full_for_the_memorys_images_does_not_cost_the_figures(tmp_path, monkeypatch, caplog):

@@ -151,6 +151,11 @@ def test_labels_cannot_be_trusted_where_true_ones_are_told(pictures, tmp_path):
             load(name, tmp_path, FileOptions(trust_labels=True))
 
 
+def test_a_path_that_is_not_there_is_told_as_such_whatever_else_is_said(tmp_path):
+    with pytest.raises(ValueError, match=r"data should be one of digits.*nope/pics"):
+        load(str(tmp_path / "nope" / "pics"), tmp_path, FileOptions(test_share=0.2))
+
+
 def test_options_of_files_are_for_files(tmp_path):
     with pytest.raises(ValueError, match="test_share is for data made of image files"):
         load("digits", tmp_path, FileOptions(test_share=0.2))

@@ -15,6 +15,7 @@ from puridiver.data.findings import alike
         ("circle", "cirle"),
         ("circle", "circles"),
         ("T shirt", "tshirt"),
+        ("caf\u00e9", "cafe\u0301"),  # as other systems and as macOS write it
     ],
 )
 def test_slips_are_found(first: str, other: str) -> None:

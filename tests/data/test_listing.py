@@ -52,6 +52,52 @@ def test_what_is_no_image_by_its_name_is_left_out_and_counted(tmp_path):
     assert len(found) == 6
 
 
+def test_images_in_no_classs_folder_are_counted_and_what_archivers_leave_is_not(tmp_path):
+    write_classes(tmp_path, 2)
+    for place in ("stray.png", "Stray.JPG"):
+        (tmp_path / place).write_bytes(b"x")
+    (tmp_path / "__MACOSX").mkdir()
+    (tmp_path / "__MACOSX" / "._000.png").write_bytes(b"x")
+    found = list_folder(tmp_path, 0)
+    assert (len(found), found.stray, found.ignored) == (6, 2, 0)
+
+
+def test_a_class_may_be_called_train(tmp_path):
+    """Toys: no other class may be lost, nor taken for something else."""
+    write_classes(tmp_path, 2)
+    os.rename(tmp_path / "red", tmp_path / "train")
+    (tmp_path / "train" / "old").mkdir()
+    os.rename(tmp_path / "train" / "000.png", tmp_path / "train" / "old" / "000.png")
+    found = list_folder(tmp_path, 0)
+    assert found.class_names == ("blue", "green", "train")
+    assert (len(found), found.stray) == (6, 0)
+
+
+def test_images_beside_the_parts_are_refused_and_other_folders_are_not(tmp_path):
+    write_classes(tmp_path / "train", 2)
+    (tmp_path / "annotations").mkdir()
+    (tmp_path / "annotations" / "boxes.json").write_text("{}")
+    (tmp_path / "train" / "stray.png").write_bytes(b"x")
+    assert list_folder(tmp_path, 0).stray == 1
+    (tmp_path / "train" / "stray.png").unlink()
+    write_classes(tmp_path, 2)
+    with pytest.raises(DataError, match=r"classes below train, and images beside it as well, in blue, green, red"):
+        list_folder(tmp_path, 0)
+    write_classes(tmp_path / "lone" / "train", 0)
+    for name in ("blue", "green", "red"):
+        (tmp_path / "lone" / "train" / name).rmdir()
+    with pytest.raises(DataError, match=r"lone/train should hold a folder for each class"):
+        list_folder(tmp_path / "lone", 0)
+
+
+@pytest.mark.parametrize("name", ["val", "validation"])
+def test_a_validation_part_will_do_for_a_test_part(name, tmp_path):
+    write_classes(tmp_path / "train", 2)
+    write_classes(tmp_path / name, 1)
+    found = list_folder(tmp_path)
+    assert found.is_test.tolist() == [False] * 6 + [True] * 3
+
+
 def test_odd_names_are_listed_and_printable(tmp_path):
     folder = tmp_path / os.fsdecode(b"caf\xe9s")
     folder.mkdir()
@@ -147,6 +193,15 @@ def test_cells_may_be_parted_by_semicolons_or_tabs(kind, mark, tmp_path):
 def test_commas_go_before_other_marks_where_both_would_do(tmp_path):
     (tmp_path / "table.csv").write_text("path,label,note;1;2;3;4\na.png,cat,x\n")
     assert list_table(tmp_path / "table.csv", 0).class_names == ("cat",)
+
+
+def test_headings_may_be_in_any_case_and_have_spaces(tmp_path):
+    (tmp_path / "t.csv").write_text("Path, LABEL ,Timestamp\na.png,x,1\nb.png,y,2\n")
+    found = list_table(tmp_path / "t.csv", 0)
+    assert (found.paths, found.class_names) == (["a.png", "b.png"], ("x", "y"))
+    assert found.times.tolist() == [1, 2]
+    (tmp_path / "t.csv").write_text("path,Label,label\na.png,no,x\nb.png,no,y\n")
+    assert list_table(tmp_path / "t.csv", 0).class_names == ("x", "y")
 
 
 def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):

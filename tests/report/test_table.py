@@ -77,8 +77,8 @@ def test_lines_that_would_read_the_same_name_code_or_settings() -> None:
 def test_lines_of_other_streams_name_them() -> None:
     streams = ("official:sym40:0:shuffled", "official:sym40:0", "disjoint")
     found = [line[3] for line in summarise([row(0, 0.5, stream=stream) for stream in streams])]
-    names = ("official:sym40:shuffled", "official:sym40:listed", "disjoint")
-    assert found == [f"official, stream {name}" for name in names]
+    names = ("shuffled, stream official", "listed, stream official", "stream disjoint")
+    assert found == [f"official, {name}" for name in names]
 
 
 def test_lines_that_read_the_same_say_in_what_they_differ() -> None:
@@ -90,6 +90,19 @@ def test_lines_that_read_the_same_say_in_what_they_differ() -> None:
     assert "tasks 1" in found[4]
     assert len(set(found)) == len(found)
     assert not any("settings" in text for text in found)
+
+
+def test_what_differs_is_named_on_every_line_of_the_data_also_where_lines_differ_anyway() -> None:
+    """Else one would take the accuracy for the epochs' doing alone, or the stream's."""
+    changes: list[dict[str, Any]] = [
+        {"options_changed": {"epochs": 15}, "memory": 100}, {"options_changed": {"epochs": 31}, "memory": 50},
+        {"data": "cifar10", "memory": 500},
+    ]  # fmt: skip
+    found = [line[3] for line in summarise([row(0, 0.5, **change) for change in changes])]
+    assert found == ["official, epochs=15, memory 100", "official, epochs=31, memory 50", "official"]
+    sizes: list[dict[str, Any]] = [{"image_size": 16, "settings_hash": "a"}, {"settings_hash": "b"}]
+    found = [line[3] for line in summarise([row(0, 0.5, **size) for size in sizes])]
+    assert found == ["official, image size 16", "official, image size by default"]
 
 
 def test_rows_of_both_orders_of_published_streams_tell_theirs() -> None:
