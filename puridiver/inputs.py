@@ -144,8 +144,8 @@ def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> N
 def check_memory_and_seed(memory: Any, seed: int) -> None:
     if not isinstance(memory, int | np.integer) or memory < 1:
         raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
-    if seed < 0:
-        raise ValueError(f"seed should be at least 0, but got {seed}")
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed should be a whole number, at least 0, but got {seed!r}")
 
 
 def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:

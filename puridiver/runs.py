@@ -58,10 +58,15 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
         raise DataError(f"{path} is the folder of a grid; name another one for the run")
     if not force:
         if (path / CONFIG).exists() and not resume:
-            state = "a finished run" if (path / SUMMARY).exists() else "an unfinished run"
-            raise DataError(
-                f"{path} holds {state}; choose another folder, or say --resume to continue it or --force to replace it"
-            )
+            if (path / SUMMARY).exists():
+                told = (
+                    "a finished run; choose another folder, or say --force to replace it (--resume shows its summary)"
+                )
+            else:
+                told = (
+                    "an unfinished run; choose another folder, or say --resume to continue it or --force to replace it"
+                )
+            raise DataError(f"{path} holds {told}")
         if (path / CHECKPOINT).exists() and not (path / CONFIG).exists():
             raise DataError(f"{path} holds checkpoints but no {CONFIG}; choose another folder, or say --force")
     _check_writable(path)

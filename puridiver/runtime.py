@@ -99,6 +99,11 @@ def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool =
     """`auto` takes the first CUDA GPU if there is one, else the CPU; bfloat16 where the GPU has it."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, but got {precision!r}")
+    if torch.get_default_dtype() != torch.float32:
+        raise ValueError(
+            f"torch's default type should be float32, but is {str(torch.get_default_dtype()).removeprefix('torch.')}: "
+            "networks, and what they are fed, would not fit; set it back with torch.set_default_dtype(torch.float32)"
+        )
     chosen = _choose_device(device)
     if chosen.type != "cuda":
         if precision == "bfloat16":

@@ -348,3 +348,12 @@ def test_a_run_goes_on_capturing_after_a_capture_that_failed() -> None:
             runner(torch.ones(5, n, dtype=torch.int64), n)
     assert counted.item() == 4 * 5 * (1 + 2)
     assert all(loop.graph is not None for loop in runner._loops.values())
+
+
+def test_another_default_type_of_torch_is_refused_with_what_to_do() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(ValueError, match=r"default type should be float32, but is float64: .*set_default_dtype"):
+            choose_runtime("cpu")
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -80,6 +80,8 @@ def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from puridiver import runs
+    from puridiver.data import SOURCES
+    from puridiver.errors import DataError
     from puridiver.report.ledger import row_of_run
 
     errors, folder = Console(stderr=True), Path(args.out) if args.out else None
@@ -91,7 +93,13 @@ def handle(args: argparse.Namespace) -> int:
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
     finished = args.resume and folder is not None and row_of_run(folder) is not None
-    summary, code = run_once(args, config_to_run(args), folder, errors)
+    config = config_to_run(args)
+    try:
+        summary, code = run_once(args, config, folder, errors)
+    except (DataError, ValueError) as error:
+        if args.resume and config.data not in SOURCES and not Path(config.data).exists():
+            raise DataError(f"{error}; where the data have moved to, say --data PLACE beside --resume") from error
+        raise
     try:  # first what must not be lost when nobody reads what is printed
         if args.ledger:
             runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)

@@ -14,7 +14,7 @@ from torch import Tensor
 UNKNOWN = -1  # a true label that nobody knows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageSet:
     """Images with the labels their source gives them.
 
@@ -70,6 +70,10 @@ class ImageSet:
         """The true class ids, UNKNOWN where nobody knows."""
         return self.labels if self.true is None else self.true
 
+    def __repr__(self) -> str:
+        size = "x".join(map(str, self.images.shape[1:]))
+        return f"ImageSet({len(self.labels):,} images of {size})"
+
     @property
     def best_labels(self) -> Tensor:
         """The true class ids where they are known, the given ones elsewhere: what accuracy is judged by."""
@@ -101,7 +105,7 @@ class ImageSet:
         return len(self.images)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DataSource:
     """A named data set: train and test images, class names, and what suits it by default.
 
@@ -118,6 +122,9 @@ class DataSource:
     asymmetric_map: dict[int, int] | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"DataSource({self.name!r}, {len(self.class_names)} classes, train={self.train}, test={self.test})"
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ import codecs
 import csv
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, date, datetime, time
@@ -30,6 +31,7 @@ REQUIRED = ("path", "label")
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
 MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
 WHOLE_NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<digits>\d+)(\.0*)?", re.ASCII)
+ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")  # of a byte that is no UTF-8
 SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
@@ -54,8 +56,9 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     def labels(name: str) -> np.ndarray:
         return np.array([ids[text] for text in texts.get(name, [""] * len(rows))], dtype=np.int64)
 
+    paths = [_on_disk(file.parent, path) for path in texts["path"]]
     listing = Listing(
-        file.stem, str(file.parent), texts["path"], labels("label"), _is_test(file, texts.get("split"), len(rows)),
+        file.stem, str(file.parent), paths, labels("label"), _is_test(file, texts.get("split"), len(rows)),
         tuple(printable(name) for name in class_names), labels("true_label"),
         _times(file, rows, found["timestamp"]) if "timestamp" in found else None, table=str(file),
     )  # fmt: skip
@@ -64,6 +67,14 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     if test_share:
         raise ValueError(f"{file} says itself what is for testing (column split): leave the test share out")
     return listing
+
+
+def _on_disk(folder: Path, path: str) -> str:
+    """A path as it is written, or by the bytes that its escapes stand for: so audits write names that are no UTF-8."""
+    if "\\x" not in path or os.path.exists(folder / path):
+        return path
+    meant = os.fsdecode(ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path)))
+    return meant if os.path.exists(folder / meant) else path
 
 
 def _columns(file: Path, rows: list[Row]) -> dict[str, str]:

@@ -204,6 +204,14 @@ def test_headings_may_be_in_any_case_and_have_spaces(tmp_path):
     assert list_table(tmp_path / "t.csv", 0).class_names == ("x", "y")
 
 
+def test_a_name_that_is_no_utf_8_is_found_by_its_escapes(tmp_path):
+    """As an audit's table of labels has it."""
+    name = write_oddly_named(tmp_path).decode("utf-8", "backslashreplace")
+    (tmp_path / "t.csv").write_text(f"path,label\n{name},x\n")
+    found = list_table(tmp_path / "t.csv", 0)
+    assert os.path.exists(found.full_path(0))
+
+
 def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
     rows = [{"file_name": f"{i}.png", "class": 10 - i} for i in range(3)]
     found = list_table(write_table(tmp_path, "jsonl", rows), 0)
