@@ -311,11 +311,13 @@ class Learner:
             return Learner._restore, (*self.state(), str(self.runtime.device))
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto", grow: bool | None = None) -> Learner:
-        """A saved learner, or that of a run by its folder, as if never away; `grow` says anew if classes may join."""
+    def load(
+        cls, folder: str | Path, device: str = "auto", grow: bool | None = None, memory: int | None = None
+    ) -> Learner:
+        """A saved learner, or a run's; `grow` says anew if classes may join, `memory` (no less) what it may hold."""
         settings, tensors = saved.read(Path(folder))
         try:
-            return cls._restore({**settings, **({} if grow is None else {"grow": grow})}, tensors, device)
+            return cls._restore(saved.changed(settings, grow, memory), tensors, device)
         except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
             raise DataError(f"{folder} does not hold a whole learner of this version: {error}") from error
 
@@ -334,8 +336,7 @@ class Learner:
         self.seen, self.consolidations = settings["seen"], settings["consolidations"]
         # These are absent in what older versions saved.
         self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
-        begun = settings.get("consolidation")
-        self.begun = Consolidation(**begun) if begun else None
+        self.begun = saved.consolidation_of(settings)
         self._load_tensors(tensors)
 
     @classmethod

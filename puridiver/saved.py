@@ -59,6 +59,23 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return storage.load(kept if in_run else folder)
 
 
+def consolidation_of(settings: Mapping[str, Any]) -> Consolidation | None:
+    """The one that a learner was saved in the middle of."""
+    begun = settings.get("consolidation")
+    return Consolidation(**begun) if begun else None
+
+
+def changed(settings: Mapping[str, Any], grow: bool | None, memory: int | None) -> dict[str, Any]:
+    """Settings with what is said anew of them. Which samples a smaller memory would lose is for no one to say here."""
+    if memory is not None and (not isinstance(memory, int) or memory < settings["memory"]):
+        raise ValueError(
+            f"memory should be a whole number, at least the {settings['memory']} samples that the learner was saved "
+            f"with, but got {memory!r}"
+        )
+    said = {"grow": grow, "memory": memory}
+    return {**settings, **{name: value for name, value in said.items() if value is not None}}
+
+
 def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
     """Save to a folder of its own: a new one, an empty one, or one with an older save."""
     if folder.is_file():

@@ -41,6 +41,21 @@ def test_the_learner_of_a_run_is_loaded_by_the_run_s_folder(tmp_path):
     assert Learner.load(tmp_path, device="cpu").seed == 7
 
 
+@pytest.mark.parametrize("sampler", ["puridiver", "rsv", "gbs", "crsv", "rm", "ntd"])
+def test_a_saved_learner_may_get_a_larger_memory(sampler, tmp_path):
+    fed(tiny_learner(sampler=sampler)).save(tmp_path)
+    same, larger = (Learner.load(tmp_path, device="cpu", memory=memory) for memory in (12, 20))
+    assert differing(tensors_of(same), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
+    assert len(larger.memory) == 12
+    fed(larger)
+    assert len(larger.memory) == larger.capacity == 20
+    larger.consolidate(epochs=1)
+    assert Learner.load(larger.save(tmp_path), device="cpu").capacity == 20
+    for memory in (11, 12.5):
+        with pytest.raises(ValueError, match=rf"at least the 20 samples that .* but got {memory}"):
+            Learner.load(tmp_path, device="cpu", memory=memory)
+
+
 def test_a_run_that_kept_no_learner_holds_none(tmp_path):
     fed(tiny_learner()).save(tmp_path / runs.CHECKPOINT)
     with pytest.raises(DataError, match=r"holds no saved state: there is no state\.json"):
