@@ -24,6 +24,7 @@ from puridiver.errors import PuridiverError
 COMMANDS = (
     "run",
     "predict",
+    "learn",
     "audit",
     "grid",
     "table",
@@ -43,6 +44,7 @@ examples:
   puridiver run                                  PuriDivER on digits, blurry-10, 40 % wrong labels
   puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
   puridiver predict runs/mine new-pictures/      what a finished run's learner takes images for
+  puridiver learn runs/mine february.csv --out learners/now    the learner goes on with new images
   puridiver audit my-images.npz --out audit      which labels of your own data look wrong
   puridiver grid table1 --data digits            the paper's Table 1, on digits
   puridiver methods                              every sampler, trainer and recipe

@@ -105,8 +105,8 @@ def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
                 raise DataError(f"{out} is there, and is no table of predictions: say --force to replace it")
 
 
-def load_learner(folder: Path, device: str) -> Learner:
-    """The learner that a run left in its folder, or one that was saved there."""
+def load_learner(folder: Path, device: str, grow: bool | None = None, memory: int | None = None) -> Learner:
+    """The learner that a run left in its folder, or one that was saved there; the rest as `Learner.load` has it."""
     from puridiver import runs, storage
     from puridiver.errors import DataError
     from puridiver.learner import Learner
@@ -122,7 +122,7 @@ def load_learner(folder: Path, device: str) -> Learner:
         raise DataError(
             f"{folder} has no learner: {state}; a run with --out keeps one unless --no-keep-learner is said"
         )
-    return Learner.load(kept if kept.exists() else folder, device=device)
+    return Learner.load(kept if kept.exists() else folder, device, grow, memory)
 
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
@@ -197,7 +197,6 @@ def _tell_of_bad(bad: Sequence[str], skip: bool) -> None:
 
 def _of_file(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
     """The file's pixels, or what is wrong with it."""
-    import numpy as np
 
     from puridiver.data.decode import decode
     from puridiver.errors import DataError
@@ -208,10 +207,14 @@ def _of_file(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
     found = decode(str(path), height)
     if found.pixels is None:
         return found.problem
-    if channels == 3:
-        return found.pixels
-    grey = found.pixels @ np.array([0.299, 0.587, 0.114])  # as Pillow makes grey of colours
-    return np.rint(grey).astype(np.uint8)[..., None]
+    return found.pixels if channels == 3 else grey(found.pixels)
+
+
+def grey(pixels: np.ndarray) -> np.ndarray:
+    """One channel of three, (..., 1), as Pillow makes grey of colours."""
+    import numpy as np
+
+    return np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]
 
 
 def _of_arrays(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[list[str], np.ndarray]]:

@@ -21,8 +21,8 @@ from puridiver.errors import DataError
 from tests.wild import write_classes
 
 COMMANDS = (
-    "", "run", "grid", "table", "results", "figure", "report", "plot", "methods", "data", "data list", "data fetch",
-    "data verify", "stream", "stream make", "stream show", "stream verify",
+    "", "run", "learn", "grid", "table", "results", "figure", "report", "plot", "methods", "data", "data list",
+    "data fetch", "data verify", "stream", "stream make", "stream show", "stream verify",
 )  # fmt: skip
 
 HELP_OF_ALL = """
