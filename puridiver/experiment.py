@@ -27,6 +27,7 @@ from puridiver.config import (
 )
 from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
 from puridiver.data.base import UNKNOWN, DataSource
+from puridiver.errors import DataError
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder, Stopwatch, joint_features
 from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, versions
@@ -199,7 +200,13 @@ class Experiment:
 
     def _keep_learner_after_all(self, folder: Path, checkpoints: Checkpoints) -> bool:
         """The learner of a finished run that could not be kept at its end, from the run's last checkpoint."""
-        if (folder / storage.INDEX).exists() or (saved := checkpoints.load()) is None:
+        try:
+            saved = None if (folder / storage.INDEX).exists() else checkpoints.load()
+        except DataError as error:  # the figures of a finished run are there, whatever has become of its checkpoint
+            logger.warning("the learner cannot be kept: %s", error)
+            self.learner_lost = True
+            return True
+        if saved is None:
             return True
         course = self._course()
         course.load_state(*saved)

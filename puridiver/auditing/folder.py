@@ -151,21 +151,34 @@ class AuditFolder:
         self._forget_begun(number)
 
     def load_begun(self, number: int, labels: str, device: str) -> Begun | None:
-        """Where a pass of these labels was left, by an earlier process that was stopped."""
-        for folder in self.pass_folder(number).glob(f"{BEGUN}-*-{labels[:12]}"):
-            if (folder / storage.INDEX).exists():
-                return Begun(Learner.load(folder, device), int(folder.name.split("-")[1]))
+        """Where a pass of these labels was left, by an earlier process that was stopped.
+
+        What cannot be read costs what was done since the state before, and not the audit.
+        """
+        found = {int(place.name.split("-")[1]): place for place in self.pass_folder(number).glob(f"{BEGUN}-*")
+                 if place.name.endswith(f"-{labels[:12]}") and (place / storage.INDEX).exists()}  # fmt: skip
+        for steps in sorted(found, reverse=True):
+            try:
+                return Begun(Learner.load(found[steps], device), steps)
+            except DataError as error:
+                logger.warning("an unfinished pass is left out: %s", error)
         return None
 
     def save_begun(self, number: int, labels: str, begun: Begun) -> None:
-        """The newest alone stays."""
+        """The newest alone stays. A disk that is too full for it must not cost the audit."""
         place = self.pass_folder(number) / f"{BEGUN}-{begun.steps}-{labels[:12]}"
-        begun.learner.save(place)
+        try:
+            begun.learner.save(place)
+        except OSError as error:
+            shutil.rmtree(place, ignore_errors=True)
+            logger.warning("what is done of this pass is not kept: %s", error)
+            return
         self._forget_begun(number, place)
 
     def _forget_begun(self, number: int, but: Path | None = None) -> None:
         for older in self.pass_folder(number).glob(f"{BEGUN}-*"):
             if older != but:
+                (older / storage.INDEX).unlink(missing_ok=True)  # first: without it, no state
                 shutil.rmtree(older, ignore_errors=True)
 
     def corrections(self, labelled: LabelledSet) -> dict[int, int]:

@@ -80,23 +80,19 @@ def run_pass(
         0,
     )  # fmt: skip
     text = f"pass {number + 1} of {settings.passes}"
-
-    def observe(part: np.ndarray) -> None:
-        _observe(learner, images, given, part, settings.batch, lambda n: advance(n, f"{text}: stream"))
-        if checked is not None:
-            tell_labels(learner, given, checked, order)
-
-    def train(part: np.ndarray) -> None:
-        consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
-
-    epochs = settings.epochs_for(settings.memory_for(len(given)))
     parts = np.array_split(order, min(settings.parts, len(order)))
-    for step, (part, work) in enumerate((part, work) for part in parts for work in (observe, train)):
+    for step in range(2 * len(parts)):
+        part, trains = parts[step // 2], bool(step % 2)
         if step < done:
-            amount = len(part) if work is observe else epochs * learner.memory.capacity
+            amount = learner.memory.capacity * settings.epochs_for(learner.memory.capacity) if trains else len(part)
             advance(amount, f"{text}: was done already")
             continue
-        work(part)
+        if trains:
+            consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
+        else:
+            _observe(learner, images, given, part, settings.batch, lambda n: advance(n, f"{text}: stream"))
+            if checked is not None:
+                tell_labels(learner, given, checked, order)
         if keep is not None and step + 1 < 2 * len(parts):
             keep(Begun(learner, step + 1))
     return learner, testify(learner, images, given, order, settings)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,6 +42,23 @@ def add_actions(parser: argparse.ArgumentParser) -> Any:
 
     parser.set_defaults(handler=show_help)
     return parser.add_subparsers(dest="action", metavar="ACTION")
+
+
+@contextmanager
+def told_afterwards(tell: Callable[[], None]) -> Iterator[None]:
+    """Do what must not be lost, then `tell` of it; where it fails, that nobody listens must not hide the error."""
+    try:
+        yield
+    except BaseException:
+        with suppress(BrokenPipeError):
+            tell()
+        raise
+    tell()
+
+
+def forget_stdout() -> None:
+    """Once its reader has left: what is still to be flushed would be an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def console(**settings: Any) -> Console:

@@ -1,8 +1,7 @@
 """Parses the command line, runs the sub-command, turns errors into exit codes.
 
-Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`), a run could not keep
-its learner, or a plugin raised; 2 wrong
-usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
+Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`), a run could not keep its
+learner, or a plugin raised; 2 wrong usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import traceback
 from collections.abc import Sequence
 
 from puridiver._version import __version__
+from puridiver.cli.common import forget_stdout
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
@@ -104,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("puridiver: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `puridiver ... | head`: the reader left, which is no error of ours
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_stdout()
         return 0
     except Exception as error:
         if (plugin := _plugin_in(error)) is None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option, console
+from puridiver.cli.common import add_command, add_plugin_option, console, forget_stdout, told_afterwards
 from puridiver.cli.notes import notes, unread_options
 from puridiver.cli.run_settings import config_to_run, flag_specs
 
@@ -98,13 +98,16 @@ def handle(args: argparse.Namespace) -> int:
         summary, code = run_once(args, config, folder, errors)
     except (DataError, ValueError) as error:
         if args.resume and config.data not in SOURCES and not Path(config.data).exists():
-            raise DataError(f"{error}; where the data have moved to, say --data PLACE beside --resume") from error
+            raise DataError(
+                f"{error}; if the data have moved, say --data PLACE beside --resume (they keep their name there)"
+            ) from error
         raise
-    try:  # first what must not be lost when nobody reads what is printed
-        if args.ledger:
-            runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
-    finally:
-        _print(args, summary, folder, errors, finished)
+    try:
+        with told_afterwards(lambda: _print(args, summary, folder, errors, finished)):
+            if args.ledger:
+                runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
+    except BrokenPipeError:  # the reader left; whether the learner was kept is still to be told
+        forget_stdout()
     return code
 
 
@@ -118,7 +121,7 @@ def _print(
     else:
         print_summary(summary, console())
         if not args.quiet:
-            text = "the run was finished already: nothing was run. " if finished else ""
+            text = "the run was finished already. " if finished else ""
             errors.print(text + _kept(args, folder), highlight=False, markup=False, soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_actions, add_command, decoding_progress
+from puridiver.cli.common import add_actions, add_command, decoding_progress, told_afterwards
 from puridiver.cli.stream_show import describe, show_stream, summary
 
 if TYPE_CHECKING:
@@ -163,13 +163,15 @@ def make_stream(args: argparse.Namespace) -> int:
     if args.source_path is not None:
         found = _look_into(args)
         args.data = str(args.source_path)
-    try:
+
+    def tell() -> None:
+        if found is not None and not args.json:
+            print("\n".join([f"{args.source_path}:", *(f"  {line}" for line in found.lines())]))
+
+    with told_afterwards(tell):  # also where the data are refused
         manifest = _made(args, options)
         args.out.parent.mkdir(parents=True, exist_ok=True)
-        manifest.save(args.out)  # before anything is printed, which nobody may read to its end
-    finally:
-        if found is not None and not args.json:  # told also where the data are refused
-            print("\n".join([f"{args.source_path}:", *(f"  {line}" for line in found.lines())]))
+        manifest.save(args.out)
     if args.json:
         told = {} if found is None else {"found": found.to_dict()}
         print(json.dumps({"file": str(args.out), **summary(manifest), **told}, indent=2))

@@ -33,7 +33,7 @@ class Findings:
     true_labels: int  # train images whose true label is known
     timestamps: bool
     ignored: int
-    stray: int  # images in no class's folder
+    stray: int  # images in no class's folder, or in parts that are not used
     bad: dict[str, str]
     duplicates: list[list[str]]  # groups of files with the same pixels
     conflicts: list[list[str]]  # those groups whose labels differ: "file (label)"
@@ -68,7 +68,7 @@ class Findings:
             *_first([", ".join(group) for group in self.conflicts]),
         ]
         if self.stray:
-            found.append(f"images in no class's folder, left out: {self.stray}")
+            found.append(f"images in no class's folder, or in a second part to test on, left out: {self.stray}")
         return [*found, f"other files, left out by their names: {self.ignored}"] if self.ignored else found
 
 

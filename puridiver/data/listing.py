@@ -37,7 +37,7 @@ class Listing:
     true: np.ndarray | None = None
     times: np.ndarray | None = None
     ignored: int = 0  # files that are no images by their name
-    stray: int = 0  # images in no class's folder
+    stray: int = 0  # images in no class's folder, or in parts that are not used
     table: str | None = None  # the file that names the paths, where one does
 
     def __post_init__(self) -> None:
@@ -106,31 +106,36 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
     Images may lie deeper inside a class's folder. Hidden files, and files that are no images by their ending, are
     left out. `val` and `validation` will do for `test`.
     """
-    if not _has_parts(folder):
+    parts = _parts(folder)
+    if parts is None:
         return split_off_test(_list_classes(folder, [("", False)]), test_share)
-    test = next((name for name in TEST_FOLDERS if (folder / name).is_dir()), None)
-    if test is None:
-        return split_off_test(_list_classes(folder, [(TRAIN, False)]), test_share)
+    train, *tests = parts
+    if not tests:
+        return split_off_test(_list_classes(folder, [(train, False)]), test_share)
     if test_share:
         raise ValueError(f"{folder} has a test part of its own: leave the test share out")
-    return _list_classes(folder, [(TRAIN, False), (test, True)])
+    return _list_classes(folder, [(train, False), (tests[0], True)], unused=tests[1:])
 
 
-def _has_parts(folder: Path) -> bool:
-    """Whether the classes are below FOLDER/train: `train` may be a class, and others must not be lost beside it."""
-    if TRAIN not in _folders(folder):
-        return False
-    others = [
-        name for name in natural(_folders(folder))
-        if name not in (TRAIN, *TEST_FOLDERS) and images_in(str(folder), name)[0]
-    ]  # fmt: skip
+def _parts(folder: Path) -> list[str] | None:
+    """The folders of the train part and of those to test on, in any case; None where the classes lie here.
+
+    `train` may be a class, and no class may be lost beside it.
+    """
+    names = _folders(folder)
+    known = {**{name.lower(): name for name in names}, **{name: name for name in names}}
+    if TRAIN not in known:
+        return None
+    train, tests = known[TRAIN], [known[name] for name in TEST_FOLDERS if name in known]
+    others = [name for name in natural(names) if name not in (train, *tests) and images_in(str(folder), name)[0]]
+    tests = [test for test in tests if any(images_in(str(folder / test), name)[0] for name in _folders(folder / test))]
     if not others:
-        return True
-    if _images_directly_in(folder / TRAIN):
-        return False
+        return [train, *tests]
+    if _images_directly_in(folder / train) and not tests:
+        return None
     shown = ", ".join(map(printable, others[:3])) + (", ..." if len(others) > 3 else "")
     raise DataError(
-        f"{folder} has classes below {TRAIN}, and images beside it as well, in {shown}: put everything below {TRAIN} "
+        f"{folder} has classes below {train}, and images beside it as well, in {shown}: put everything below {TRAIN} "
         f"(and {TEST}); or, if {TRAIN} is a class, put its images directly into its folder"
     )
 
@@ -151,7 +156,7 @@ def _images_directly_in(folder: Path) -> int:
     return sum(_is_image(entry.name) for entry in os.scandir(folder) if entry.is_file())
 
 
-def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
+def _list_classes(folder: Path, parts: list[tuple[str, bool]], unused: Sequence[str] = ()) -> Listing:
     classes = {name for part, _ in parts for name in _folders(folder / part)}
     if not classes:
         where = ", ".join(str(folder / part) for part, _ in parts)
@@ -173,7 +178,8 @@ def _list_classes(folder: Path, parts: list[tuple[str, bool]]) -> Listing:
     return Listing(
         folder.resolve().name, str(folder), paths, np.array(labels, dtype=np.int64), np.array(is_test, dtype=bool),
         shown, np.full(len(paths), UNKNOWN, dtype=np.int64), ignored=ignored,
-        stray=sum(_images_directly_in(folder / part) for part in {"", *(part for part, _ in parts)}),
+        stray=sum(_images_directly_in(folder / part) for part in {"", *(part for part, _ in parts)})
+        + sum(len(images_in(str(folder), part)[0]) for part in unused),
     )  # fmt: skip
 
 

@@ -80,10 +80,13 @@ def _on_disk(folder: Path, path: str) -> str:
 def _columns(file: Path, rows: list[Row]) -> dict[str, str]:
     """Our names of the columns that are there -> what the table calls them."""
     there = dict.fromkeys(name for row in rows for name in row)
-    # As it is written, else in any case and with spaces around it: `Label` is `label` where there is no `label`.
     plain = {str(name).strip().lower(): name for name in reversed(there)}
-    known = {**plain, **{name: name for name in there}}
-    found = {ours: next((known[name] for name in names if name in known), None) for ours, names in COLUMNS.items()}
+    found = {}
+    for ours, names in COLUMNS.items():
+        # As it is written, else in any case and with spaces around it; but `Time` may be anything.
+        other = names if ours in REQUIRED else names[:1]
+        exact = [name for name in names if name in there]
+        found[ours] = next(iter([*exact, *(plain[name] for name in other if name in plain)]), None)
     for name in REQUIRED:
         if found[name] is None:
             raise DataError(

@@ -28,7 +28,7 @@ class WebData:
     name: str
     folders: tuple[str, ...]  # that it may lie in, below the data root
     proof: str  # a file that shows that a folder is the right one
-    counts: tuple[tuple[int, ...], int]  # train images that there may be, and test images
+    counts: tuple[tuple[int, ...], tuple[int, ...]]  # how many train images there may be, and test images
     read: Callable[[Path], tuple[tuple[str, ...], Rows, Rows]]  # class names, train rows, test rows
     defaults: dict[str, Any]
 
@@ -75,10 +75,9 @@ def check_web(which: WebData, root: Path) -> list[str]:
     except DataError as error:
         return [str(error)]
     found = (int((~listing.is_test).sum()), int(listing.is_test.sum()))
-    train, test = which.counts
     return [
         f"{which.name} should list {' or '.join(f'{count:,}' for count in expected)} {part} images, but lists {there:,}"
-        for part, expected, there in zip(("train", "test"), (train, (test,)), found, strict=True)
+        for part, expected, there in zip(("train", "test"), which.counts, found, strict=True)
         if there not in expected
     ]
 
@@ -154,7 +153,7 @@ WEBVISION = WebData(
     "webvision",
     ("webvision", "WebVision"),
     "info/train_filelist_google.txt",
-    ((65_944,), 2_500),
+    ((65_944,), (2_500,)),
     _read_webvision,
     {"network": "resnet34", "memory": 1_000, "tasks": 10, "halve_epochs": True},
 )
@@ -162,7 +161,7 @@ FOOD101N = WebData(
     "food101n",
     ("Food-101N_release", "food101n", "Food-101N"),
     "meta/verified_train.tsv",
-    ((52_867, 52_868), 4_741),  # the published streams have one image less than its home tells of
+    ((52_867, 52_868), (4_741,)),  # the published streams have one image less than its home tells of
     _read_food101n,
     {"network": "resnet34", "memory": 2_000, "tasks": 5, "halve_epochs": True},
 )

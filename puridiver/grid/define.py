@@ -16,7 +16,7 @@ from puridiver.grid.cells import Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
 from puridiver.recipes import Options, replaced
 
-PUBLISHED = ("cifar10", "cifar100", "webvision", "food101n")  # data with published streams
+HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
 GRID_KEYS = ("title", "data", "streams", "noises", "methods", "seeds")
 METHOD_KEYS = ("title", "sampler", "trainer", "options")
 # Fields of a run that a file's lists decide.
@@ -52,7 +52,7 @@ def grid_of_preset(name: str, preset: Preset, data: Sequence[str], seeds: Sequen
 
 
 def _columns(preset: Preset, source: str, size: Size, seeds: tuple[int, ...], official: bool) -> list[Column]:
-    published = official and preset.stream == "blurry-10" and source in PUBLISHED
+    published = official and preset.stream == "blurry-10" and source in HAVE_STREAMS
     found = []
     for noise in size.noises or preset.noises:
         settings = {"recipe": preset.recipe, **size.settings}

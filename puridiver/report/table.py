@@ -66,9 +66,8 @@ def _kind(row: Mapping[str, Any], name: str) -> Any:
 def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """Settings without a column that differ between runs of one data set, and what else tells equal lines apart."""
     marks = _differing(kinds)
+    marks = [order + mark for order, mark in zip(_orders(kinds, marks), marks, strict=True)]
     values: dict[str, Callable[[Mapping[str, Any]], str]] = {
-        "image size": lambda row: str(row.get("image_size") or "by default"),
-        "test share": lambda row: str(row.get("test_share") or "by default"),
         "epochs": lambda row: str(row.get("epochs") or ""),
         "code": lambda row: code_of(row)[:HASH_SHOWN],
         "settings": lambda row: str(row.get("settings_hash") or "")[:HASH_SHOWN],
@@ -79,7 +78,7 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
             alike = [kinds[other][0] for other, label in enumerate(labels) if label == labels[number]]
             if len({value(row) for row in alike}) > 1:
                 marks[number] += f", {name} {value(members[0]) or 'not told'}"
-    return [order + mark for order, mark in zip(_orders(kinds, marks), marks, strict=True)]
+    return marks
 
 
 def _differing(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
@@ -91,6 +90,8 @@ def _differing(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
         "memory": lambda row: str(row.get("memory") or ""),
         "network": lambda row: str(row.get("network") or ""),
         "tasks": lambda row: str(len(row.get("task_accuracy", ()))),
+        "image size": lambda row: str(row.get("image_size") or "by default"),
+        "test share": lambda row: str(row.get("test_share") or "by default"),
     }
     for name, value in values.items():
         found: dict[str, set[str]] = {}

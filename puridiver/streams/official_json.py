@@ -27,12 +27,6 @@ FILE_NAME = re.compile(
     r"_rand(?P<seed>\d+)_cls(?P<classes>\d+)_task(?P<task>\d+)\.json"
 )
 FILE_NAME_EXAMPLE = "cifar10_train_blurry10_symN40_rand1_cls2_task0.json"
-
-
-def _example(source: DataSource) -> str:
-    return FILE_NAME_EXAMPLE.replace("cifar10", source.name).replace("cls2", f"cls{len(source.class_names) // 5}")
-
-
 IMAGE_NAME = re.compile(r"(?P<part>train|test)/(?P<klass>[^/]+)/(?P<number>\d+)\.png")
 
 
@@ -98,11 +92,13 @@ def _find_files(folder: Path, source: DataSource, noise: str | None, seed: int |
         raise ValueError(f"a folder holds many streams: noise and seed should be given, but got {noise} and {seed}")
     kind, rate = parse_noise(noise)
     found: dict[int, Path] = {}
-    for path in sorted(folder.rglob(f"{source.name}_train_blurry*_{kind}N{round(rate * 100)}_rand{seed}_*.json")):
+    names = f"{source.name}_train_blurry*_{kind}N{round(rate * 100)}_rand{seed}_*.json"
+    for path in sorted(folder.glob(names)) or sorted(folder.rglob(names)):  # there, else below, as they are published
         match = FILE_NAME.fullmatch(path.name)
         if match and found.setdefault(int(match["task"]), path) is not path:
             raise ManifestError(
-                f"{folder}: two files for task {match['task']}: {found[int(match['task'])].name}, {path.name}"
+                f"{folder}: two files for task {match['task']}: "
+                f"{found[int(match['task'])].relative_to(folder)}, {path.relative_to(folder)}"
             )
     if not found:
         raise ManifestError(
@@ -110,6 +106,10 @@ def _find_files(folder: Path, source: DataSource, noise: str | None, seed: int |
             f"but has none for {source.name}, {noise}, seed {seed}"
         )
     return [found[task] for task in sorted(found)]
+
+
+def _example(source: DataSource) -> str:
+    return FILE_NAME_EXAMPLE.replace("cifar10", source.name).replace("cls2", f"cls{len(source.class_names) // 5}")
 
 
 def _check_names(files: Sequence[Path], n_classes: int) -> dict[str, str]:

@@ -87,6 +87,42 @@ def test_a_pass_goes_on_from_the_step_it_was_stopped_in(step, labelled, tmp_path
     assert not list((tmp_path / "cut").glob("pass-*/begun*"))
 
 
+def test_what_is_kept_of_a_pass_never_costs_the_audit(labelled, tmp_path, monkeypatch, caplog):
+    """Neither a damaged state, of which one before it may be left, nor a disk that is too full for one."""
+    two = dataclasses.replace(SETTINGS, parts=2)
+    whole, _ = quietly(tmp_path / "whole", labelled, two)
+    forget = AuditFolder._forget_begun
+
+    def stopped(self, number, but=None):
+        if but is not None and but.name.startswith("begun-2"):
+            raise KeyboardInterrupt
+        forget(self, number, but)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(AuditFolder, "_forget_begun", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            quietly(tmp_path / "cut", labelled, two)
+    (newest,) = (tmp_path / "cut" / "pass-1").glob("begun-2-*")
+    next(newest.glob("*.safetensors")).unlink()
+    done: list[str] = []
+    report, _ = quietly(tmp_path / "cut", labelled, two, advance=lambda amount, text: done.append(text))
+    assert done.count("pass 1 of 2: was done already") == 1
+    assert "an unfinished pass is left out" in caplog.text
+    assert np.array_equal(report.p_correct, whole.p_correct)
+
+    save = puridiver.Learner.save
+
+    def full(self, folder):
+        if Path(folder).name.startswith("begun"):
+            raise OSError(28, "No space left on device")
+        return save(self, folder)
+
+    monkeypatch.setattr(puridiver.Learner, "save", full)
+    report, _ = quietly(tmp_path / "full", labelled, two)
+    assert "what is done of this pass is not kept" in caplog.text
+    assert np.array_equal(report.p_correct, whole.p_correct)
+
+
 def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
     _, given, true = planted()
     before, _ = quietly(tmp_path, labelled)

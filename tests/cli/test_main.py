@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import re
@@ -167,17 +166,15 @@ def test_what_was_done_is_kept_where_nobody_reads_what_is_said_of_it(tmp_path):
     assert len((tmp_path / "l.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_manifest_is_written_before_anything_is_printed(tmp_path, monkeypatch):
+def test_a_manifest_is_written_and_an_error_told_where_nobody_reads_what_was_found(tmp_path):
     write_classes(tmp_path / "pictures", 3)
-
-    def closed(*words, **more):
-        raise BrokenPipeError
-
-    monkeypatch.setattr("builtins.print", closed)
-    words = ["stream", "make", "--from", str(tmp_path / "pictures"), "--test-share", "0.4", "--image-size", "8"]
-    with contextlib.suppress(io.UnsupportedOperation):  # standard output of a test is no file
-        main([*words, "--data-root", str(tmp_path), "--out", str(tmp_path / "s.json")])
-    assert (tmp_path / "s.json").exists()
+    make = f"{shlex.quote(sys.executable)} -m puridiver stream make --from pictures --test-share 0.4 --data-root ."
+    commands = f"{make} --out s.json | true; echo ${{PIPESTATUS[0]}}; echo x > pictures/red/bad.png; "
+    commands += f"{make} --out other.json | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", commands], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "0\n2\n"
+    assert "red/bad.png: not an image" in done.stderr
+    assert [path.name for path in tmp_path.glob("*.json")] == ["s.json"]
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,12 @@ def test_a_disk_too_full_for_the_learner_does_not_cost_the_figures(tmp_path, mon
     assert not (tmp_path / "run" / "learner").exists()
     assert "the learner is not kept" in caplog.text
     assert main([*words, "--resume"]) == 1  # the disk is as full as before
+    shutil.copytree(tmp_path / "run", tmp_path / "damaged")
+    for tensors in (tmp_path / "damaged" / "checkpoint").rglob("*.safetensors"):
+        tensors.write_bytes(b"x")
+    assert (
+        main(["run", *SHORT, "--out", str(tmp_path / "damaged"), "--resume"]) == 1
+    )  # its figures are shown all the same
     monkeypatch.setattr(storage, "save", save)
     assert main([*words, "--resume"]) == 0
     assert (tmp_path / "run" / "summary.json").read_bytes() == figures

@@ -297,7 +297,7 @@ def test_resuming_a_finished_run_prints_its_summary_and_adds_no_second_row(tmp_p
     assert capsys.readouterr().out == first
     assert len(runs.read_ledger(tmp_path / "ledger.jsonl")) == 1
     assert main(["run", "--out", str(tmp_path / "run"), "--resume"]) == 0
-    assert "the run was finished already: nothing was run. run folder: " in capsys.readouterr().err
+    assert "the run was finished already. run folder: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

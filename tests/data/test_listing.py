@@ -90,6 +90,25 @@ def test_images_beside_the_parts_are_refused_and_other_folders_are_not(tmp_path)
         list_folder(tmp_path / "lone", 0)
 
 
+def test_a_stray_image_in_train_makes_no_classes_of_the_parts(tmp_path):
+    for part in ("train", "test"):
+        write_classes(tmp_path / part, 2)
+    (tmp_path / "train" / "stray.png").write_bytes(b"x")
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples" / "preview.png").write_bytes(b"x")
+    with pytest.raises(DataError, match="images beside it as well, in samples"):
+        list_folder(tmp_path)
+
+
+def test_the_first_part_to_test_on_that_has_images_is_taken_and_others_are_counted(tmp_path):
+    write_classes(tmp_path / "Train", 2)
+    (tmp_path / "Test").mkdir()
+    write_classes(tmp_path / "val", 1)
+    assert (int(list_folder(tmp_path).is_test.sum()), list_folder(tmp_path).stray) == (3, 0)
+    write_classes(tmp_path / "Test", 2)
+    assert (int(list_folder(tmp_path).is_test.sum()), list_folder(tmp_path).stray) == (6, 3)
+
+
 @pytest.mark.parametrize("name", ["val", "validation"])
 def test_a_validation_part_will_do_for_a_test_part(name, tmp_path):
     write_classes(tmp_path / "train", 2)
@@ -200,8 +219,13 @@ def test_headings_may_be_in_any_case_and_have_spaces(tmp_path):
     found = list_table(tmp_path / "t.csv", 0)
     assert (found.paths, found.class_names) == (["a.png", "b.png"], ("x", "y"))
     assert found.times.tolist() == [1, 2]
-    (tmp_path / "t.csv").write_text("path,Label,label\na.png,no,x\nb.png,no,y\n")
-    assert list_table(tmp_path / "t.csv", 0).class_names == ("x", "y")
+    for heading in (
+        "path,Label,label,Time",
+        "path,Label,class,Part",
+    ):  # as it is written goes first; others are no times
+        (tmp_path / "t.csv").write_text(f"{heading}\na.png,no,x,noon\nb.png,no,y,noon\n")
+        found = list_table(tmp_path / "t.csv", 0)
+        assert (found.class_names, found.times) == (("x", "y"), None)
 
 
 def test_a_name_that_is_no_utf_8_is_found_by_its_escapes(tmp_path):

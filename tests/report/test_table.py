@@ -103,6 +103,9 @@ def test_what_differs_is_named_on_every_line_of_the_data_also_where_lines_differ
     sizes: list[dict[str, Any]] = [{"image_size": 16, "settings_hash": "a"}, {"settings_hash": "b"}]
     found = [line[3] for line in summarise([row(0, 0.5, **size) for size in sizes])]
     assert found == ["official, image size 16", "official, image size by default"]
+    sizes[0]["options_changed"] = {"eta": 2.0}
+    found = [line[3] for line in summarise([row(0, 0.5, **size) for size in sizes])]
+    assert found == ["official, eta=2.0, image size 16", "official, image size by default"]
 
 
 def test_rows_of_both_orders_of_published_streams_tell_theirs() -> None:
@@ -112,6 +115,8 @@ def test_rows_of_both_orders_of_published_streams_tell_theirs() -> None:
         "official, shuffled",
     ]
     assert [line[3] for line in summarise([listed])] == ["official, eta=2.0"]
+    both = [row(0, 0.5, stream=f"official:sym40:0:{order}", settings_hash=order) for order in ("listed", "shuffled")]
+    assert [line[3] for line in summarise(both)] == ["official, listed", "official, shuffled"]
 
 
 def test_a_run_that_was_repeated_counts_once_the_later_one() -> None:
