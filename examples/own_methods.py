@@ -1,4 +1,4 @@
-"""A sampler and a trainer of one's own (docs/METHODS.md).
+"""A sampler and two trainers of one's own (docs/METHODS.md).
 
 puridiver methods --plugin examples/own_methods.py --check
 puridiver run --plugin examples/own_methods.py --sampler low-loss --trainer smooth
@@ -41,3 +41,19 @@ class Smoothed(puridiver.Trainer):
     def memory_epoch(self, memory, epoch):
         targets = self.one_hot(memory.labels) * (1 - self.share) + self.share / self.n_classes
         self.plain_epoch(memory, targets)
+
+
+@puridiver.register
+class GeneralisedCrossEntropy(puridiver.Trainer):
+    """A loss of one's own: (1 - p^q) / q, which wrong labels pull at less (Zhang and Sabuncu, 2018)."""
+
+    name = "gce"
+    q = 0.7
+
+    def memory_epoch(self, memory, epoch):
+        views = self.next_memory_view(memory)  # uint8, augmented
+        for rows in self.batch_rows(len(memory)):
+            rows = rows.to(views.device)
+            logits = self.trainees[0].logits(self.to_float(views[rows]))  # with gradients, and as BatchNorm trains
+            p = logits.float().softmax(dim=1).gather(1, memory.labels[rows, None])
+            self.step(0, ((1 - p.clamp(min=1e-6) ** self.q) / self.q).mean())

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from puridiver.auditing.audit import audit
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
+    from puridiver.config import RunConfig
     from puridiver.errors import DataError, ManifestError, PuridiverError
+    from puridiver.experiment import Experiment
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.plugins import register
@@ -23,11 +25,13 @@ __all__ = [
     "AuditRow",
     "AuditSettings",
     "DataError",
+    "Experiment",
     "Learner",
     "ManifestError",
     "NoiseHint",
     "Options",
     "PuridiverError",
+    "RunConfig",
     "Sampler",
     "Trainer",
     "__version__",
@@ -41,11 +45,13 @@ _HOMES = {
     "AuditRow": "puridiver.audit_rows",
     "AuditSettings": "puridiver.auditing.settings",
     "DataError": "puridiver.errors",
+    "Experiment": "puridiver.experiment",
     "Learner": "puridiver.learner",
     "ManifestError": "puridiver.errors",
     "NoiseHint": "puridiver.trainers",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
+    "RunConfig": "puridiver.config",
     "Sampler": "puridiver.memory",
     "Trainer": "puridiver.trainers",
     "audit": "puridiver.auditing.audit",

@@ -77,7 +77,7 @@ def test_the_example_is_chosen_by_name_and_recorded(capsys: pytest.CaptureFixtur
 def test_the_example_behaves(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods", "--plugin", str(EXAMPLE), "--check"]) == 0
     told = capsys.readouterr().out
-    assert told == "sampler low-loss: no fault found\ntrainer smooth: no fault found\n"
+    assert told == "sampler low-loss: no fault found\ntrainer smooth: no fault found\ntrainer gce: no fault found\n"
 
 
 def identity_of(sampler: str) -> Identity:
@@ -200,6 +200,38 @@ def test_a_trainer_that_diverges_is_found(network: int, tmp_path: Path, capsys: 
     (tmp_path / "wild.py").write_text(DIVERGES.format(network=network))
     assert main(["methods", "--plugin", str(tmp_path / "wild.py"), "--check"]) == 1
     assert "trainer wild: the network predicts nan after its training" in capsys.readouterr().out
+
+
+COUNTS = """
+import puridiver, torch
+
+@puridiver.register
+class Counting(puridiver.Trainer):
+    "Smooths labels more and more."
+    name = "counting"
+    epochs = 0
+    def memory_epoch(self, memory, epoch):
+        self.epochs += 1
+        share = min(0.1 * self.epochs, 0.9)
+        self.plain_epoch(memory, self.one_hot(memory.labels) * (1 - share) + share / self.n_classes)
+"""
+KEPT = """
+    def state(self):
+        return {**super().state(), "epochs": torch.tensor(self.epochs)}
+    def load_state(self, tensors):
+        super().load_state(tensors)
+        self.epochs = int(tensors["epochs"])
+"""
+
+
+def test_a_trainer_that_forgets_what_it_counted_is_found_and_one_that_saves_it_is_right(tmp_path, capsys):
+    words = ["methods", "--plugin", str(tmp_path / "counting.py"), "--check"]
+    (tmp_path / "counting.py").write_text(COUNTS)
+    assert main(words) == 1
+    assert "trainer counting: a saved and loaded learner goes on otherwise" in capsys.readouterr().out
+    plugins._loaded.clear()
+    (tmp_path / "counting.py").write_text(COUNTS + KEPT)
+    assert main(words) == 0
 
 
 @pytest.mark.parametrize(

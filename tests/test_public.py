@@ -23,7 +23,8 @@ def test_public_names_are_the_promised_ones():
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
     learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
     methods = {"Sampler", "Trainer", "register"}
-    assert {*audits, *learners, *methods, *errors} == set(puridiver.__all__)
+    runs = {"Experiment", "RunConfig"}
+    assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()
 

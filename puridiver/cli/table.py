@@ -61,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     table.add_argument(
         "--metric", choices=("last", "average", "anytime", "forgetting", "purity", "diversity"),
-        help="what --against compares (default: last accuracy)",
+        help="what a preset's table shows, and --against compares (default: last accuracy)",
     )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")
@@ -74,11 +74,11 @@ def handle_table(args: argparse.Namespace) -> int:
 
     from puridiver.report import insert_between_markers
 
-    needy = [name for name in ("long", "against", "methods", "noises") if getattr(args, name)]
+    needy = [name for name in ("long", "against", "metric", "methods", "noises") if getattr(args, name)]
     if needy and not _names_grid(args.ledger[0]):
         raise ValueError(f"--{needy[0]} needs a preset's name or a grid file before the ledger, such as table1")
-    if args.metric and not args.against:
-        raise ValueError("--metric is what --against compares: say --against TITLE, too, or --long for more figures")
+    if args.metric and args.long:
+        raise ValueError("--long has a column for each metric: leave --metric out")
     if args.long and args.against:
         raise ValueError("--long and --against are two tables: say one of them")
     text = _grid_table(args) if _names_grid(args.ledger[0]) else _ledger_table(args)
@@ -102,8 +102,8 @@ def _grid_table(args: argparse.Namespace) -> str:
     from pathlib import Path
 
     from puridiver import report
+    from puridiver.grid.against import CSV_HEADINGS, against
     from puridiver.grid.against import HEADINGS as AGAINST
-    from puridiver.grid.against import against
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
@@ -116,12 +116,14 @@ def _grid_table(args: argparse.Namespace) -> str:
     results = dataclasses.replace(results, rows=_in_order(results.rows, args.order))
     results = dataclasses.replace(results, grid=_part(results.grid, args))
     if args.against:
-        lines, notes = against(results.grid, results.rows, args.against, args.metric or "last", args.any_code)
-        headings: Sequence[str] = AGAINST
+        compared, notes = against(results.grid, results.rows, args.against, args.metric or "last", args.any_code)
+        if args.format == "csv":
+            return report.FORMATS["csv"]([line.numbers() for line in compared], CSV_HEADINGS)
+        lines, headings = [line.text() for line in compared], list(AGAINST)
     elif args.long:
-        (lines, notes), headings = detail(results.grid, results.rows, args.any_code), HEADINGS
+        (lines, notes), headings = detail(results.grid, results.rows, args.any_code), list(HEADINGS)
     else:
-        return FORMATS[args.format](results.table(args.any_code))
+        return FORMATS[args.format](results.table(args.any_code, args.metric or "last"))
     if args.format == "latex":
         return latex_table(headings, lines, as_sentence(results.grid.title), as_sentence("; ".join(notes)))
     text = report.FORMATS[args.format](lines, headings)

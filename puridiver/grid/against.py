@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import same_title
+from puridiver.grid.measures import METRICS, Metric
 from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, p_text
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading
@@ -15,35 +16,58 @@ from puridiver.grid.variants import Row, row_kind
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
 from puridiver.runs import without_folder
 
-HEADINGS = ("data", "stream", "noise", "method", "seeds", "mean", "against", "difference", "95 % interval", "p")
+HEADINGS = ("data", "stream", "noise", "method", "pairs", "mean", "against", "difference", "95 % interval", "p")
+CSV_HEADINGS = (
+    "data", "stream", "noise", "method", "pairs", "mean", "against", "difference", "standard_error", "low_95",
+    "high_95", "p",
+)  # fmt: skip
 Pairs = list[tuple[Row, Row]]  # of one column: a run and that of the method to compare with, on the same seed
 ALL_NOTE = (
     "all N: the mean of the differences under N noises that have any, each counting alike; its error is from one "
-    "spread of seeds that all of them are taken to share, and - where each has a single seed"
+    "spread of seeds that all of them are taken to share, as if a seed's differences under several noises were "
+    "independent, and - where each has a single seed"
 )
 
 
-class Metric(NamedTuple):
-    """A figure of a row, what it is called in words, and what to multiply it by."""
+@dataclass(frozen=True)
+class Compared:
+    """A method against another in one column, or in several together: where, their means, and the difference."""
 
-    field: str
-    words: str
-    scale: float = 100.0
+    where: tuple[str, str, str, str]  # data, stream, noise, method
+    pairs: str = "0"
+    means: tuple[float, ...] = ()
+    marks: tuple[str, ...] = ("", "")  # of runs that diverged
+    found: Comparison | None = None
 
+    def text(self) -> tuple[str, ...]:
+        """Under `HEADINGS`."""
+        if self.found is None:
+            return (*self.where, self.pairs, *([UNKNOWN] * 5))
+        interval = self.found.interval
+        return (
+            *self.where,
+            self.pairs,
+            *(f"{mean:.2f}{mark}" for mean, mark in zip(self.means, self.marks, strict=True)),
+            self.found.text,
+            UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
+            p_text(self.found.chance, 3),
+        )
 
-METRICS: Mapping[str, Metric] = {
-    "last": Metric("last_accuracy", "last accuracy %"),
-    "average": Metric("average_accuracy", "average accuracy %, over the ends of the tasks"),
-    "anytime": Metric("anytime_area", "anytime accuracy %, over the whole stream"),
-    "forgetting": Metric("forgetting", "forgetting, points"),
-    "purity": Metric("memory_purity", "memory purity %"),
-    "diversity": Metric("memory_diversity", "memory diversity", 1.0),
-}
+    def numbers(self) -> tuple[str, ...]:
+        """Under `CSV_HEADINGS`, for programs: what is not known is empty."""
+        if self.found is None:
+            return (*self.where, self.pairs, *([""] * (len(CSV_HEADINGS) - 5)))
+        values = (*self.means, self.found.difference, self.found.error, *(self.found.interval or (None, None)))
+        return (
+            *self.where,
+            self.pairs,
+            *("" if value is None else f"{value:.6g}" for value in (*values, self.found.chance)),
+        )
 
 
 def against(
     grid: Grid, rows: Sequence[Row], title: str, metric: str = "last", any_code: bool = False
-) -> tuple[list[tuple[str, ...]], list[str]]:
+) -> tuple[list[Compared], list[str]]:
     """A line for each other method and column, by the seeds that both were run on; and notes for the reader.
 
     Where a method was compared in several columns of one data set and stream, a line is of all of them together.
@@ -64,14 +88,14 @@ def against(
             stream = ", ".join(str(without_folder(stream)) for stream in streams)
             data, pairs = NAMES.get(column.data, column.data), _pairs(found, base_rows, chosen)
             compared.setdefault((data, stream, method.title), []).append(pairs)
-            lines.append((data, stream, column.noise, method.title, *_compared(pairs, chosen)))
+            lines.append(_compared((data, stream, column.noise, method.title), pairs, chosen))
     together = _together(compared, chosen)
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
     legend = [
         f"{chosen.words}: each method against {grid.methods[base].title}, by the seeds that both were run on",
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
         *([ALL_NOTE] if together else []),
-        "- not run, too few seeds, or the same difference on every seed, which leaves nothing to judge it by",
+        "- not run, too few seeds, or the same difference (not 0) on every seed, which leaves nothing to judge it by",
     ]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
     return [*lines, *together], [*shown, *legend, *lost, *selection.notes]
@@ -86,32 +110,22 @@ def _by_seed(rows: Sequence[Row], metric: Metric) -> dict[int, Row]:
     return {row["seed"]: row for row in rows if row.get(metric.field) is not None}
 
 
-def _compared(pairs: Pairs, metric: Metric) -> tuple[str, ...]:
+def _compared(where: tuple[str, str, str, str], pairs: Pairs, metric: Metric) -> Compared:
     if not pairs:
-        return ("0", *([UNKNOWN] * 5))
-    return _told([pairs], compare(_values(pairs, metric)), metric)
+        return Compared(where)
+    return Compared(where, str(len(pairs)), *_means([pairs], metric), compare(_values(pairs, metric)))
 
 
-def _together(compared: Mapping[tuple[str, str, str], Sequence[Pairs]], metric: Metric) -> list[tuple[str, ...]]:
+def _together(compared: Mapping[tuple[str, str, str], Sequence[Pairs]], metric: Metric) -> list[Compared]:
     """Of each method the mean of its differences over the columns that have any, where these are several."""
     lines = []
     for (data, stream, title), columns in compared.items():
         run = [pairs for pairs in columns if pairs]
         if len(run) > 1:
+            where, pairs = (data, stream, f"all {len(run)}", title), str(sum(map(len, run)))
             found = compare_together([_values(pairs, metric) for pairs in run])
-            lines.append((data, stream, f"all {len(run)}", title, *_told(run, found, metric)))
+            lines.append(Compared(where, pairs, *_means(run, metric), found))
     return lines
-
-
-def _told(columns: Sequence[Pairs], found: Comparison, metric: Metric) -> tuple[str, ...]:
-    interval = found.interval
-    return (
-        str(sum(map(len, columns))),
-        *(_mean([[pair[side] for pair in pairs] for pairs in columns], metric) for side in (0, 1)),
-        found.text,
-        UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
-        p_text(found.chance, 3),
-    )
 
 
 def _values(pairs: Pairs, metric: Metric) -> list[tuple[float, float]]:
@@ -122,7 +136,9 @@ def _value(row: Row, metric: Metric) -> float:
     return float(metric.scale * row[metric.field])
 
 
-def _mean(columns: Sequence[Sequence[Row]], metric: Metric) -> str:
-    """The mean of the columns' means."""
-    means = [statistics.mean(_value(row, metric) for row in rows) for rows in columns]
-    return f"{statistics.mean(means):.2f}{diverged_mark([row for rows in columns for row in rows])}"
+def _means(columns: Sequence[Pairs], metric: Metric) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Of each side the mean of the columns' means, and a mark of runs that diverged."""
+    sides = [[[pair[side] for pair in pairs] for pairs in columns] for side in (0, 1)]
+    means = [[statistics.mean(_value(row, metric) for row in rows) for rows in side] for side in sides]
+    marks = [diverged_mark([row for rows in side for row in rows]) for side in sides]
+    return tuple(map(statistics.mean, means)), tuple(marks)

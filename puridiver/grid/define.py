@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -116,6 +116,11 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -
     settings = _with_floats({key: value for key, value in table.items() if key not in GRID_KEYS})
     _check_settings(path, settings)
     methods = tuple(_method(path, entry) for entry in _list(path, table, "methods", (str, dict)))
+    _refuse_doubles(path, "methods", [method.title for method in methods], _plain)
+    _refuse_doubles(path, "noises", _list(path, table, "noises", (str,), [""]), _same_noise)
+    if isinstance(table.get("seeds"), int):
+        only = table["seeds"]
+        raise DataError(f"{path}: seeds should be a list: [{only}] for the seed {only} alone, or [0, 1, 2] for three")
     chosen_seeds = tuple(seeds or _list(path, table, "seeds", (int,), [0]))
     columns = tuple(
         Column(source, stream, noise, chosen_seeds, settings)
@@ -124,6 +129,16 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -
         for noise in _list(path, table, "noises", (str,), [_usual_noise(source)])
     )
     return Grid(path.stem, str(table.get("title", path.stem)), methods, columns)
+
+
+def _refuse_doubles(path: Path, key: str, names: Sequence[str], plain: Callable[[str], str]) -> None:
+    """Two lines or columns that cannot be told apart, or one run that would count twice."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if plain(name) in seen:
+            both = f"{seen[plain(name)]!r} and {name!r}" if name != seen[plain(name)] else f"{name!r} twice"
+            raise DataError(f"{path}: {key} has {both}, which are one: leave one out, or give it a title of its own")
+        seen[plain(name)] = name
 
 
 def _usual_noise(source: str) -> str:

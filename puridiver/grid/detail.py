@@ -14,12 +14,13 @@ from puridiver.runs import without_folder
 
 HEADINGS = (
     "data", "stream", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
-    "anytime %", "purity %", "diversity", "seconds", "device",
+    "average %", "anytime %", "forgetting", "purity %", "diversity", "seconds", "device",
 )  # fmt: skip
 LEGEND = (
     "last accuracy: true last epoch, mean ± standard deviation over seeds",
     "best epoch: chosen by looking at the test set, as the released program reports it; not a fair figure",
     "rerun: an independent published rerun of the released program",
+    "average: mean over the ends of the tasks; forgetting: mean drop on earlier tasks' classes, in points",
     "anytime: mean over the whole stream, also between trainings on the memory",
     "seconds of a run; where several shared the device, their number follows",
     "- not run, or not measured",
@@ -52,7 +53,9 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
         _best_epoch(rows),
         known_figure(paper, method.title, column) or NOT_RUN,
         rerun_figure(method.title, column) or NOT_RUN,
+        _spread(rows, "average_accuracy"),
         _spread(rows, "anytime_area"),
+        _spread(rows, "forgetting"),
         _spread(rows, "memory_purity"),
         _spread(rows, "memory_diversity", lambda values: f"{statistics.mean(values):.2f}"),
         _time(rows),

@@ -13,6 +13,7 @@ from puridiver.errors import DataError
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import find_grid
 from puridiver.grid.folder import CELLS, LEDGER
+from puridiver.grid.measures import METRICS
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.select import select
 from puridiver.grid.table import GridTable, make_table
@@ -27,15 +28,16 @@ class Results:
     rows: list[dict[str, Any]]
     places: list[Path]
 
-    def table(self, any_code: bool = False) -> GridTable:
-        return make_table(self.grid, self.rows, any_code)
+    def table(self, any_code: bool = False, metric: str = "last") -> GridTable:
+        return make_table(self.grid, self.rows, any_code, metric=METRICS[metric])
 
     def run_folders(self, any_code: bool = False) -> list[Path]:
         """Folders of the runs that the table would show."""
-        chosen = select(self.grid, self.rows, any_code).rows.values()
-        wanted = {row.get("cell") for rows in chosen for row in rows}
+        chosen = sorted(select(self.grid, self.rows, any_code).rows.items())  # by method, then by column
+        wanted = {row.get("cell"): number for number, row in enumerate(row for _, rows in chosen for row in rows)}
         folders = [path.parent for place in self.places for path in sorted(place.glob(f"{CELLS}/*/{runs.SUMMARY}"))]
-        return [folder for folder in folders if _cell_of(folder) in wanted]
+        shown = [(wanted[cell], folder) for folder in folders if (cell := _cell_of(folder)) in wanted]
+        return [folder for _, folder in sorted(shown)]
 
     def left_out(self, any_code: bool = False) -> int:
         """How many finished runs on the grid's data are in none of its cells."""

@@ -59,7 +59,10 @@ def select(
     sources = asked.sources if asked and asked.sources else Sources()
     expected = Expectations(grid, sources, asked.changes.get("data_root") if asked else None)
     wanted = [row for row in rows if not row["shortened"]]
-    selection = Selection({}, {}, [], {})
+    names = {column.data for column in grid.columns}
+    short = sum(row["shortened"] for row in rows if row["data"] in names)
+    told = [f"{short} shortened run{'s are' if short > 1 else ' is'} not shown (--stream-limit, --test-limit)"]
+    selection = Selection({}, {}, told if short else [], {})
     for data in dict.fromkeys(column.data for column in grid.columns):
         candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
         kinds = _kinds(candidates, expected, any_code, asked)

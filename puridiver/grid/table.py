@@ -13,9 +13,10 @@ from importlib import resources
 from typing import Any
 
 from puridiver.grid.cells import Column, Grid
+from puridiver.grid.measures import METRICS, Metric
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
-from puridiver.report.table import DIVERGED_NOTE, as_sentence, count_diverged, latex_table
+from puridiver.report.table import DIVERGED_NOTE, as_sentence, count_diverged, latex_table, markdown_row
 from puridiver.stream_names import PUBLISHED_KINDS
 
 NAMES = {
@@ -23,18 +24,17 @@ NAMES = {
     "food101n": "Food-101N",
 }  # fmt: skip
 NOT_RUN = "-"
-CSV_HEADINGS = (
-    "method", "data", "stream", "noise", "last accuracy %", "standard deviation", "seeds", "paper %",
-    "paper standard deviation",
-)  # fmt: skip
+LAST = METRICS["last"]
+CSV_BEFORE = ("method", "data", "stream", "noise")
+CSV_AFTER = ("standard deviation", "seeds", "paper %", "paper standard deviation")
 CSV_DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table: our mean and deviation in percent over `seeds` runs, and the paper's figure as printed.
+    """One cell of a table: our mean and deviation over `seeds` runs, and the paper's figure as printed.
 
-    `diverged` is how many of the runs ended with a network that predicts nan.
+    `diverged` is how many of the runs ended with a network that predicts nan, `places` how many decimals are shown.
     """
 
     mean: float | None
@@ -42,14 +42,15 @@ class Entry:
     seeds: int
     paper: str
     diverged: int = 0
+    places: int = 1
 
     @property
     def ours(self) -> str:
         if self.mean is None:
             return NOT_RUN
-        spread = "" if self.deviation is None else f" ± {self.deviation:.1f}"
+        spread = "" if self.deviation is None else f" ± {self.deviation:.{self.places}f}"
         lost = f"; {self.diverged} diverged" if self.diverged else ""
-        return f"{self.mean:.1f}{spread} ({self.seeds}{lost})"
+        return f"{self.mean:.{self.places}f}{spread} ({self.seeds}{lost})"
 
     @property
     def text(self) -> str:
@@ -72,6 +73,7 @@ class GridTable:
     title: str
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
+    metric: Metric = LAST
 
 
 @functools.cache
@@ -83,19 +85,21 @@ def paper_figures() -> dict[str, Any]:
 
 
 def make_table(
-    grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None, asked: Asked | None = None
-) -> GridTable:
-    """The table of a grid from the rows of one or more ledgers."""
+    grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None, asked: Asked | None = None,
+    metric: Metric = LAST,
+) -> GridTable:  # fmt: skip
+    """The table of a grid from the rows of one or more ledgers; of a metric other than the last accuracy, if asked."""
     selection = select(grid, rows, any_code, code, asked)
     data_sets = dict.fromkeys(column.data for column in grid.columns)
-    blocks = tuple(_block(grid, data, selection) for data in data_sets)
-    return GridTable(grid.title, blocks, (*_legend(grid, blocks, bool(selection.notes)), *selection.notes))
+    blocks = tuple(_block(grid, data, selection, metric) for data in data_sets)
+    legend = _legend(grid, blocks, bool(selection.notes), metric)
+    return GridTable(grid.title, blocks, (*legend, *selection.notes), metric)
 
 
-def _block(grid: Grid, data: str, selection: Selection) -> Block:
+def _block(grid: Grid, data: str, selection: Selection, metric: Metric) -> Block:
     numbers = [number for number, column in enumerate(grid.columns) if column.data == data]
     lines = tuple(
-        (method.title, tuple(_entry(grid, m, c, selection.rows.get((m, c), [])) for c in numbers))
+        (method.title, tuple(_entry(grid, m, c, selection.rows.get((m, c), []), metric) for c in numbers))
         for m, method in enumerate(grid.methods)
     )
     return Block(heading(data, selection.kinds.get(data)), tuple(grid.columns[c] for c in numbers), lines)
@@ -114,8 +118,10 @@ def heading(data: str, kind: dict[str, Any] | None) -> str:
     )
 
 
-def _entry(grid: Grid, m: int, c: int, rows: Sequence[Row]) -> Entry:
-    return make_entry(rows, known_figure(grid.paper, grid.methods[m].title, grid.columns[c]))
+def _entry(grid: Grid, m: int, c: int, rows: Sequence[Row], metric: Metric) -> Entry:
+    """The paper's figures are last accuracies."""
+    paper = known_figure(grid.paper, grid.methods[m].title, grid.columns[c]) if metric == LAST else ""
+    return make_entry(rows, paper, metric.field, metric.scale)
 
 
 def known_figure(source: str, title: str, column: Column) -> str:
@@ -129,19 +135,20 @@ def rerun_figure(title: str, column: Column) -> str:
     return known_figure("rerun", title, column) if column.stream in (*PUBLISHED_KINDS, GENERATED) else ""
 
 
-def make_entry(rows: Sequence[Row], paper: str = "", figure: str = "last_accuracy") -> Entry:
-    """A cell of the runs that count for it, one a seed; of another accuracy of theirs if asked for."""
-    if not rows:
+def make_entry(rows: Sequence[Row], paper: str = "", figure: str = "last_accuracy", scale: float = 100.0) -> Entry:
+    """A cell of the runs that count for it, one a seed; of another figure of theirs if asked for."""
+    values = [row[figure] for row in rows if row.get(figure) is not None]
+    if not values:
         return Entry(None, None, 0, paper)
-    values = [row[figure] for row in rows]
-    deviation = 100 * statistics.stdev(values) if len(values) > 1 else None
-    return Entry(100 * statistics.mean(values), deviation, len(values), paper, count_diverged(rows))
+    deviation = scale * statistics.stdev(values) if len(values) > 1 else None
+    places = 1 if scale > 1 else 2
+    return Entry(scale * statistics.mean(values), deviation, len(values), paper, count_diverged(rows), places)
 
 
-def _legend(grid: Grid, blocks: Sequence[Block], noted: bool) -> list[str]:
+def _legend(grid: Grid, blocks: Sequence[Block], noted: bool, metric: Metric) -> list[str]:
     """What the signs mean; where notes tell of runs that are not shown, an empty cell may have some of those."""
     entries = _entries(blocks)
-    found = ["last accuracy %, mean ± standard deviation (seeds)"]
+    found = [f"{metric.words}, mean ± standard deviation (seeds)"]
     if any(entry.diverged for entry in entries):
         found.append(DIVERGED_NOTE)
     if any(entry.paper for entry in entries):
@@ -189,7 +196,7 @@ def as_markdown(table: GridTable) -> str:
     for block in table.blocks:
         heading, *lines = _cells(block)
         rows = [heading, ["---"] * len(heading), *lines]
-        parts.append("\n".join([block.heading, "", *("| " + " | ".join(row) + " |" for row in rows)]))
+        parts.append("\n".join([block.heading, "", *map(markdown_row, rows)]))
     return "\n\n".join([*parts, "; ".join(table.notes) + "."])
 
 
@@ -198,7 +205,8 @@ def as_csv(table: GridTable) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     lost = any(entry.diverged for entry in _entries(table.blocks))
-    writer.writerow([*CSV_HEADINGS, *([CSV_DIVERGED] if lost else [])])
+    shown = table.metric.words.partition(",")[0]
+    writer.writerow([*CSV_BEFORE, shown, *CSV_AFTER, *([CSV_DIVERGED] if lost else [])])
     for block in table.blocks:
         for title, entries in block.lines:
             for column, entry in zip(block.columns, entries, strict=True):

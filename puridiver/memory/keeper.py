@@ -35,7 +35,7 @@ class Keeper:
 
     def take(self, batch: Samples, moment: Moment, meet: Meet) -> None:
         """A batch has arrived."""
-        noted = replace(batch, notes=self.sampler.note_arrivals(batch, moment))
+        noted = replace(batch, notes=moment.runtime.move(self.sampler.note_arrivals(batch, moment)))
         if not self.delayed.capacity:
             self._choose_among(noted, moment, meet)
             return

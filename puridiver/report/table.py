@@ -193,9 +193,14 @@ def diverged_mark(rows: Sequence[Mapping[str, Any]]) -> str:
     return f" ({count} diverged)" if count else ""
 
 
+def markdown_row(cells: Sequence[str]) -> str:
+    """A line of a table; a bar in a cell would end it."""
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
 def as_markdown(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
     rule = "|" + "---|" * len(headings)
-    return "\n".join(["| " + " | ".join(headings) + " |", rule, *("| " + " | ".join(line) + " |" for line in lines)])
+    return "\n".join([markdown_row(headings), rule, *map(markdown_row, lines)])
 
 
 def as_csv(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:
@@ -216,6 +221,7 @@ def as_text(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$",
+    "<": "$<$", ">": "$>$", "|": r"\textbar{}",
     "[": "{[}", "]": "{]}",  # at the start of a cell a bracket is read as an argument of the line break before it
 }  # fmt: skip
 
@@ -224,7 +230,8 @@ _MINUS = re.compile(r"(?<![\w-])-(?=\d)")  # before a number, and not the hyphen
 
 
 def latex_escaped(text: str) -> str:
-    return _MINUS.sub("$-$", "".join(_LATEX.get(character, character) for character in text))
+    escaped = "".join(_LATEX.get(character, character) for character in text)
+    return _MINUS.sub("$-$", escaped.replace("--", "-{}-"))  # two hyphens would be a dash
 
 
 def latex_tabular(heading: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

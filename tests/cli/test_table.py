@@ -73,10 +73,22 @@ def test_of_two_orders_of_published_streams_one_may_be_asked_for(
             assert hidden not in printed
 
 
-def test_a_metric_without_anything_to_compare_with_is_refused(tmp_path, capsys):
-    (tmp_path / "a.toml").write_text('[grid]\nmethods = ["rsv+plain"]\n')
-    assert main(["table", str(tmp_path / "a.toml"), str(tmp_path), "--metric", "purity"]) == 2
-    assert "--metric is what --against compares" in capsys.readouterr().err
+def test_a_preset_s_table_may_be_of_another_metric(tmp_path, capsys):
+    runs = [full_run(seed, 0.5, memory_purity=0.9, memory_diversity=seed + 0.25) for seed in (1, 2)]
+    words = ["table", "table1", str(write_ledger(tmp_path / "l.jsonl", runs)), "--methods", "PuriDivER"]
+    assert main([*words, "--metric", "purity"]) == 0
+    told = capsys.readouterr().out
+    assert "90.0 ± 0.0 (2)" in told
+    assert "memory purity %, mean ± standard deviation (seeds)" in told
+    assert "[59.2" not in told  # the paper's are accuracies
+    assert main([*words, "--metric", "diversity", "--format", "csv"]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.startswith("method,data,stream,noise,memory diversity,standard deviation,seeds")
+    assert any(",1.750,0.707,2," in line for line in lines)
+    assert main([*words, "--metric", "purity", "--long"]) == 2
+    assert "--long has a column for each metric" in capsys.readouterr().err
+    assert main(["table", str(tmp_path / "l.jsonl"), "--metric", "purity"]) == 2
+    assert "--metric needs a preset's name or a grid file" in capsys.readouterr().err
 
 
 def test_runs_in_the_other_order_of_published_streams_are_told_of(tmp_path, capsys):

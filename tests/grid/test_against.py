@@ -10,8 +10,10 @@ import pytest
 import scipy.stats
 
 from puridiver.cli import main
-from puridiver.grid.against import METRICS, against
+from puridiver.grid.against import CSV_HEADINGS
+from puridiver.grid.against import against as compared_against
 from puridiver.grid.define import read_grid
+from puridiver.grid.measures import METRICS
 from tests.grid.samples import row
 
 GRID = """
@@ -29,6 +31,12 @@ def grid(tmp_path: Path) -> Path:
     path = tmp_path / "mine.toml"
     path.write_text(GRID)
     return path
+
+
+def against(*words: Any) -> tuple[list[tuple[str, ...]], list[str]]:
+    """As people read it."""
+    lines, notes = compared_against(*words)
+    return [line.text() for line in lines], notes
 
 
 def runs_of(sampler: str, figures: dict[int, float], **changes: Any) -> list[dict[str, Any]]:
@@ -75,6 +83,18 @@ def test_all_columns_together_have_one_spread_of_seeds(grid: Path) -> None:
     assert line[8:] == (f"{3.5 - reach:+.2f} to {3.5 + reach:+.2f}", f"{p:.3f}")
 
 
+def test_programs_get_numbers(grid: Path) -> None:
+    rows = runs_of("rsv", {0: 0.60, 1: 0.62}) + runs_of("puridiver", {0: 0.90, 1: 0.95})
+    lines, _ = compared_against(read_grid(grid), rows, "rsv + plain")
+    found = {line.where[2]: dict(zip(CSV_HEADINGS, line.numbers(), strict=True)) for line in lines}
+    test = scipy.stats.ttest_rel([90, 95], [60, 62])
+    low, high = test.confidence_interval()
+    expected = {"mean": 92.5, "against": 61, "difference": 31.5, "standard_error": 1.5, "low_95": low, "high_95": high}
+    for name, value in {**expected, "p": test.pvalue}.items():
+        assert float(found["sym-40"][name]) == pytest.approx(value, rel=1e-4), name
+    assert set(found["sym-20"].values()) == {"digits", "blurry-10", "sym-20", "puridiver + puridiver", "0", ""}
+
+
 def test_single_seeds_under_several_noises_have_a_mean_and_no_error(grid: Path) -> None:
     rows = [
         *runs_of("rsv", {0: 0.60}), *runs_of("puridiver", {0: 0.61}),
@@ -101,7 +121,9 @@ def test_the_command_prints_it_and_says_what_it_needs(
     assert main([*words, "--noises", "sym40", "--format", "csv"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert "+31.50 ± 1.50" in lines[1]
+    assert ",2,92.5,61,31.5,1.5," in lines[1]
+    assert main([*words, "--noises", "sym40"]) == 0
+    assert "+31.50 ± 1.50" in capsys.readouterr().out
     assert main([*words[:-1], "nobody"]) == 2
     assert "there is no method 'nobody' in the grid; its methods are 'rsv + plain'" in capsys.readouterr().err
     assert main([*words, "--long"]) == 2

@@ -108,6 +108,11 @@ def test_what_differs_is_named_on_every_line_of_the_data_also_where_lines_differ
     assert found == ["official, eta=2.0, image size 16", "official, image size by default"]
 
 
+def test_signs_of_formats_are_escaped() -> None:
+    assert latex_escaped("p < 0.05 | x > y --any-code") == r"p $<$ 0.05 \textbar{} x $>$ y -{}-any-code"
+    assert FORMATS["markdown"]([("a|b", "c")], ("x", "y")).splitlines()[2] == r"| a\|b | c |"
+
+
 def test_rows_of_both_orders_of_published_streams_tell_theirs() -> None:
     listed = row(0, 0.5, stream="official:sym40:0", options_changed={"eta": 2.0})
     assert [line[3] for line in summarise([listed, row(0, 0.5, stream="official:sym40:0:shuffled")])] == [

@@ -147,7 +147,7 @@ def from_plugins(rows: Sequence[Row]) -> list[str]:
         return []
     return [
         f"Not of the package: {', '.join(names)}. Its file is named by the command without its folder "
-        "(`--plugin FILE`); the row's `plugins` has its SHA-256."
+        "(`--plugin FILE`); the row's `plugins` has a hash of its name and content."
     ]
 
 

@@ -1,0 +1,24 @@
+"""The figures of a run that tables may show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Metric(NamedTuple):
+    """A figure of a row, what it is called in words, and what to multiply it by."""
+
+    field: str
+    words: str
+    scale: float = 100.0
+
+
+METRICS: Mapping[str, Metric] = {
+    "last": Metric("last_accuracy", "last accuracy %"),
+    "average": Metric("average_accuracy", "average accuracy %, over the ends of the tasks"),
+    "anytime": Metric("anytime_area", "anytime accuracy %, over the whole stream"),
+    "forgetting": Metric("forgetting", "forgetting, points"),
+    "purity": Metric("memory_purity", "memory purity %"),
+    "diversity": Metric("memory_diversity", "memory diversity", 1.0),
+}
