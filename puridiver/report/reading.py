@@ -372,8 +372,11 @@ def uncrowded(runs: Sequence[Run]) -> list[Facet]:
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:
-    """The run of the lowest seed of each kind, by the kind's label."""
-    return {group.label: group.runs[0] for group in grouped(runs)}
+    """The run of the lowest seed of each kind, by the kind's label, with the seed where it stands for several."""
+    return {
+        group.label + (f", seed {group.runs[0].summary['seed']}" if len(group.runs) > 1 else ""): group.runs[0]
+        for group in grouped(runs)
+    }
 
 
 def _label(names: Sequence[str], values: Sequence[str]) -> str:

@@ -285,7 +285,7 @@ def test_pictures_of_several_runs_say_whose_they_are(grid: Path) -> None:
         assert len(set(titles)) == len(titles)
         assert any("puridiver + puridiver, alpha=0.3" in title for title in titles)
         assert {row[0] for row in picture.rows} == {
-            "puridiver + puridiver", "puridiver + puridiver, alpha=0.3", "rsv + plain",
+            "puridiver + puridiver, seed 0", "puridiver + puridiver, alpha=0.3", "rsv + plain",
         }  # fmt: skip
 
 
