@@ -76,8 +76,8 @@ def changed(settings: Mapping[str, Any], grow: bool | None, memory: int | None) 
     return {**settings, **{name: value for name, value in said.items() if value is not None}}
 
 
-def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
-    """Save to a folder of its own: a new one, an empty one, or one with an older save."""
+def check_place(folder: Path) -> None:
+    """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
     if folder.is_file():
         raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
     if folder.is_dir() and not any((place / storage.INDEX).exists() for place in (folder, folder / IN_RUN)):
@@ -88,6 +88,10 @@ def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) ->
                 f"{folder} has other files and no learner ({', '.join(others[:3])}{', ...' * (len(others) > 3)}): "
                 "name a new folder, or one that a learner was saved to"
             )
+
+
+def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
+    check_place(folder)
     return storage.save(folder, settings, tensors)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
-from puridiver.cli.notes import left_out_note
+from puridiver.cli.notes import LONG_ON_A_CPU, left_out_note
 from puridiver.cli.predict import grey, load_learner
 
 if TYPE_CHECKING:
@@ -84,16 +84,20 @@ def handle(args: argparse.Namespace) -> int:
     learner: Learner = load_learner(Path(args.learner), args.device, args.new_classes or None, args.memory)
     source = _source(args, learner)
     course = _course(args, learner, source)
-    if source.left_out and not args.quiet:
-        errors.print(f"note: {left_out_note(source.left_out)}", highlight=False, markup=False)
+    for note in [] if args.quiet else _notes(learner, course, source):
+        errors.print(f"note: {note}", highlight=False, markup=False)
     known = set(learner.classes)
-    with (
-        steady_threads(learner.runtime.device, learner.network),
-        ProgressBar(errors, hidden=args.quiet or args.json) as progress,
-    ):
-        before = _accuracy(learner, source)
-        agreed = _learn(learner, course, progress)
-        after = _accuracy(learner, source)
+    try:
+        with (
+            steady_threads(learner.runtime.device, learner.network),
+            ProgressBar(errors, hidden=args.quiet or args.json) as progress,
+        ):
+            before = _accuracy(learner, source)
+            agreed = _learn(learner, course, progress)
+            after = _accuracy(learner, source)
+    except KeyboardInterrupt:
+        errors.print(f"nothing is saved; {args.learner} is as it was", highlight=False, markup=False)
+        raise
     learner.save(args.out)
     _tell(args, {
         "learnt": len(course.order),
@@ -110,7 +114,7 @@ def handle(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """What would fail at the end must fail before the work."""
-    from puridiver import runs, storage
+    from puridiver import runs, saved, storage
     from puridiver.errors import DataError
 
     for name, least in (("batch", 1), ("every", 1), ("epochs", 0), ("seed", 0)):
@@ -124,6 +128,7 @@ def _check(args: argparse.Namespace) -> None:
     if replaces and not args.force:
         raise DataError(f"{out} holds another learner: say --force to replace it, or name another folder")
     runs.check_free(out)
+    saved.check_place(out)
 
 
 def _source(args: argparse.Namespace, learner: Learner) -> DataSource:
@@ -163,6 +168,14 @@ def _course(args: argparse.Namespace, learner: Learner, source: DataSource) -> C
         rows = np.random.default_rng(args.seed).permutation(len(labels))
     epochs = learner.options.epochs if args.epochs is None else args.epochs
     return Course(source.train, labels, rows, args.batch, args.every or 0, epochs)
+
+
+def _notes(learner: Learner, course: Course, source: DataSource) -> Iterator[str]:
+    """What a user would want to know before waiting."""
+    if source.left_out:
+        yield left_out_note(source.left_out)
+    if learner.runtime.device.type == "cpu" and course.epochs > LONG_ON_A_CPU:
+        yield f"{course.epochs} memory epochs take long on a CPU; --epochs 31 is {course.epochs // 31} times as quick"
 
 
 def _is_folder(data: str) -> bool:

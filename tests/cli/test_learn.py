@@ -97,6 +97,25 @@ def test_bad_input_is_told_and_nothing_is_written(words, told, learner, more, tm
     assert not (tmp_path / "now").exists()
 
 
+def test_a_folder_of_other_files_is_refused_before_the_work(learner, more, tmp_path, monkeypatch, capsys):
+    (tmp_path / "now").mkdir()
+    (tmp_path / "now" / "notes.txt").write_text("mine")
+    labels = observed(monkeypatch)
+    assert learn(learner, more, tmp_path / "now", "--new-classes") == 2
+    assert "has other files and no learner (notes.txt)" in capsys.readouterr().err
+    assert labels == []
+
+
+def test_an_interrupt_leaves_everything_as_it_was(learner, more, tmp_path, monkeypatch, capsys):
+    def stop(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Learner, "consolidate", stop)
+    assert learn(learner, more, tmp_path / "now", "--new-classes") == 130
+    assert "nothing is saved; " in capsys.readouterr().err
+    assert not (tmp_path / "now").exists()
+
+
 def observed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     labels: list[Any] = []
     observe = Learner.observe
