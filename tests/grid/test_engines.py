@@ -113,7 +113,10 @@ def test_a_cell_whose_folder_cannot_be_used_starts_afresh_and_nothing_is_lost(
     assert json.loads((folder.cell_folder(planned) / "summary.json").read_text())["cell"] == planned.key
 
 
-def test_a_cell_in_use_elsewhere_is_left_alone_and_tried_the_next_time(tmp_path: Path) -> None:
+def test_a_cell_in_use_elsewhere_is_left_alone_and_tried_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("puridiver.grid.engines.base.SECONDS_FOR_FOLDER", 1.0)
     (planned, _) = planned_cells(small_grid(seeds=(1,)))
     folder = GridFolder(tmp_path)
     with runs.held(folder.cell_folder(planned)):
