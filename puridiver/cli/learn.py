@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import operator
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Course:
+class Lessons:
     """What is learnt from, in which order, and how often the memory is trained on."""
 
     images: ImageSet
@@ -83,8 +84,8 @@ def handle(args: argparse.Namespace) -> int:
     _check(args)
     learner: Learner = load_learner(Path(args.learner), args.device, args.new_classes or None, args.memory)
     source = _source(args, learner)
-    course = _course(args, learner, source)
-    for note in [] if args.quiet else _notes(learner, course, source):
+    lessons = _lessons(args, learner, source)
+    for note in [] if args.quiet else _notes(learner, lessons, source):
         errors.print(f"note: {note}", highlight=False, markup=False)
     known = set(learner.classes)
     try:
@@ -93,14 +94,14 @@ def handle(args: argparse.Namespace) -> int:
             ProgressBar(errors, hidden=args.quiet or args.json) as progress,
         ):
             before = _accuracy(learner, source)
-            agreed = _learn(learner, course, progress)
+            agreed = _learn(learner, lessons, progress)
             after = _accuracy(learner, source)
     except KeyboardInterrupt:
         errors.print(f"nothing is saved; {args.learner} is as it was", highlight=False, markup=False)
         raise
     learner.save(args.out)
     _tell(args, {
-        "learnt": len(course.order),
+        "learnt": len(lessons.order),
         "seen": learner.seen,
         "new_classes": [label for label in learner.classes if label not in known],
         "agreement": agreed,
@@ -152,7 +153,7 @@ def _source(args: argparse.Namespace, learner: Learner) -> DataSource:
     return source
 
 
-def _course(args: argparse.Namespace, learner: Learner, source: DataSource) -> Course:
+def _lessons(args: argparse.Namespace, learner: Learner, source: DataSource) -> Lessons:
     import numpy as np
 
     labels = _labels(learner, [source.class_names[label] for label in source.train.labels.tolist()], args.new_classes)
@@ -167,15 +168,15 @@ def _course(args: argparse.Namespace, learner: Learner, source: DataSource) -> C
     elif order == "random":
         rows = np.random.default_rng(args.seed).permutation(len(labels))
     epochs = learner.options.epochs if args.epochs is None else args.epochs
-    return Course(source.train, labels, rows, args.batch, args.every or 0, epochs)
+    return Lessons(source.train, labels, rows, args.batch, args.every or 0, epochs)
 
 
-def _notes(learner: Learner, course: Course, source: DataSource) -> Iterator[str]:
+def _notes(learner: Learner, lessons: Lessons, source: DataSource) -> Iterator[str]:
     """What a user would want to know before waiting."""
     if source.left_out:
         yield left_out_note(source.left_out)
-    if learner.runtime.device.type == "cpu" and course.epochs > LONG_ON_A_CPU:
-        yield f"{course.epochs} memory epochs take long on a CPU; --epochs 31 is {course.epochs // 31} times as quick"
+    if learner.runtime.device.type == "cpu" and lessons.epochs > LONG_ON_A_CPU:
+        yield f"{lessons.epochs} memory epochs take long on a CPU; --epochs 31 is {lessons.epochs // 31} times as quick"
 
 
 def _is_folder(data: str) -> bool:
@@ -208,29 +209,25 @@ def _pixels(learner: Learner, images: ImageSet, rows: np.ndarray) -> np.ndarray:
     return grey(found) if found.shape[3] == 3 and learner.image_shape[2] == 1 else found
 
 
-def _learn(learner: Learner, course: Course, progress: ProgressBar) -> float | None:
+def _learn(learner: Learner, lessons: Lessons, progress: ProgressBar) -> float | None:
     """Learn from everything once; the share of labels that the learner had said itself beforehand."""
-    work = course.trainings * course.epochs * learner.capacity
-    progress.start(len(course.order) + work)
+    work = lessons.trainings * lessons.epochs * learner.capacity
+    progress.start(len(lessons.order) + work)
     agreed, asked, since = 0, 0, 0
-    for start in range(0, len(course.order), course.batch):
-        rows = course.order[start : start + course.batch]
-        pixels, labels = _pixels(learner, course.images, rows), [course.labels[row] for row in rows.tolist()]
+    for start in range(0, len(lessons.order), lessons.batch):
+        rows = lessons.order[start : start + lessons.batch]
+        pixels, labels = _pixels(learner, lessons.images, rows), [lessons.labels[row] for row in rows.tolist()]
         if learner.classes:
-            agreed += sum(map(_same, learner.predict(pixels).tolist(), labels))
+            agreed += sum(map(operator.eq, learner.predict(pixels).tolist(), labels))
             asked += len(labels)
         learner.observe(pixels, labels)
-        progress.advance(len(rows), f"image {start + len(rows):,} of {len(course.order):,}")
+        progress.advance(len(rows), f"image {start + len(rows):,} of {len(lessons.order):,}")
         since += len(rows)
-        last = start + len(rows) == len(course.order)
-        if course.epochs and (last or (course.every and since >= course.every)):
-            learner.consolidate(course.epochs, lambda epoch: progress.advance(learner.capacity, "memory"))
+        last = start + len(rows) == len(lessons.order)
+        if lessons.epochs and (last or (lessons.every and since >= lessons.every)):
+            learner.consolidate(lessons.epochs, lambda epoch: progress.advance(learner.capacity, "memory"))
             since = 0
     return agreed / asked if asked else None
-
-
-def _same(one: Label, other: Label) -> bool:
-    return one == other
 
 
 def _accuracy(learner: Learner, source: DataSource) -> float | None:
