@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -93,6 +94,18 @@ def launching() -> Iterator[None]:
         _launching.leave()
 
 
+@contextlib.contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Python's collector could let go of an earlier run's graphs meanwhile, which CUDA forbids within a capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def _expect_other_streams() -> None:
     """Spare the user torch's warning that gradients gather on another stream than their step's.
 
@@ -130,7 +143,7 @@ class Captures:
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
         try:
-            with alone, torch.cuda.stream(side):
+            with alone, torch.cuda.stream(side), _nothing_collected():
                 graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     function()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import logging
 import threading
 import time
@@ -151,6 +153,19 @@ def test_a_failed_capture_leaves_its_pool_behind(monkeypatch: pytest.MonkeyPatch
     captures._give_up(object(), first, CPU)  # type: ignore[arg-type]
     assert captures.pool() != first
     assert ended == [first]
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_the_collector_rests_while_a_step_is_captured_and_then_is_as_before(collects: bool) -> None:
+    was = gc.isenabled()
+    try:
+        (gc.enable if collects else gc.disable)()
+        with contextlib.suppress(RuntimeError), capture._nothing_collected():
+            assert not gc.isenabled()
+            raise RuntimeError("the capture failed")
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if was else gc.disable)()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -316,6 +331,24 @@ def test_no_step_could_not_be_captured(caplog: pytest.LogCaptureFixture) -> None
     for trainer in TRAINERS:
         learned(trainer=trainer, device="cuda")
     assert [m for m in caplog.messages if "captured" in m] == []
+
+
+@pytest.mark.gpu
+def test_a_graph_that_is_dead_stays_until_a_capture_has_ended() -> None:
+    """Let go of within a capture, an earlier run's graph spoils that."""
+    device, count = torch.device("cuda"), torch.zeros(1, device="cuda")
+    dead: list[Any] = [capture.Captures().capture(lambda: count.add_(1), device, shared=True)]
+    dead.append(dead)  # a ring, which only the collector lets go of
+    del dead
+
+    def step() -> None:
+        count.add_(1)
+        if gc.isenabled():
+            gc.collect()  # as Python may by itself wherever an object is made
+        count.add_(1)
+
+    assert capture.Captures().capture(step, device, shared=True) is not None
+    assert gc.isenabled()
 
 
 @pytest.mark.gpu
