@@ -11,15 +11,21 @@ from typing import Any
 from puridiver.config import RunConfig
 from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
+OWN_SETTINGS = ("recipe", "tell_noise")
+
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table. Without a sampler it is a method of the paper that this package cannot run."""
+    """A row of a table. Without a sampler it is a method of the paper that this package cannot run.
+
+    `settings` are the fields of `RunConfig` in which it may differ from other rows (`OWN_SETTINGS`).
+    """
 
     title: str
     sampler: str = ""
     trainer: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
 
 
 def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, Any]) -> Cell:
-    """The run of a method on a column; its own options go before the changes, and these before the column's.
+    """The run of a method on a column; what is its own goes before the changes, and these before the column's.
 
     Only epochs that are changed go before a method's own: whoever says so wants a quick look at everything.
     """
@@ -88,6 +94,7 @@ def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, A
         **_stream_fields(column, seed),
         **column.settings,
         **changed,
+        **method.settings,
         "sampler": method.sampler,
         "trainer": method.trainer,
         "seed": seed,

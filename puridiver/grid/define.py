@@ -12,13 +12,13 @@ from puridiver.config import RunConfig
 from puridiver.data import SOURCES
 from puridiver.data.files import is_own_or_arrays
 from puridiver.errors import DataError
-from puridiver.grid.cells import Column, Grid, Method, config_fields
+from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
-from puridiver.recipes import Options, replaced
+from puridiver.recipes import RECIPES, Options, replaced
 
 HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
 GRID_KEYS = ("title", "data", "streams", "noises", "methods", "seeds")
-METHOD_KEYS = ("title", "sampler", "trainer", "options")
+METHOD_KEYS = ("title", "sampler", "trainer", "options", *OWN_SETTINGS)
 # Fields of a run that a file's lists decide.
 FROM_LISTS = frozenset(("data", "stream", "noise", "seed", "sampler", "trainer"))
 
@@ -180,23 +180,23 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     twice = settings.get("epochs"), settings.get("options", {}).get("epochs")
     if None not in twice and twice[0] != twice[1]:
         raise DataError(f"{path}: epochs is {twice[0]} in [grid] and {twice[1]} in [grid.options]: say it once")
-    kinds = get_type_hints(RunConfig)
     for key, value in settings.items():
         if key != "options":
-            _check_setting(path, key, value, kinds[key])
+            _check_setting(path, key, value, key)
     try:
         RunConfig(**settings)  # the least values that numbers may have
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
 
 
-def _check_setting(path: Path, key: str, value: Any, kind: Any) -> None:
-    kinds = _kinds(kind)
+def _check_setting(path: Path, called: str, value: Any, key: str) -> None:
+    kinds = _kinds(get_type_hints(RunConfig)[key])
     if type(value) not in kinds:  # not isinstance: true is no number
-        raise DataError(f"{path}: {key} should be {' or '.join(each.__name__ for each in kinds)}, but got {value!r}")
-    choices = config_fields()[key].metadata["choices"]
+        names = " or ".join(each.__name__ for each in kinds)
+        raise DataError(f"{path}: {called} should be {names}, but got {value!r}")
+    choices = tuple(RECIPES) if key == "recipe" else config_fields()[key].metadata["choices"]
     if choices and value not in choices:
-        raise DataError(f"{path}: {key} should be one of {', '.join(choices)}, but got {value!r}")
+        raise DataError(f"{path}: {called} should be one of {', '.join(choices)}, but got {value!r}")
 
 
 def _check_options(path: Path, options: Any) -> None:
@@ -230,16 +230,20 @@ def _method(path: Path, entry: str | dict[str, Any]) -> Method:
     unknown = [key for key in entry if key not in METHOD_KEYS]
     if unknown or not {"sampler", "trainer"} <= set(entry):
         raise DataError(
-            f"{path}: a method should have sampler and trainer, and may have title and options, but got {entry!r}"
+            f"{path}: a method should have sampler and trainer, and may have title, options, "
+            f"{' and '.join(OWN_SETTINGS)}, but got {entry!r}"
         )
     for key in ("title", "sampler", "trainer"):
         if not isinstance(entry.get(key, ""), str):
             raise DataError(f"{path}: {key} of a method should be text, but got {entry[key]!r}")
     options = entry.get("options", {})
     _check_options(path, options)
-    changed = "".join(f", {name}={value}" for name, value in options.items())
+    settings = {key: entry[key] for key in OWN_SETTINGS if key in entry}
+    for key, value in settings.items():
+        _check_setting(path, f"{key} of a method", value, key)
+    changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
     title = entry.get("title", f"{entry['sampler']} + {entry['trainer']}{changed}")
-    return _checked(path, Method(title, entry["sampler"], entry["trainer"], options))
+    return _checked(path, Method(title, entry["sampler"], entry["trainer"], options, settings))
 
 
 def _checked(path: Path, method: Method) -> Method:

@@ -20,6 +20,7 @@ from typing import Any
 from puridiver import runs
 from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
+from puridiver.grid.cells import Method
 from puridiver.grid.plan import Planned
 from puridiver.report.ledger import read_rows
 from puridiver.report.titles import Title, read_titles, write_titles
@@ -50,7 +51,7 @@ class GridFolder:
         """Write down what the grid calls its methods; `done` has the rows that count for planned runs, by key."""
         before = read_titles(self.path)
         now = {
-            done.get(p.key, {}).get("cell", p.key): Title(p.cell.method.title, tuple(sorted(p.cell.method.options)))
+            done.get(p.key, {}).get("cell", p.key): Title(p.cell.method.title, _stands_for(p.cell.method))
             for p in planned
         }
         if {**before, **now} != before:
@@ -121,3 +122,9 @@ def _is_json(line: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _stands_for(method: Method) -> tuple[str, ...]:
+    """What of a run the method's title says already; a summary calls `tell_noise` `told_noise`."""
+    settings = ("told_noise" if name == "tell_noise" else name for name in method.settings)
+    return tuple(sorted((*method.options, *settings)))

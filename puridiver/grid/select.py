@@ -204,7 +204,7 @@ def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
     }
     found: dict[str, Any] = {name: " or ".join(map(str, dict.fromkeys(values))) for name, values in told.items()}
     changed = json.loads(variant.changes).get("options", {})
-    return {**found, "options": {**everywhere, **changed}, "told_noise": rows[0]["told_noise"]}
+    return {**found, "options": {**everywhere, **changed}, "told_noise": {row["told_noise"] for row in rows}}
 
 
 def _has(row: Row, name: str, value: Any) -> bool:

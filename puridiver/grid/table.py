@@ -111,7 +111,7 @@ def heading(data: str, kind: dict[str, Any] | None) -> str:
     if kind is None:
         return f"{name}: not run"
     options = "".join(f", {option}={value}" for option, value in kind["options"].items())
-    told = ", told the noise" if kind["told_noise"] else ""
+    told = f", {'' if all(kind['told_noise']) else 'some '}told the noise" if any(kind["told_noise"]) else ""
     return (
         f"{name}, {kind['stream']}, {kind['tasks']} tasks, memory {kind['memory']}, {kind['network']}, "
         f"{kind['epochs']} epochs, recipe {kind['recipe']}{options}{told}, {kind['precision']}"

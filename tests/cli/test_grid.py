@@ -121,6 +121,15 @@ def test_the_report_calls_methods_as_the_grid_does(tmp_path: Path) -> None:
     assert len(read_ledger(out / "ledger.jsonl")) == 2
 
 
+def test_a_title_stands_for_the_methods_own_recipe(tmp_path: Path) -> None:
+    as_printed = '{sampler = "rsv", trainer = "plain", title = "RSV as printed", recipe = "paper", tell_noise = true}'
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(f'[grid]\nmethods = ["rsv+plain", {as_printed}]\nseeds = [1]\n{SETTINGS}')
+    assert grid(path, out) == 0
+    assert {row["recipe"] for row in read_ledger(out / "ledger.jsonl")} == {"puridiver", "paper"}
+    assert sorted(group.label for group in grouped(find_runs([out])[0])) == ["RSV as printed", "rsv + plain"]
+
+
 def test_titles_of_runs_of_other_code_are_kept_too(tmp_path: Path) -> None:
     folder, (first, *_) = GridFolder(tmp_path), planned_cells(small_grid())
     folder.keep_titles([first], {first.key: {"cell": "of other code"}})

@@ -29,8 +29,9 @@ def test_the_documents_example_runs(tmp_path: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     path = written(tmp_path, example)
     wanted = cells(read_grid(path))
-    assert len(wanted) == 12
+    assert len(wanted) == 18
     assert {cell.config.options.get("eta") for cell in wanted} == {0.5, 2.0}
+    assert {cell.config.recipe for cell in wanted} == {"official", "puridiver"}
     out = tmp_path / "out"
     quick = ["--limit", "1", "--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--engine", "lanes"]
     assert main(["grid", str(path), "--out", str(out), "--quiet", *quick]) == 0
@@ -55,7 +56,22 @@ def test_lists_multiply_and_one_value_counts_as_a_list(tmp_path: Path) -> None:
     assert {cell.config.data for cell in cells(read_grid(path, ["cifar10"], [7]))} == {"cifar10"}
 
 
+def test_a_methods_own_recipe_and_knowledge_go_before_the_files_and_the_command_lines(tmp_path: Path) -> None:
+    text = (
+        '[grid]\nrecipe = "paper"\nmethods = ["rsv+plain", {sampler = "rsv", trainer = "plain", recipe = "official"}, '
+        '{sampler = "rsv", trainer = "coteaching", tell_noise = true}]\n'
+    )
+    grid = read_grid(written(tmp_path, text))
+    titles = ["rsv + plain", "rsv + plain, recipe=official", "rsv + coteaching, tell_noise=True"]
+    assert [method.title for method in grid.methods] == titles
+    found = [(cell.config.recipe, cell.config.tell_noise) for cell in cells(grid)]
+    assert found == [("paper", False), ("official", False), ("paper", True)]
+    found = [(cell.config.recipe, cell.config.tell_noise) for cell in cells(grid, {"recipe": "puridiver"})]
+    assert found == [("puridiver", False), ("official", False), ("puridiver", True)]
+
+
 METHODS = 'methods = ["rsv+plain"]\n'
+OWN = "[grid]\nmethods = [{sampler = 'rsv', trainer = 'plain', KEY}]\n"
 
 
 def test_a_whole_number_does_where_a_float_is_wanted(tmp_path: Path) -> None:
@@ -107,9 +123,14 @@ def test_paths_of_a_file_are_taken_from_the_working_folder(tmp_path: Path, monke
         (f"[grid]\n{METHODS}memory = 0\n", "memory should be at least 1, but got 0"),
         (f"[grid]\n{METHODS}tell_noise = 1\n", "tell_noise should be bool, but got 1"),
         (f"[grid]\n{METHODS}recipe = ['paper']\n", "recipe should be str"),
+        (f"[grid]\n{METHODS}recipe = 'best'\n", "recipe should be one of .*official.*, but got 'best'"),
         (f"[grid]\n{METHODS}evaluate_on = 'train'\n", "evaluate_on should be one of test, validation"),
         ("[grid]\nmethods = [{sampler = 'rsv', trainer = ['plain']}]\n", "trainer of a method should be text"),
         ("[grid]\nmethods = [{sampler = 'rsv', trainer = 'plain', title = 3}]\n", "title of a method should be text"),
+        (OWN.replace("KEY", "recipe = 3"), "recipe of a method should be str, but got 3"),
+        (OWN.replace("KEY", "recipe = 'best'"), "recipe of a method should be one of .*official.*, but got 'best'"),
+        (OWN.replace("KEY", "tell_noise = 1"), "tell_noise of a method should be bool, but got 1"),
+        (OWN.replace("KEY", "memory = 1"), "may have title, options, recipe and tell_noise, but got"),
         ("[grids]\n", "one table, \\[grid\\], but holds grids"),
         ("[grid\n", "is not TOML"),
     ],

@@ -62,6 +62,7 @@ def test_a_full_ledger_of_the_documents_example_leaves_no_cell_empty(tmp_path: P
         assert figures(table) == {
             "rsv + dividemix": ["20.0 ± 0.0 (3)"] * 2,
             "PuriDivER, strong": ["40.0 ± 0.0 (3)"] * 2,
+            "PuriDivER as released": ["40.0 ± 0.0 (3)"] * 2,
         }
         assert table.notes == ("last accuracy %, mean ± standard deviation (seeds)",)
         assert "blurry-10 or disjoint, 5 tasks, memory 60" in table.blocks[0].heading
@@ -74,6 +75,22 @@ def test_methods_may_differ_by_epochs(tmp_path: Path, hashed: bool) -> None:
     table = make_table(grid, rows if hashed else without_hash(rows))
     assert figures(table) == {"rsv + plain": ["90.0 ± 0.0 (2)"], "wide": ["20.0 ± 0.0 (2)"]}
     assert "31 or 3 epochs" in table.blocks[0].heading
+
+
+@pytest.mark.parametrize("hashed", [True, False])
+def test_methods_may_differ_by_recipe_and_by_what_they_know(tmp_path: Path, hashed: bool) -> None:
+    """And a row of another recipe, or of one that knew less, stands in no other's cell."""
+    one = '{sampler = "puridiver", trainer = "puridiver", '
+    told = '{sampler = "rsv", trainer = "coteaching", tell_noise = true, title = "told"}'
+    methods = f'{one}recipe = "official", title = "released"}}, {one}recipe = "paper", title = "printed"}}, {told}'
+    grid = grid_of(tmp_path, f"seeds = [0, 1]\nmethods = [{methods}]")
+    rows = rows_of(grid, by_title(released=0.6, printed=0.1, told=0.5))
+    rows = rows if hashed else without_hash(rows)
+    table = make_table(grid, rows)
+    assert figures(table) == {"released": ["60.0 ± 0.0 (2)"], "printed": ["10.0 ± 0.0 (2)"], "told": ["50.0 ± 0.0 (2)"]}
+    assert "recipe official or paper or puridiver, some told the noise" in table.blocks[0].heading
+    untold = [row for row in rows if row["recipe"] == "official"]
+    assert figures(make_table(grid, untold)) == {"released": ["60.0 ± 0.0 (2)"], "printed": ["-"], "told": ["-"]}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,8 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         line = table1.line(released_title(name))
         if line.was_run:
             spelt = " ".join(f"`--set {option}={value}`" for option, value in options.items())
-            parts.append(f"With {name} as the released program has them, too ({spelt}):")
+            pronoun = "it" if name.startswith("row ") else "them"
+            parts.append(f"With {name} as the released program has {pronoun}, too ({spelt}):")
             parts += [_verdict(table1, line, rerun=True), _verdict_table(table1, line, rerun=True, base=base)]
     changes = default_changes()
     if not felt(changes):
