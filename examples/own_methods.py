@@ -1,7 +1,8 @@
-"""A sampler and two trainers of one's own (docs/METHODS.md).
+"""A sampler, two trainers and a network of one's own (docs/METHODS.md).
 
 puridiver methods --plugin examples/own_methods.py --check
 puridiver run --plugin examples/own_methods.py --sampler low-loss --trainer smooth
+puridiver run --plugin examples/own_methods.py --network patches
 puridiver grid examples/own_methods.toml --plugin examples/own_methods.py
 """
 
@@ -9,6 +10,7 @@ from collections import Counter
 
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 import puridiver
 
@@ -57,3 +59,30 @@ class GeneralisedCrossEntropy(puridiver.Trainer):
             logits = self.trainees[0].logits(self.to_float(views[rows]))  # with gradients, and as BatchNorm trains
             p = logits.float().softmax(dim=1).gather(1, memory.labels[rows, None])
             self.step(0, ((1 - p.clamp(min=1e-6) ** self.q) / self.q).mean())
+
+
+@puridiver.register
+class Patches(puridiver.Network):
+    """Cuts images into patches that learn from each other by attention (a small vision transformer)."""
+
+    name = "patches"
+    width, patch, depth = 64, 4, 2
+
+    def __init__(self, n_classes, image_shape, settings):
+        super().__init__()
+        height, width, channels = image_shape
+        places = -(-height // self.patch) * -(-width // self.patch)
+        self.cut = nn.Conv2d(channels, self.width, self.patch, stride=self.patch)
+        self.places = nn.Parameter(0.02 * torch.randn(places, self.width))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(self.width, 4, 2 * self.width, dropout=0.0, batch_first=True, norm_first=True)
+            for _ in range(self.depth)
+        )
+        self.head = puridiver.Head(self.width, n_classes, settings)
+
+    def features(self, images):
+        missing = [-side % self.patch for side in images.shape[2:]]
+        tokens = self.cut(F.pad(images, (0, missing[1], 0, missing[0]))).flatten(2).transpose(1, 2) + self.places
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return tokens.mean(dim=1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from puridiver.experiment import Experiment
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
+    from puridiver.nets import Head, Network
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
     from puridiver.trainers import NoiseHint, Trainer
@@ -26,8 +27,10 @@ __all__ = [
     "AuditSettings",
     "DataError",
     "Experiment",
+    "Head",
     "Learner",
     "ManifestError",
+    "Network",
     "NoiseHint",
     "Options",
     "PuridiverError",
@@ -46,8 +49,10 @@ _HOMES = {
     "AuditSettings": "puridiver.auditing.settings",
     "DataError": "puridiver.errors",
     "Experiment": "puridiver.experiment",
+    "Head": "puridiver.nets",
     "Learner": "puridiver.learner",
     "ManifestError": "puridiver.errors",
+    "Network": "puridiver.nets",
     "NoiseHint": "puridiver.trainers",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",

@@ -66,7 +66,8 @@ class RunConfig:
     recipe: str = setting("puridiver", "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, "samples the memory holds (default: what suits the data)")
     network: str | None = setting(
-        None, "small, resnet18, resnet32 or resnet34 (default: what suits the data; of your own on a CPU small)"
+        None,
+        "small, resnet18, resnet32, resnet34 or a plugin's (default: what suits the data; of your own on a CPU small)",
     )
     epochs: int | None = setting(None, "memory epochs after each task (default: the recipe's, or what suits the data)")
     device: str = setting("auto", "auto, cpu, cuda or cuda:N")

@@ -18,7 +18,7 @@ from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
-from puridiver.nets import check_network, suggest_network
+from puridiver.nets import Network, choose_network
 from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
@@ -46,7 +46,7 @@ class Learner:
     memory
         How many samples the episodic memory holds, those included that wait in a sampler's delay buffer.
     sampler, trainer, recipe
-        Short names as listed by `puridiver methods`; a sampler or trainer may be a class of your own
+        Short names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). A recipe is made for 32 px and more: for images under 24 px its augmentation, online
         rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
     network
@@ -86,7 +86,7 @@ class Learner:
         sampler: str | type[Sampler] = "puridiver",
         trainer: str | type[Trainer] = "puridiver",
         recipe: str | Options = "puridiver",
-        network: str = "auto",
+        network: str | type[Network] = "auto",
         device: str = "auto",
         precision: str = "auto",
         graphs: bool = True,
@@ -103,8 +103,7 @@ class Learner:
         self.sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
         self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, graphs)
-        self.network = suggest_network(self.image_shape, self.runtime.device) if network == "auto" else network
-        check_network(self.network)
+        self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
         self.seed, self.grow, self.hint = seed, grow or classes is None, hint
         self._keeper = Keeper(self.sampler, int(memory), self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed

@@ -1,4 +1,4 @@
-"""Tries a sampler or trainer on a small made stream and says what is wrong with it: for whoever writes one."""
+"""Tries a sampler, trainer or network on a small made stream and says what is wrong: for whoever writes one."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from torch import Tensor
 
 from puridiver.learner import Learner
 from puridiver.memory.base import Moment, row_faults
+from puridiver.nets import NetworkSettings, build_network
 from puridiver.samples import Samples
 
 SIDE, MEMORY, EPOCHS = 12, 20, 2
+SHAPE = SIDE, SIDE, 3
 SIZES = (16, 1, 7, 16, 16, 3, 16, 9)  # of the batches
 NEW_CLASS_EVERY = 2  # batches
 
 
 def find_faults(family: str, name: str) -> list[str]:
-    """What a method does that it must not; an empty list if nothing was found."""
+    """What a method or network does that it must not; an empty list if nothing was found."""
     faults: list[str] = []
     chosen = {family: name}
     try:
+        if family == "network":
+            faults += _network_faults(name)
         before = _global_state()
         first, second = (_learn(chosen, faults) for _ in range(2))
         if _global_state() != before:
             faults.append(
                 "it draws from a global random generator (random, numpy.random, torch): use moment.generator in a "
-                "sampler, self.generator in a trainer"
+                "sampler, self.generator in a trainer, and in a network (no dropout) nothing but its constructor"
             )
         if _outcome(first) != _outcome(second):
             faults.append("the same seed gives another result the second time")
@@ -44,7 +48,7 @@ def find_faults(family: str, name: str) -> list[str]:
 
 def _learn(chosen: dict[str, str], faults: list[str]) -> Learner:
     learner = Learner(
-        classes=None, image_shape=(SIDE, SIDE, 3), memory=MEMORY, network="small", device="cpu", seed=0,
+        classes=None, image_shape=SHAPE, memory=MEMORY, network=chosen.get("network", "small"), device="cpu", seed=0,
         sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"), recipe="official",
     )  # fmt: skip
     learner.sampler.choose = _watched(learner.sampler.choose, faults)
@@ -58,6 +62,33 @@ def _learn(chosen: dict[str, str], faults: list[str]) -> Learner:
             "the network predicts nan after its training: the loss or its gradient is not finite, or a rate is too high"
         )
     return learner
+
+
+def _network_faults(name: str) -> list[str]:
+    """What is wrong with a network before it learns anything."""
+    classes, n = 3, 4
+    network = build_network(name, classes, SHAPE, NetworkSettings(), torch.Generator().manual_seed(0)).eval()
+    images = torch.randn(n, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        features = network.features(images)
+        if features.ndim != 2 or len(features) != n or features.dtype != torch.float32:
+            return [f"features should be float32 of shape ({n}, d), but are {_spelt(features)}"]
+        width = network.head.linear.in_features
+        if features.shape[1] != width:
+            return [f"features have {features.shape[1]} numbers a sample, but its head takes {width}"]
+        alone = torch.cat([network.features(image[None]) for image in images])
+    faults = []
+    if not torch.allclose(alone, features, rtol=1e-3, atol=1e-4):
+        faults.append("in eval mode the features of an image depend on the other images of its batch")
+    if torch.allclose(features, features[:1], rtol=1e-3, atol=1e-4):
+        faults.append("features are the same whatever the image")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        faults.append("no parameter is to be trained: the head's should be, at least")
+    return faults
+
+
+def _spelt(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
 def _predicts_nan(learner: Learner) -> bool:

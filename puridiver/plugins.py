@@ -1,4 +1,4 @@
-"""Samplers and trainers that are not part of the package: whoever writes one registers it, and it is chosen by name.
+"""Samplers, trainers and networks from outside the package: whoever writes one registers it; it is chosen by name.
 
     @puridiver.register
     class Newest(puridiver.Sampler):
@@ -29,20 +29,23 @@ from typing import Any, TypeVar
 
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS, Sampler
+from puridiver.nets import NETWORKS, Network
 from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated as folders are in $PATH
 GROUP = "puridiver.plugins"
 OWN = __name__.partition(".")[0]
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
-FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {"sampler": (Sampler, SAMPLERS), "trainer": (Trainer, TRAINERS)}
+FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {
+    "sampler": (Sampler, SAMPLERS), "trainer": (Trainer, TRAINERS), "network": (Network, NETWORKS),
+}  # fmt: skip
 
 Member = TypeVar("Member", bound=type)
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a method came from: what `--plugin` takes (without folders), and a hash of its code as it was loaded."""
+    """Where a method or network is from: what `--plugin` takes (without folders), and a hash of its code as loaded."""
 
     place: str
     code: str
@@ -53,7 +56,7 @@ _loaded: set[str] = set()
 
 
 def register(member: Member) -> Member:
-    """Let a sampler or trainer of your own be chosen by its `name`; a decorator.
+    """Let a sampler, trainer or network of your own be chosen by its `name`; a decorator.
 
     `name` is lower case (letters, digits, - and _). `title` and `summary`, which tables and `puridiver methods` show,
     are the name and the first line of the docstring unless the class says otherwise.
@@ -93,7 +96,9 @@ def _family(member: type) -> tuple[str, dict[str, Any]]:
     for family, (base, registry) in FAMILIES.items():
         if isinstance(member, type) and issubclass(member, base):
             return family, registry
-    raise ValueError(f"what is registered should be a subclass of puridiver.Sampler or Trainer, but got {member!r}")
+    raise ValueError(
+        f"what is registered should be a subclass of puridiver.Sampler, Trainer or Network, but got {member!r}"
+    )
 
 
 def is_own(member: type) -> bool:
@@ -156,7 +161,9 @@ def load(place: str) -> None:
         raise DataError(f"plugin {place} could not be loaded: {type(error).__name__}: {error}") from error
     found = [member for _, registry in FAMILIES.values() for member in registry.values() if id(member) not in before]
     if not found and not _registered_by(module):
-        raise DataError(f"plugin {place} registers no sampler or trainer: put @puridiver.register before its class")
+        raise DataError(
+            f"plugin {place} registers no sampler, trainer or network: put @puridiver.register before its class"
+        )
     _loaded.add(place)
 
 

@@ -120,8 +120,9 @@ def _hash_of(value: Any) -> str:
 
 
 def plugins_of(config: RunConfig) -> dict[str, plugins.Origin]:
-    """Where the config's methods came from that are not the package's own."""
-    return plugins.origins(("sampler", config.sampler), ("trainer", config.trainer))
+    """Where the config's methods and network came from that are not the package's own."""
+    named = ("sampler", config.sampler), ("trainer", config.trainer), ("network", config.network or "")
+    return plugins.origins(*named)
 
 
 def plugin_code(config: RunConfig) -> dict[str, dict[str, str]]:

@@ -41,7 +41,8 @@ class Trainee:
 
     Under bfloat16 the convolutions use bfloat16 copies of their weights, renewed in one multi-tensor kernel before
     each pass, while the weights proper, BatchNorm, the head and the optimiser stay in float32. (torch.autocast does
-    the same with a kernel for each weight in each direction.)
+    the same with a kernel for each weight in each direction.) A network from outside the package may have anything in
+    it, and runs under torch.autocast.
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
 
     With an `average` (its decay; 0: none) whoever looks through the network sees the average of its weights over its
@@ -76,7 +77,8 @@ class Trainee:
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
         self.dtype = DTYPES[self.runtime.precision]
-        if self.dtype != torch.float32:
+        self._autocast = self.dtype != torch.float32 and not self.network.is_own()
+        if self.dtype != torch.float32 and self.network.is_own():
             for name, parameter in self.network.named_parameters():
                 if parameter.ndim == 4:
                     self.shadows[name] = parameter.detach().to(self.dtype).requires_grad_()
@@ -92,7 +94,8 @@ class Trainee:
         """Logits with gradients, float32; BatchNorm by the batch, or by its running statistics."""
         self.network.train(train_norm)
         if not self.shadows:
-            return self.network(x)
+            with self._precision():
+                return self.network(x).float()
         self._renew_shadows(self._masters)
         return functional_call(self.network, self.shadows, (x.to(self.dtype),))
 
@@ -104,9 +107,18 @@ class Trainee:
         if self.shadows:
             self._renew_shadows([weights[name] for name in self.shadows] if weights else self._masters)
             weights, x = {**weights, **self.shadows}, x.to(self.dtype)
-        if not weights:
-            return self.network.outputs(x)
-        return functional_call(self.network, weights, (x,), {"with_features": True})
+        with self._precision():
+            if not weights:
+                seen = self.network.outputs(x)
+            else:
+                seen = functional_call(self.network, weights, (x,), {"with_features": True})
+        return Outputs(seen.features.float(), seen.logits.float())
+
+    def _precision(self) -> contextlib.AbstractContextManager[object]:
+        if not self._autocast:
+            return contextlib.nullcontext()
+        # No cache: weights cast in one captured step would be those of all that follow.
+        return torch.autocast(self.runtime.device.type, self.dtype, cache_enabled=False)
 
     @property
     def class_weights(self) -> Tensor:

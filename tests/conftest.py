@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import settings
+
+from puridiver import plugins
 
 torch.set_num_threads(1)  # several workers with several threads each would starve one another
 
@@ -21,6 +24,22 @@ def switches_of_torch_stay_in_their_test() -> Iterator[None]:
     torch.backends.cudnn.deterministic = False
     yield
     torch.backends.cudnn.deterministic = before
+
+
+@pytest.fixture
+def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What a test registers is forgotten after it."""
+    registries = [registry for _, registry in plugins.FAMILIES.values()]
+    kept = [dict(registry) for registry in registries]
+    loaded, path = set(plugins._loaded), list(sys.path)
+    monkeypatch.setenv(plugins.ENVIRONMENT, "")
+    yield
+    for registry, before in zip(registries, kept, strict=True):
+        registry.clear()
+        registry.update(before)
+    plugins._loaded.clear()
+    plugins._loaded.update(loaded)
+    sys.path[:] = path
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

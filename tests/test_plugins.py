@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,6 @@ from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults
 from puridiver.provenance import Identity, all_code, code_hash, command_for, identify
 from puridiver.runtime import Runtime
-from puridiver.trainers import TRAINERS
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "own_methods.py"
@@ -40,19 +38,7 @@ GOOD = "torch.arange(len(pool))[-capacity:]"
 QUICK = ["--stream-limit", "20", "--test-limit", "50", "--epochs", "1", "--quiet"]
 
 
-@pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test registers is forgotten after it."""
-    kept = [dict(registry) for registry in (SAMPLERS, TRAINERS)]
-    loaded, path = set(plugins._loaded), list(sys.path)
-    monkeypatch.setenv(plugins.ENVIRONMENT, "")
-    yield
-    for registry, before in zip((SAMPLERS, TRAINERS), kept, strict=True):
-        registry.clear()
-        registry.update(before)
-    plugins._loaded.clear()
-    plugins._loaded.update(loaded)
-    sys.path[:] = path
+pytestmark = pytest.mark.usefixtures("forgotten_plugins")
 
 
 def newest(folder: Path, rows: str = GOOD, name: str = "newest.py") -> Path:
@@ -76,8 +62,8 @@ def test_the_example_is_chosen_by_name_and_recorded(capsys: pytest.CaptureFixtur
 
 def test_the_example_behaves(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods", "--plugin", str(EXAMPLE), "--check"]) == 0
-    told = capsys.readouterr().out
-    assert told == "sampler low-loss: no fault found\ntrainer smooth: no fault found\ntrainer gce: no fault found\n"
+    members = ("sampler low-loss", "trainer smooth", "trainer gce", "network patches")
+    assert capsys.readouterr().out.splitlines() == [f"{member}: no fault found" for member in members]
 
 
 def identity_of(sampler: str) -> Identity:
@@ -236,7 +222,13 @@ def test_a_trainer_that_forgets_what_it_counted_is_found_and_one_that_saves_it_i
 
 @pytest.mark.parametrize(
     ("family", "name"),
-    [("sampler", "rsv"), ("sampler", "puridiver"), ("trainer", "puridiver"), ("trainer", "coteaching")],
+    [
+        ("sampler", "rsv"),
+        ("sampler", "puridiver"),
+        ("trainer", "puridiver"),
+        ("trainer", "coteaching"),
+        ("network", "small"),
+    ],
 )
 def test_the_package_s_own_methods_have_none(family: str, name: str) -> None:
     assert find_faults(family, name) == []
@@ -245,7 +237,7 @@ def test_the_package_s_own_methods_have_none(family: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("x = 1", "registers no sampler or trainer"),
+        ("x = 1", "registers no sampler, trainer or network"),
         ("import nothing_of_the_kind", "could not be loaded: ModuleNotFoundError"),
         ("raise SystemExit(3)", "could not be loaded: SystemExit"),
         ("def broken(:", "could not be loaded: SyntaxError"),

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import storage
+from puridiver import plugins, storage
 from puridiver.auditing.carried import Carried
 from puridiver.auditing.corrections import applied, corrections_csv, read_corrections
 from puridiver.auditing.evidence import put_together
@@ -224,8 +224,9 @@ def audit_in_folder(
 def describe(labelled: LabelledSet, settings: AuditSettings) -> dict[str, Any]:
     """What must be equal for an audit to go on: the data and everything that decides the learners."""
     epochs = settings.epochs_for(settings.memory_for(len(labelled.given)))
+    code = {f"code of {key}": origin.code for key, origin in plugins.origins(("network", settings.network)).items()}
     return {
-        "data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict(), "epochs": epochs
+        "data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict(), "epochs": epochs, **code
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.audit_options import asked_of, recall
-from puridiver.cli.common import add_command, console, decoding_progress
+from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
 from puridiver.cli.notes import left_out_note
 
 if TYPE_CHECKING:
@@ -91,11 +91,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         help="memory epochs after each part (default: 15, with a memory below 256 samples 31, below 124 63)",
     )  # fmt: skip
     add("--network",
-        help="small, resnet18, resnet32 or resnet34 (default: small on a CPU, else by the data)")  # fmt: skip
+        help="small, resnet18, resnet32, resnet34 or a plugin's (default: small on a CPU, else by the data)",
+    )  # fmt: skip
     add("--device", help="auto, cpu, cuda or cuda:N (default: auto)")
     add("--seed", type=int, metavar="N", help="of the orders and the learners (default: 0)")
     add("--set", action="append", metavar="OPTION=VALUE", dest="assignments",
         help="replace an option of the recipe official; `puridiver methods --options` lists all")  # fmt: skip
+    add_plugin_option(parser)
 
 
 def handle(args: argparse.Namespace) -> int:

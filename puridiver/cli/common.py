@@ -29,7 +29,7 @@ def add_plugin_option(parser: argparse.ArgumentParser) -> None:
     """`--plugin`, which `main` obeys before the command's handler runs."""
     parser.add_argument(
         "--plugin", action="append", default=[], metavar="FILE", dest="plugins",
-        help="a Python file (or module) with a sampler or trainer of your own; may be repeated (docs/METHODS.md)",
+        help="a Python file (or module) with methods or networks of your own; may be repeated (docs/METHODS.md)",
     )  # fmt: skip
 
 

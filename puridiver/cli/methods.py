@@ -15,7 +15,7 @@ examples:
   puridiver methods                 samplers, trainers, recipes and networks
   puridiver methods --options       every option and its value in each recipe
   puridiver methods --json          the same for programs
-  puridiver methods --plugin mine.py --check    does my own sampler or trainer behave?
+  puridiver methods --plugin mine.py --check    does my own sampler, trainer or network behave?
 """
 
 
@@ -30,7 +30,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_plugin_option(parser)
     parser.add_argument(
-        "--check", action="store_true", help="try the samplers and trainers of plugins, and say what is wrong with them"
+        "--check", action="store_true", help="try the methods and networks of plugins, and say what is wrong with them"
     )
     parser.set_defaults(handler=handle)
 
@@ -48,7 +48,7 @@ def handle(args: argparse.Namespace) -> int:
 
 
 def _check() -> int:
-    """Try every method of the plugins; 1 if any has a fault."""
+    """Try every method and network of the plugins; 1 if any has a fault."""
     from puridiver.method_check import find_faults
     from puridiver.plugins import FAMILIES, is_own, load_all
 
@@ -83,6 +83,7 @@ def listing() -> dict[str, Any]:
             name: {"summary": DESCRIPTIONS[name], "options": options.to_dict()} for name, options in RECIPES.items()
         },
         "networks": sorted(NETWORKS),
+        "network_summaries": {name: NETWORKS[name].summary for name in sorted(NETWORKS)},
         "options": {
             option.name: {
                 "help": option.metadata["help"],
@@ -106,7 +107,8 @@ def _print_methods() -> None:
         for name, summary in found[f"{family}s"].items():
             table.add_row(family, name, summary if isinstance(summary, str) else summary["summary"])
         table.add_section()
-    table.add_row("network", ", ".join(found["networks"]), "chosen by image size unless named")
+    for name, summary in found["network_summaries"].items():
+        table.add_row("network", name, summary)
     console().print(table, highlight=False)
 
 

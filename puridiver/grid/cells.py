@@ -11,7 +11,7 @@ from typing import Any
 from puridiver.config import RunConfig
 from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
-OWN_SETTINGS = ("recipe", "tell_noise")
+OWN_SETTINGS = ("recipe", "network", "tell_noise")
 
 
 @dataclass(frozen=True)

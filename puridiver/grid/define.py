@@ -231,7 +231,7 @@ def _method(path: Path, entry: str | dict[str, Any]) -> Method:
     if unknown or not {"sampler", "trainer"} <= set(entry):
         raise DataError(
             f"{path}: a method should have sampler and trainer, and may have title, options, "
-            f"{' and '.join(OWN_SETTINGS)}, but got {entry!r}"
+            f"{', '.join(OWN_SETTINGS)}, but got {entry!r}"
         )
     for key in ("title", "sampler", "trainer"):
         if not isinstance(entry.get(key, ""), str):

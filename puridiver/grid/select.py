@@ -221,7 +221,8 @@ def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> lis
 def _is_of_another_plugin(row: Row) -> bool:
     """Whether the row's own methods are not as they are loaded now: their code is one of its settings."""
     then = row.get("plugins")
-    return bool(then) and then != plugin_code(RunConfig(sampler=row["sampler"], trainer=row["trainer"])).get("plugins")
+    now = plugin_code(RunConfig(sampler=row["sampler"], trainer=row["trainer"], network=row["network"]))
+    return bool(then) and then != now.get("plugins")
 
 
 def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candidates) -> None:

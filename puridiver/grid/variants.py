@@ -158,10 +158,8 @@ class Expectations:
         if there is None:
             return None
         here = self.resolved(place, Variant.of(changes, published, runtime))
-        own = self.grid.methods[place[0]].settings
-        if ("recipe" in own and there.recipe != here.recipe) or (
-            "tell_noise" in own and there.told_noise != here.told_noise
-        ):
+        fixed = {"told_noise" if name == "tell_noise" else name for name in self.grid.methods[place[0]].settings}
+        if any(getattr(there, name) != getattr(here, name) for name in fixed):
             return None  # what is a method's own no variant changes
         if there.recipe != here.recipe:
             changes["recipe"] = there.recipe

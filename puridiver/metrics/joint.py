@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver import augment, storage
+from puridiver import augment, plugins, storage
 from puridiver.data.base import DataSource
 from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
@@ -41,10 +41,12 @@ def joint_features(
 ) -> Tensor:
     """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
-    The cache is keyed by the data's fingerprint, the network, its precision and the settings of this module.
+    The cache is keyed by the data's fingerprint, the network (and its code, if it is from outside the package), its
+    precision and the settings of this module.
     """
     made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
-    key = f"{source.fingerprint[:16]}-{network}-{runtime.precision}-{made}"
+    code = "".join(f".{origin.code[:16]}" for origin in plugins.origins(("network", network)).values())
+    key = f"{source.fingerprint[:16]}-{network}{code}-{runtime.precision}-{made}"
     folder = cache / (key if source.train.true is None else f"{key}-true")  # the labels of older ones were the given
     with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
         return storage.load(folder)[1]["features"]

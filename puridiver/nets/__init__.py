@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
+from torch import nn
 
 from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, initialise, initialise_afresh
-from puridiver.nets.resnet import ResNet
+from puridiver.nets.resnet import ResNet18, ResNet32, ResNet34
 from puridiver.nets.small import SmallConvNet
 
 __all__ = [
@@ -18,22 +16,22 @@ __all__ = [
     "NetworkSettings",
     "Outputs",
     "build_network",
+    "choose_network",
     "initialise_afresh",
+    "make_new",
     "suggest_network",
 ]
 
-NETWORKS: dict[str, Callable[[int, tuple[int, int, int], NetworkSettings], Network]] = {
-    "resnet18": partial(ResNet, 18),
-    "resnet32": partial(ResNet, 32),
-    "resnet34": partial(ResNet, 34),
-    "small": SmallConvNet,
-}
+NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in (ResNet18, ResNet32, ResNet34, SmallConvNet)}
 
 
 def check_network(name: str) -> None:
     """An error that says what there is, where a name is none of it."""
     if name not in NETWORKS:
-        raise ValueError(f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r}")
+        raise ValueError(
+            f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r} "
+            "(one of your own needs its plugin: docs/METHODS.md)"
+        )
 
 
 def build_network(
@@ -45,10 +43,38 @@ def build_network(
 ) -> Network:
     """A freshly initialised network; `image_shape` is (height, width, channels)."""
     check_network(name)
+    kind = NETWORKS[name]
     with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
-        network = NETWORKS[name](n_classes, image_shape, settings)
-    initialise(network, generator)
+        if not kind.is_own():
+            torch.manual_seed(int(torch.randint(1 << 62, (), generator=generator)))
+        network = kind(n_classes, image_shape, settings)
+    if not isinstance(getattr(network, "head", None), Head):
+        raise ValueError(
+            f"network {name!r} should set self.head = puridiver.Head(width, n_classes, settings), with the width of "
+            "its features"
+        )
+    if kind.is_own():
+        initialise(network, generator)
+    network.made_as = name, n_classes, image_shape, settings
     return network
+
+
+def make_new(network: Network, generator: torch.Generator) -> None:
+    """Weights and statistics as of a new network, in place; also where another module has taken its head's place."""
+    if network.is_own():
+        initialise_afresh(network, generator)
+        return
+    weights = build_network(*network.made_as, generator).state_dict()
+    network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
+    head: nn.Module = network.head
+    initialise_afresh(head, generator)
+
+
+def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.device) -> str:
+    """The network that the user names, or the one for such images for "auto"."""
+    chosen = suggest_network(image_shape, device) if name == "auto" else name
+    check_network(chosen)
+    return chosen
 
 
 def suggest_network(image_shape: tuple[int, int, int], device: torch.device) -> str:

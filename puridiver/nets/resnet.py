@@ -40,11 +40,11 @@ class BasicBlock(nn.Module):
 class ResNet(Network):
     """A ResNet of basic blocks with global average pooling."""
 
-    def __init__(
-        self, depth: int, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings
-    ) -> None:
+    depth: int
+
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
         super().__init__()
-        blocks, widths = STAGES[depth]
+        blocks, widths = STAGES[self.depth]
         height, width, channels = image_shape
         self.stem = self._stem(channels, widths[0], max(height, width) <= SMALL_IMAGE, settings)
         stages: list[nn.Module] = []
@@ -65,3 +65,18 @@ class ResNet(Network):
 
     def features(self, images: Tensor) -> Tensor:
         return self.blocks(self.stem(images)).mean(dim=(2, 3), dtype=torch.float32)
+
+
+class ResNet18(ResNet):
+    name, title, depth = "resnet18", "ResNet-18", 18
+    summary = "the paper's for CIFAR-10; images up to 64 px by default"
+
+
+class ResNet32(ResNet):
+    name, title, depth = "resnet32", "ResNet-32", 32
+    summary = "the paper's for CIFAR-100: narrow and deep, for small images"
+
+
+class ResNet34(ResNet):
+    name, title, depth = "resnet34", "ResNet-34", 34
+    summary = "the paper's for WebVision and Food-101N; larger images by default"

@@ -11,6 +11,8 @@ from puridiver.nets.base import ConvNorm, Head, Network, NetworkSettings
 class SmallConvNet(Network):
     """Three 3x3 convolutions with BatchNorm; the resolution halves while at least 8 px are left."""
 
+    name = title = "small"
+    summary = "three convolutions, under 100,000 parameters"
     WIDTHS = (32, 64, 96)
 
     def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:

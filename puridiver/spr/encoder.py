@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from puridiver import augment
-from puridiver.nets import Network, initialise_afresh
+from puridiver.nets import Network, make_new
 from puridiver.plans import Buffers, Captured, PlanRunner
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
@@ -72,7 +72,7 @@ class Encoder:
 
     def restart(self, generator: torch.Generator) -> None:
         """As if the network were new. In place, so that captured steps stay good."""
-        initialise_afresh(self.network, generator)
+        make_new(self.network, generator)
 
     def learn(self, images: Tensor, epochs: int, generator: torch.Generator) -> None:
         """Train on pairs of views of the images, with a fresh optimiser."""

@@ -16,6 +16,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from puridiver import plugins
 from puridiver.auditing.evidence import Evidence
 from puridiver.auditing.report import judge
 from puridiver.auditing.settings import AuditSettings
@@ -25,6 +26,8 @@ from puridiver.cli.audit import add_parser, found_of_truth, settings_for
 from puridiver.cli.audit_options import recall
 from puridiver.data import FileOptions, from_arrays, load
 from tests.auditing.samples import CLASSES, planted
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
 
 QUICK = [
     "--memory", "24", "--parts", "1", "--epochs", "4", "--network", "small", "--device", "cpu", "--set", "flip=false",
@@ -203,6 +206,21 @@ def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, c
     assert f"--out {tmp_path / 'a'} --resume" in told
     assert "--force" not in told
     assert main([*command, "--resume", "--quiet"]) == 0
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_learners_may_have_a_network_of_ones_own(data, tmp_path, capsys):
+    """Which must be the same for the audit to go on."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(EXAMPLE.read_text())
+    command = ["audit", data, *QUICK, "--passes", "1", "--out", str(tmp_path / "a"), "--quiet", "--network", "patches"]
+    assert main([*command, "--plugin", str(plugin)]) == 0
+    assert json.loads((tmp_path / "a" / "audit.json").read_text())["network"] == "patches"
+    assert main([*command, "--plugin", str(plugin), "--resume"]) == 0
+    plugins._loaded.clear()
+    plugin.write_text(EXAMPLE.read_text() + "# edited")
+    assert main([*command, "--plugin", str(plugin), "--resume"]) == 2
+    assert "holds another audit: code of network patches is" in capsys.readouterr().err
 
 
 def test_a_folder_of_images_is_audited_whole_and_bad_files_are_named_or_skipped(

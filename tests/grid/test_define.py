@@ -130,7 +130,7 @@ def test_paths_of_a_file_are_taken_from_the_working_folder(tmp_path: Path, monke
         (OWN.replace("KEY", "recipe = 3"), "recipe of a method should be str, but got 3"),
         (OWN.replace("KEY", "recipe = 'best'"), "recipe of a method should be one of .*official.*, but got 'best'"),
         (OWN.replace("KEY", "tell_noise = 1"), "tell_noise of a method should be bool, but got 1"),
-        (OWN.replace("KEY", "memory = 1"), "may have title, options, recipe and tell_noise, but got"),
+        (OWN.replace("KEY", "memory = 1"), "may have title, options, recipe, network, tell_noise, but got"),
         ("[grids]\n", "one table, \\[grid\\], but holds grids"),
         ("[grid\n", "is not TOML"),
     ],

@@ -1,0 +1,284 @@
+"""Networks from outside the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import puridiver
+from puridiver import augment, data, plugins
+from puridiver.cli import main
+from puridiver.config import RunConfig
+from puridiver.grid.define import read_grid
+from puridiver.grid.table import make_table
+from puridiver.method_check import find_faults
+from puridiver.metrics.joint import joint_features
+from puridiver.nets import NETWORKS, Head, Network, NetworkSettings, build_network, make_new
+from puridiver.provenance import command_for, identify
+from puridiver.recipes import recipe
+from puridiver.runtime import Runtime
+from puridiver.trainee import Trainee, sgd
+from puridiver.trainers import TRAINERS
+from tests.grid.samples import rows_of
+from tests.learner_samples import SHAPE, TINY, patterns
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "METHODS.md"
+CPU = torch.device("cpu")
+
+
+class Tokens(Network):
+    """With all that the package's networks do not have: LayerNorm, attention, a parameter of no layer, biases."""
+
+    name = "tokens"
+
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
+        super().__init__()
+        self.cut = nn.Conv2d(image_shape[2], 16, 4, stride=4)
+        self.places = nn.Parameter(torch.randn(4, 16))
+        self.norm = nn.LayerNorm(16)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.head = Head(16, n_classes, settings)
+
+    def features(self, images: Tensor) -> Tensor:
+        tokens = self.norm(self.cut(images).flatten(2).transpose(1, 2) + self.places)
+        return (tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]).mean(dim=1)
+
+
+class Read(Tokens):
+    """Starts from weights that it had before."""
+
+    name = "read"
+
+    def __init__(self, *words: Any) -> None:
+        super().__init__(*words)
+        with torch.no_grad():
+            self.cut.weight.fill_(0.25)
+        self.places.requires_grad = False
+
+
+@pytest.fixture(autouse=True)
+def _registered(forgotten_plugins: None) -> None:
+    puridiver.register(Tokens)
+    puridiver.register(Read)
+
+
+def built(name: str, seed: int = 0, settings: NetworkSettings = NetworkSettings()) -> Network:  # noqa: B008 - frozen
+    return build_network(name, 3, SHAPE, settings, torch.Generator().manual_seed(seed))
+
+
+def weights(network: nn.Module) -> Tensor:
+    return torch.cat([value.detach().flatten() for value in network.state_dict().values()])
+
+
+def learned(**settings: Any) -> puridiver.Learner:
+    learner = puridiver.Learner(3, SHAPE, 12, **{"network": Tokens, "device": "cpu", "seed": 1, **TINY, **settings})
+    images, labels = patterns(48)
+    for part in range(0, 48, 8):
+        learner.observe(images[part : part + 8], labels[part : part + 8])
+    learner.consolidate(2)
+    return learner
+
+
+def test_all_weights_are_the_seeds_and_no_global_generator_is_touched() -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first = weights(built("tokens"))
+    torch.manual_seed(6)
+    assert torch.equal(weights(built("tokens")), first)
+    assert not torch.allclose(weights(built("tokens", 1)), first)
+    torch.manual_seed(5)
+    built("tokens")
+    assert torch.equal(torch.get_rng_state(), before)
+    generator = torch.Generator().manual_seed(0)
+    pair = [weights(build_network("tokens", 3, SHAPE, NetworkSettings(), generator)) for _ in range(2)]
+    assert not torch.allclose(*pair)  # Co-teaching needs two that differ
+
+
+def test_weights_that_the_constructor_read_stay() -> None:
+    assert bool((built("read").cut.weight == 0.25).all())
+    learner = learned(network=Read)
+    network = learner.trainer.trainees[0].network
+    assert not bool((network.cut.weight == 0.25).all())  # learnt from there
+    assert torch.equal(network.places, built_like(learner).places)  # not to be trained
+
+
+def built_like(learner: puridiver.Learner) -> Network:
+    """What the learner's network was at first."""
+    seed, _ = np.random.SeedSequence(learner.seed).generate_state(2).tolist()
+    return build_network("read", 3, SHAPE, NetworkSettings(), torch.Generator().manual_seed(seed))
+
+
+def test_a_network_is_made_new_in_place_also_without_its_head() -> None:
+    network = built("tokens")
+    network.add_module("head", nn.Linear(16, 5))
+    places = network.places
+    make_new(network, torch.Generator().manual_seed(3))
+    assert network.places is places
+    again = built("tokens", 8)
+    again.add_module("head", nn.Linear(16, 5))
+    make_new(again, torch.Generator().manual_seed(3))
+    assert torch.equal(weights(network), weights(again))
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+def test_every_trainer_learns_with_it_and_the_same_each_time(trainer: str) -> None:
+    sampler = "spr" if trainer == "spr" else "puridiver"
+    images, _ = patterns(24, seed=7)
+    first, second = (learned(trainer=trainer, sampler=sampler) for _ in range(2))
+    assert np.array_equal(first.predict_proba(images), second.predict_proba(images))
+    assert np.isfinite(first.predict_proba(images)).all()
+
+
+def test_it_learns_grows_and_is_saved(tmp_path: Path) -> None:
+    learner = puridiver.Learner(None, SHAPE, 60, network=Tokens, device="cpu", trainer="plain", sampler="rsv", seed=1)
+    for n_classes in (2, 4):
+        images, labels = patterns(200, n_classes)
+        learner.observe(images, [f"class {label}" for label in labels])
+        learner.consolidate(127)
+    images, labels = patterns(100, 4, seed=9)
+    right = np.mean([word == f"class {label}" for word, label in zip(learner.predict(images), labels, strict=True)])
+    assert right > 0.8
+    learner.save(tmp_path / "saved")
+    assert np.array_equal(
+        puridiver.Learner.load(tmp_path / "saved").predict_proba(images), learner.predict_proba(images)
+    )
+    del NETWORKS["tokens"]
+    with pytest.raises(ValueError, match=r"network should be one of .*small, but got 'tokens' .*needs its plugin"):
+        puridiver.Learner.load(tmp_path / "saved")
+
+
+def test_bfloat16_is_by_autocast_and_comes_out_as_float32() -> None:
+    images = torch.randn(6, 1, 8, 8)
+    exact, rough = (
+        Trainee(built("tokens"), Runtime(CPU, how), sgd(recipe("official"))) for how in ("float32", "bfloat16")
+    )
+    assert not rough.shadows
+    for found, wanted in zip(rough.outputs(images), exact.outputs(images), strict=True):
+        assert found.dtype == torch.float32
+        assert not torch.equal(found, wanted)
+        torch.testing.assert_close(found, wanted, rtol=0.1, atol=0.05)
+    rough.set_rate(0.1)
+    for _ in range(30):
+        logits = rough.logits(images)
+        assert logits.dtype == torch.float32
+        rough.step(nn.functional.cross_entropy(logits, torch.arange(6) % 3))
+    assert rough.outputs(images).logits.argmax(dim=1).tolist() == [0, 1, 2, 0, 1, 2]
+
+
+def test_runs_are_known_by_its_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = ["--stream-limit", "20", "--test-limit", "50", "--epochs", "1", "--quiet", "--no-diversity", "--json"]
+    assert main(["run", "--plugin", str(EXAMPLE), "--network", "patches", *quick]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert set(row["plugins"]) == {"network patches"}
+    assert row["network"] == "patches"
+    assert row["command"].endswith("--plugin own_methods.py")
+    assert main(["methods", "--plugin", str(EXAMPLE)]) == 0
+    assert "small vision transformer" in " ".join(capsys.readouterr().out.split())
+    source = data.load("digits")
+    cells = []
+    for widths in (8, 9):
+        plugins._loaded.clear()
+        path = tmp_path / "mine.py"
+        path.write_text(FAULTY.replace("FEATURES", "self.body(images).mean(dim=(2, 3))").replace("WIDTH", str(widths)))
+        plugins.add(str(path))
+        config = RunConfig(network="mine")
+        cells.append(identify(config, source, "stream", Runtime(CPU)).settings_hash)
+        assert "--plugin mine.py" in command_for(config)
+    assert cells[0] != cells[1]
+
+
+def test_the_joint_network_of_other_code_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    source, views = data.load("digits"), augment.ViewSettings(0, False, "none", "flip")
+    made = []
+    for code in ("one", "two", "one"):
+        monkeypatch.setitem(plugins._origins, Tokens, plugins.Origin("mine.py", code))
+        joint_features(source, "tokens", Runtime(CPU), tmp_path, views)
+        made.append(len([path for path in tmp_path.iterdir() if path.is_dir()]))
+    assert made == [1, 2, 2]
+
+
+def test_one_table_compares_networks(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    own = '{sampler = "rsv", trainer = "plain", network = "tokens", title = "attention"}'
+    path.write_text(f'[grid]\nmethods = ["rsv+plain", {own}]\nseeds = [0, 1]\ndiversity = false\n')
+    grid = read_grid(path)
+    rows = rows_of(grid, lambda cell: 0.8 if cell.config.network else 0.6)
+    table = make_table(grid, rows)
+    assert [[entry.ours for entry in line] for _, line in table.blocks[0].lines] == [
+        ["60.0 ± 0.0 (2)"],
+        ["80.0 ± 0.0 (2)"],
+    ]
+    assert "small or tokens" in table.blocks[0].heading
+
+
+FAULTY = """
+import puridiver, torch
+from torch import nn
+
+@puridiver.register
+class Mine(puridiver.Network):
+    name = "mine"
+    def __init__(self, n_classes, image_shape, settings):
+        super().__init__()
+        self.body = nn.Conv2d(image_shape[2], WIDTH, 3)
+        self.drop = nn.Dropout(0.5)
+        self.n = 0
+        self.head = puridiver.Head(WIDTH, n_classes, settings)
+    def features(self, images):
+        return FEATURES
+"""
+
+
+@pytest.mark.parametrize(
+    ("features", "fault"),
+    [
+        ("self.body(images)", r"features should be float32 of shape (4, d), but are float32 of shape (4, 8, 10, 10)"),
+        ("self.body(images).mean(dim=(2, 3)).half()", "but are float16 of shape (4, 8)"),
+        ("self.body(images).mean(dim=(2, 3))[:, :5]", "features have 5 numbers a sample, but its head takes 8"),
+        ("self.body(images - images.mean(0)).mean(dim=(2, 3))", "depend on the other images of its batch"),
+        ("self.body(0 * images).mean(dim=(2, 3))", "features are the same whatever the image"),
+        ("self.drop(self.body(images)).mean(dim=(2, 3))", "global random generator"),
+        (
+            "(setattr(self, 'n', self.n + 1), self.body(images).mean(dim=(2, 3)) * (1 + self.n))[1]",
+            "depend on the other images",
+        ),
+        ("1 / 0", "ZeroDivisionError"),
+    ],
+)
+def test_faults_are_found_and_named(features: str, fault: str, tmp_path: Path, capsys) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(FAULTY.replace("FEATURES", features).replace("WIDTH", "8"))
+    del NETWORKS["tokens"], NETWORKS["read"]
+    assert main(["methods", "--plugin", str(path), "--check"]) == 1
+    assert fault in capsys.readouterr().out
+
+
+def test_a_network_without_a_head_says_how_to_have_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(FAULTY.replace("FEATURES", "1").replace("WIDTH", "8").replace("self.head = ", "self.other = "))
+    assert main(["run", "--plugin", str(path), "--network", "mine", "--quiet"]) == 2
+    assert "network 'mine' should set self.head = puridiver.Head(width, n_classes, settings)" in capsys.readouterr().err
+
+
+def test_the_documents_network_behaves() -> None:
+    text = DOCUMENT.read_text().partition("## A network")[2].partition("```python\n")[2].partition("```")[0]
+    exec(compile(text, "METHODS.md", "exec"), {"__name__": "of_the_document"})
+    assert find_faults("network", "two-convolutions") == []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.1)])
+def test_captured_steps_of_it_learn_what_eager_ones_do(precision: str, tolerance: float) -> None:
+    images, _ = patterns(24, seed=7)
+    found = [
+        learned(device="cuda", precision=precision, graphs=graphs).predict_proba(images) for graphs in (True, False)
+    ]
+    np.testing.assert_allclose(*found, atol=tolerance)
