@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,11 +15,11 @@ from torch import Tensor
 
 from puridiver.learner import Learner
 from puridiver.memory.base import Moment, row_faults
-from puridiver.nets import NetworkSettings, build_network
+from puridiver.nets import Network, NetworkSettings, build_network
 from puridiver.samples import Samples
 
-SIDE, MEMORY, EPOCHS = 12, 20, 2
-SHAPE = SIDE, SIDE, 3
+MEMORY, EPOCHS = 20, 2
+SIDES = (12, 32, 64, 224)  # of the images: the smallest that a network takes
 SIZES = (16, 1, 7, 16, 16, 3, 16, 9)  # of the batches
 NEW_CLASS_EVERY = 2  # batches
 
@@ -28,10 +29,11 @@ def find_faults(family: str, name: str) -> list[str]:
     faults: list[str] = []
     chosen = {family: name}
     try:
+        side = _smallest_side(name) if family == "network" else SIDES[0]
         if family == "network":
-            faults += _network_faults(name)
+            faults += _network_faults(name, side)
         before = _global_state()
-        first, second = (_learn(chosen, faults) for _ in range(2))
+        first, second = (_learn(chosen, faults, side) for _ in range(2))
         if _global_state() != before:
             faults.append(
                 "it draws from a global random generator (random, numpy.random, torch): use moment.generator in a "
@@ -46,13 +48,14 @@ def find_faults(family: str, name: str) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _learn(chosen: dict[str, str], faults: list[str]) -> Learner:
+def _learn(chosen: dict[str, str], faults: list[str], side: int) -> Learner:
     learner = Learner(
-        classes=None, image_shape=SHAPE, memory=MEMORY, network=chosen.get("network", "small"), device="cpu", seed=0,
-        sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"), recipe="official",
+        classes=None, image_shape=(side, side, 3), memory=MEMORY, device="cpu", seed=0, recipe="official",
+        sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"),
+        network=chosen.get("network", "small"),
     )  # fmt: skip
     learner.sampler.choose = _watched(learner.sampler.choose, faults)
-    for number, (images, labels) in enumerate(_stream()):
+    for number, (images, labels) in enumerate(_stream(side)):
         learner.observe(images, labels)
         if number == len(SIZES) // 2:
             learner.consolidate(EPOCHS)
@@ -64,11 +67,23 @@ def _learn(chosen: dict[str, str], faults: list[str]) -> Learner:
     return learner
 
 
-def _network_faults(name: str) -> list[str]:
+def _smallest_side(name: str) -> int:
+    """Of the images that are tried; the first where a network takes none of them, so that its error is told."""
+    for side in SIDES:
+        with contextlib.suppress(Exception), torch.no_grad():
+            _new(name, side).features(torch.zeros(2, 3, side, side))
+            return side
+    return SIDES[0]
+
+
+def _new(name: str, side: int) -> Network:
+    return build_network(name, 3, (side, side, 3), NetworkSettings(), torch.Generator().manual_seed(0)).eval()
+
+
+def _network_faults(name: str, side: int) -> list[str]:
     """What is wrong with a network before it learns anything."""
-    classes, n = 3, 4
-    network = build_network(name, classes, SHAPE, NetworkSettings(), torch.Generator().manual_seed(0)).eval()
-    images = torch.randn(n, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1))
+    n, network = 4, _new(name, side)
+    images = torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         features = network.features(images)
         if features.ndim != 2 or len(features) != n or features.dtype != torch.float32:
@@ -98,11 +113,11 @@ def _predicts_nan(learner: Learner) -> bool:
     return not all(bool(part.isfinite().all()) for part in [*found, trainer.predict(images)])
 
 
-def _stream() -> Iterator[tuple[np.ndarray, list[int]]]:
+def _stream(side: int) -> Iterator[tuple[np.ndarray, list[int]]]:
     rng = np.random.default_rng(0)
     for number, size in enumerate(SIZES):
         labels = rng.integers(0, 2 + number // NEW_CLASS_EVERY, size)
-        noise = rng.integers(0, 60, (size, SIDE, SIDE, 3))
+        noise = rng.integers(0, 60, (size, side, side, 3))
         yield (noise + 40 * labels[:, None, None, None]).clip(0, 255).astype(np.uint8), labels.tolist()
 
 
@@ -136,7 +151,7 @@ def _copy(learner: Learner) -> Learner:
 
 def _after(learner: Learner) -> tuple[bytes, ...]:
     """What a learner comes to with more of the stream, and after training on its memory again."""
-    for images, labels in _stream():
+    for images, labels in _stream(learner.image_shape[0]):
         learner.observe(images, labels)
     learner.consolidate(EPOCHS)
     return _outcome(learner)

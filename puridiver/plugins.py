@@ -68,6 +68,8 @@ def register(member: Member) -> Member:
             f"{member.__qualname__} should have a name of lower-case letters, digits, - and _, such as "
             f'name = "newest", but got {name!r}'
         )
+    if name == "auto":
+        raise ValueError(f"the name 'auto' leaves the {family} to the package: choose another")
     missing = sorted(getattr(member, "__abstractmethods__", ()))
     if missing:
         raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")

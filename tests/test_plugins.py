@@ -243,6 +243,7 @@ def test_the_package_s_own_methods_have_none(family: str, name: str) -> None:
         ("def broken(:", "could not be loaded: SyntaxError"),
         (NEWEST.format(rows=GOOD).replace('"newest"', '"rsv"'), "the name 'rsv' is taken by a sampler of the package"),
         (NEWEST.format(rows=GOOD).replace('"newest"', '"New est"'), "should have a name of lower-case letters"),
+        (NEWEST.format(rows=GOOD).replace('"newest"', '"auto"'), "the name 'auto' leaves the sampler to the package"),
         (NEWEST.format(rows=GOOD).replace("choose", "chose"), "sampler 'newest' should have choose"),
         (NEWEST.format(rows=GOOD).replace("puridiver.Sampler", "object"), "should be a subclass of puridiver.Sampler"),
     ],

@@ -251,6 +251,7 @@ class Mine(puridiver.Network):
             "depend on the other images",
         ),
         ("1 / 0", "ZeroDivisionError"),
+        ("images.no_such_thing", "AttributeError: 'Tensor' object has no attribute 'no_such_thing'"),
     ],
 )
 def test_faults_are_found_and_named(features: str, fault: str, tmp_path: Path, capsys) -> None:
@@ -259,6 +260,14 @@ def test_faults_are_found_and_named(features: str, fault: str, tmp_path: Path, c
     del NETWORKS["tokens"], NETWORKS["read"]
     assert main(["methods", "--plugin", str(path), "--check"]) == 1
     assert fault in capsys.readouterr().out
+
+
+def test_a_network_for_larger_images_is_tried_on_larger_ones(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    wide = FAULTY.replace("WIDTH, 3", "WIDTH, 20")  # a kernel that 12 px are too few for
+    path.write_text(wide.replace("FEATURES", "self.body(images).mean(dim=(2, 3))").replace("WIDTH", "8"))
+    plugins.add(str(path))
+    assert find_faults("network", "mine") == []
 
 
 def test_a_network_without_a_head_says_how_to_have_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
