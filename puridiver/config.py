@@ -25,6 +25,7 @@ LEAST = {
     "tasks": 1, "holdout": 0, "seed": 0, "memory": 1, "epochs": 1, "anytime_points": 0, "stream_limit": 1,
     "test_limit": 1, "image_size": 1,
 }  # fmt: skip
+BOOLEANS = ("trust_labels", "graphs", "tell_noise", "evaluate_epochs", "diversity")
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,10 @@ class RunConfig:
                 raise ValueError(f"{name} should be a whole number, but got {value!r}")
             if value < least:
                 raise ValueError(f"{name} should be at least {least}, but got {value}")
+        for name in BOOLEANS:
+            value = getattr(self, name)
+            if not isinstance(value, bool) and (value is not None or getattr(RunConfig, name) is not None):
+                raise ValueError(f"{name} should be True or False, but got {value!r}")
         if is_published(self.stream):  # in full, so that every record tells the order
             object.__setattr__(self, "stream", str(parse_published(self.stream)))
 

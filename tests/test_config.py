@@ -38,3 +38,9 @@ def test_the_memory_of_small_sets_is_a_part_of_them(images: int, memory: int) ->
     source = DataSource("mine", ("a", "b"), part, part)
     assert resolve_memory(RunConfig(), source) == memory
     assert resolve_memory(RunConfig(memory=7), source) == 7
+
+
+@pytest.mark.parametrize(("name", "value"), [("tell_noise", "no"), ("graphs", 1), ("evaluate_epochs", None)])
+def test_what_is_no_boolean_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} should be True or False, but got {value!r}"):
+        RunConfig(**{name: value})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option
-from puridiver.cli.notes import notes
+from puridiver.cli.notes import grid_notes, notes
 from puridiver.cli.run_settings import flag_specs, parse_assignments
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def add_parser(subparsers: Any) -> None:
         parser.add_argument(flag, **spec)
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
-        help="replace an option of the recipe in every cell; may be repeated",
+        help="replace an option of the recipe in every cell whose method does not set it itself; may be repeated",
     )  # fmt: skip
     add_plugin_option(parser)
     parser.set_defaults(handler=handle)
@@ -131,6 +131,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = [chosen_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
     grids = with_methods(found, args.methods) if args.methods else found
     grids = with_noises(grids, args.noises) if args.noises else grids
+    for note in [] if args.quiet else grid_notes(grids, changes_of(args)):
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
     folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
     wanted, sources = [cell for grid in grids for cell in cells(grid, changes_of(args))], Sources()
     device = wanted[0].config.device if wanted else "auto"

@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
 from puridiver.stream_names import is_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
+    from puridiver.grid.cells import Grid
     from puridiver.recipes import Options
     from puridiver.runtime import Runtime
 
 
 LONG_ON_A_CPU = 63  # memory epochs a task
+
+
+def grid_notes(grids: Sequence[Grid], changes: Mapping[str, Any]) -> Iterator[str]:
+    """What of the command line methods of a grid do not take, and which of them are one then."""
+    from puridiver.grid.cells import cells
+
+    methods = [method for grid in grids for method in grid.methods]
+    for name in changes:
+        if deaf := list(dict.fromkeys(method.title for method in methods if name in method.settings)):
+            yield f"--{name.replace('_', '-')} does not reach {', '.join(deaf)}: what is a method's own goes first"
+    for name in changes.get("options", {}):
+        if deaf := list(dict.fromkeys(method.title for method in methods if name in method.options)):
+            yield f"--set {name} does not reach {', '.join(deaf)}: what is a method's own goes first"
+    for grid in grids:
+        found = cells(grid, changes)
+        titles: dict[str, dict[str, None]] = {}
+        for cell in found:
+            titles.setdefault(repr(cell.config), {})[cell.method.title] = None
+        for same in dict.fromkeys(tuple(same) for same in titles.values() if len(same) > 1):
+            yield f"{' and '.join(same)} are the same runs"
+        if found and all(cell.config.shortened for cell in found):
+            yield "shortened runs enter no table of a grid; `puridiver table FOLDER` lists them"
 
 
 def left_out_note(names: Sequence[str]) -> str:

@@ -21,6 +21,8 @@ examples:
   puridiver table table1 runs/table1                 the paper's Table 1 from a grid's folder, beside its figures
   puridiver table table1 results/cifar10.jsonl --any-code --format latex
   puridiver table mine.toml --against "rsv + plain"  differences seed by seed, with an interval and p
+  puridiver table "table1?noises=sym-40&seeds=1&recipe=paper" results/cifar10.jsonl --any-code
+      a part of it: some noises, methods (ONE|OTHER) or seeds, or the runs of one recipe
   puridiver table results/digits.jsonl --format markdown --into README.md --marker digits
       write the table between <!-- digits:begin --> and <!-- digits:end --> of a page
 """
@@ -37,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
         "ledger", nargs="+", metavar="LEDGER",
         help="JSON-lines files written by `puridiver run --ledger`, or folders of `puridiver run --out` or of "
         "`puridiver grid`; a preset's name or "
-        "a grid file (.toml) before them asks for its table (alone: from runs/NAME)",
+        "a grid file (.toml) before them, or a part of one, asks for its table (alone: from runs/NAME)",
     )  # fmt: skip
     table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
     table.add_argument("--data", nargs="+", default=[], help="data sets of a preset's table (default: those there are)")
@@ -93,9 +95,11 @@ def _names_grid(word: str) -> bool:
     """Whether the first word is a preset or a grid file; a file that is there is a ledger whatever its name."""
     from pathlib import Path
 
+    from puridiver.grid.chosen import base_of
     from puridiver.grid.presets import PRESETS
 
-    return word.endswith(".toml") or (word in PRESETS and not Path(word).is_file())
+    base = base_of(word)
+    return base.endswith(".toml") or (base in PRESETS and not Path(word).is_file())
 
 
 def _grid_table(args: argparse.Namespace) -> str:
@@ -104,6 +108,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver import report
     from puridiver.grid.against import CSV_HEADINGS, against
     from puridiver.grid.against import HEADINGS as AGAINST
+    from puridiver.grid.chosen import base_of
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
@@ -112,7 +117,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     name, *places = args.ledger
     if more := [place for place in places if _names_grid(place)]:
         raise ValueError(f"name one grid, then where its runs are; {more[0]} is another: print its table by itself")
-    results = read_results(name, [Path(place) for place in places or [f"runs/{Path(name).stem}"]], args.data)
+    results = read_results(name, [Path(place) for place in places or [f"runs/{Path(base_of(name)).stem}"]], args.data)
     results = dataclasses.replace(results, rows=_in_order(results.rows, args.order))
     results = dataclasses.replace(results, grid=_part(results.grid, args))
     if args.against:

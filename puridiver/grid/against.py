@@ -11,7 +11,7 @@ from puridiver.grid.define import same_title
 from puridiver.grid.measures import METRICS, Metric
 from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, p_text
 from puridiver.grid.select import select
-from puridiver.grid.table import NAMES, heading
+from puridiver.grid.table import NAMES, heading, own_settings
 from puridiver.grid.variants import Row, row_kind
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
 from puridiver.runs import without_folder
@@ -98,7 +98,7 @@ def against(
         "- not run, too few seeds, or the same difference (not 0) on every seed, which leaves nothing to judge it by",
     ]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
-    return [*lines, *together], [*shown, *legend, *lost, *selection.notes]
+    return [*lines, *together], [*shown, *legend, *lost, *selection.notes, *own_settings(grid)]
 
 
 def _pairs(rows: Sequence[Row], base_rows: Sequence[Row], metric: Metric) -> Pairs:

@@ -11,7 +11,7 @@ from typing import Any
 from puridiver.config import RunConfig
 from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
-OWN_SETTINGS = ("recipe", "network", "tell_noise")
+OWN_SETTINGS = ("recipe", "memory", "network", "tell_noise")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every method on every column; `paper` names the paper's figures, `figure` the picture drawn of it."""
+    """Every method on every column; `paper` names the paper's figures, `figure` the picture drawn of it.
+
+    `whole` is the grid that this is a part of, if it is one: a part shows what the whole would show there.
+    """
 
     name: str
     title: str
@@ -55,6 +58,7 @@ class Grid:
     columns: tuple[Column, ...]
     paper: str = ""
     figure: str = ""
+    whole: Grid | None = None
 
 
 @dataclass(frozen=True)

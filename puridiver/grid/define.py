@@ -73,7 +73,11 @@ def with_methods(grids: Sequence[Grid], titles: Sequence[str]) -> list[Grid]:
             f"there is no method {unknown[0]!r} in the grid; its methods are {', '.join(map(repr, known))}"
         )
     chosen = [
-        dataclasses.replace(grid, methods=tuple(method for method in grid.methods if _plain(method.title) in wanted))
+        dataclasses.replace(
+            grid,
+            methods=tuple(method for method in grid.methods if _plain(method.title) in wanted),
+            whole=grid.whole or grid,
+        )
         for grid in grids
     ]
     return [grid for grid in chosen if grid.methods]
@@ -87,7 +91,11 @@ def with_noises(grids: Sequence[Grid], noises: Sequence[str]) -> list[Grid]:
     if unknown:
         raise ValueError(f"there is no noise {unknown[0]!r} in the grid; its noises are {', '.join(known)}")
     chosen = [
-        dataclasses.replace(grid, columns=tuple(c for c in grid.columns if _same_noise(c.noise) in wanted))
+        dataclasses.replace(
+            grid,
+            columns=tuple(c for c in grid.columns if _same_noise(c.noise) in wanted),
+            whole=grid.whole or grid,
+        )
         for grid in grids
     ]
     return [grid for grid in chosen if grid.columns]
@@ -183,8 +191,13 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     for key, value in settings.items():
         if key != "options":
             _check_setting(path, key, value, key)
+    _check_least(path, settings)
+
+
+def _check_least(path: Path, settings: Mapping[str, Any]) -> None:
+    """The least values that numbers may have."""
     try:
-        RunConfig(**settings)  # the least values that numbers may have
+        RunConfig(**settings)
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
 
@@ -241,6 +254,7 @@ def _method(path: Path, entry: str | dict[str, Any]) -> Method:
     settings = {key: entry[key] for key in OWN_SETTINGS if key in entry}
     for key, value in settings.items():
         _check_setting(path, f"{key} of a method", value, key)
+    _check_least(path, settings)
     changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
     title = entry.get("title", f"{entry['sampler']} + {entry['trainer']}{changed}")
     return _checked(path, Method(title, entry["sampler"], entry["trainer"], options, settings))

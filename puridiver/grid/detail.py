@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
-from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, rerun_figure
+from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, own_settings, rerun_figure
 from puridiver.grid.variants import Row, row_kind
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark, seconds_of, spread
 from puridiver.runs import without_folder
@@ -37,7 +37,7 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
     ]
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
-    return lines, [*shown, *LEGEND, *lost, *selection.notes]
+    return lines, [*shown, *LEGEND, *lost, *selection.notes, *own_settings(grid)]
 
 
 def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:

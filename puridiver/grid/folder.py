@@ -54,8 +54,10 @@ class GridFolder:
             done.get(p.key, {}).get("cell", p.key): Title(p.cell.method.title, _stands_for(p.cell.method))
             for p in planned
         }
-        if {**before, **now} != before:
-            write_titles(self.path, {**before, **now})
+        # A run may be that of several methods: the title that stands for more of it stays.
+        kept = {cell: old for cell, old in before.items() if cell in now and set(old.options) > set(now[cell].options)}
+        if {**before, **now, **kept} != before:
+            write_titles(self.path, {**before, **now, **kept})
 
     def cell_folder(self, planned: Planned) -> Path:
         return self.path / CELLS / planned.folder_name

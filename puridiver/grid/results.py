@@ -11,7 +11,7 @@ from typing import Any
 from puridiver import runs
 from puridiver.errors import DataError
 from puridiver.grid.cells import Grid
-from puridiver.grid.define import find_grid
+from puridiver.grid.chosen import base_of, chosen_grid, of_one_recipe, seeds_of
 from puridiver.grid.folder import CELLS, LEDGER
 from puridiver.grid.measures import METRICS
 from puridiver.grid.presets import PRESETS
@@ -48,12 +48,13 @@ class Results:
 
 
 def read_results(name: str, places: Sequence[Path], data: Sequence[str] = ()) -> Results:
-    """The results of a preset or grid file in folders or ledgers; without `data`, on whatever they were run."""
+    """The results of a preset, grid file or part of one in folders or ledgers; without `data`, on all they have."""
     rows = [row for place in places for row in read_rows(ledger_at(place))]
-    if not data and name in PRESETS:
+    if not data and base_of(name) in PRESETS:
         have = {row["data"] for row in rows}
-        data = [source for source in PRESETS[name].sizes if source in have]
-    return Results(find_grid(name, data), rows, list(places))
+        data = [source for source in PRESETS[base_of(name)].sizes if source in have]
+    grid, seeds = of_one_recipe(name, chosen_grid(name, data)), seeds_of(name)
+    return Results(grid, [row for row in rows if not seeds or row["seed"] in seeds], list(places))
 
 
 def ledger_at(place: Path) -> Path:

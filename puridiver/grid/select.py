@@ -55,9 +55,14 @@ class Asked:
 def select(
     grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None, asked: Asked | None = None
 ) -> Selection:
-    """The rows of a grid, later runs of a seed before earlier ones; `code` asks for rows of one code hash only."""
+    """The rows of a grid, later runs of a seed before earlier ones; `code` asks for rows of one code hash only.
+
+    Which settings a part of a grid shows is decided by all runs of the whole grid.
+    """
     sources = asked.sources if asked and asked.sources else Sources()
-    expected = Expectations(grid, sources, asked.changes.get("data_root") if asked else None)
+    whole = grid.whole or grid
+    expected = Expectations(whole, sources, asked.changes.get("data_root") if asked else None)
+    shown_at = _places_of_part(grid, whole)
     wanted = [row for row in rows if not row["shortened"]]
     names = {column.data for column in grid.columns}
     short = sum(row["shortened"] for row in rows if row["data"] in names)
@@ -67,8 +72,19 @@ def select(
         candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
         kinds = _kinds(candidates, expected, any_code, asked)
         fitting = {kind: _fitting(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
-        _add(selection, data, fitting, candidates, any_code)
+        _add(selection, data, fitting, candidates, any_code, shown_at)
     return selection
+
+
+def _places_of_part(part: Grid, whole: Grid) -> dict[Place, Place]:
+    """The cells of a whole grid that a part has, and where in the part they are."""
+    titles = [method.title for method in part.methods]
+    return {
+        (m, c): (titles.index(method.title), part.columns.index(column))
+        for m, method in enumerate(whole.methods)
+        for c, column in enumerate(whole.columns)
+        if method.title in titles and column in part.columns
+    }
 
 
 # Which rows may be of which cells ----------------------------------------------------------------------------------
@@ -165,8 +181,9 @@ def _rows_of(group: Group) -> list[Row]:
 
 
 def _add(
-    selection: Selection, data: str, fitting: Mapping[Kind, Fitting], candidates: Candidates, any_code: bool
-) -> None:
+    selection: Selection, data: str, fitting: Mapping[Kind, Fitting], candidates: Candidates, any_code: bool,
+    shown_at: Mapping[Place, Place],
+) -> None:  # fmt: skip
     groups = {kind: {place: _one_a_seed(rows) for place, rows in found.items()} for kind, found in fitting.items()}
     order = {id(row): number for number, (row, _) in enumerate(candidates)}
 
@@ -177,12 +194,13 @@ def _add(
 
     shown = max(groups, key=fullness, default=None)
     rows = _rows_of(groups[shown]) if shown else []
-    if shown and rows:
-        selection.kinds[data] = _in_common(rows, shown[0])
-        for place, seeds in sorted(groups[shown].items()):
-            selection.rows[place] = [row for _, row in sorted(seeds.items())]
+    found = {place: seeds for place, seeds in groups[shown].items() if place in shown_at} if shown else {}
+    if shown and found:
+        selection.kinds[data] = _in_common(_rows_of(found), shown[0])
+        for place, seeds in sorted(found.items()):
+            selection.rows[shown_at[place]] = [row for _, row in sorted(seeds.items())]
             chosen = {id(row) for row in seeds.values()}
-            selection.older[place] = [row for row in fitting[shown][place] if id(row) not in chosen]
+            selection.older[shown_at[place]] = [row for row in fitting[shown][place] if id(row) not in chosen]
     _note(selection.notes, data, rows, _others(candidates, rows, any_code), any_code)
     _note_other_order(selection.notes, rows, candidates)
 

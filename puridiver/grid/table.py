@@ -93,7 +93,17 @@ def make_table(
     data_sets = dict.fromkeys(column.data for column in grid.columns)
     blocks = tuple(_block(grid, data, selection, metric) for data in data_sets)
     legend = _legend(grid, blocks, bool(selection.notes), metric)
-    return GridTable(grid.title, blocks, (*legend, *selection.notes), metric)
+    return GridTable(grid.title, blocks, (*legend, *selection.notes, *own_settings(grid)), metric)
+
+
+def own_settings(grid: Grid) -> list[str]:
+    """What the methods have of their own, which a heading tells of all together."""
+    told = [
+        f"{method.title} by " + ", ".join(f"{name}={value}" for name, value in method.settings.items())
+        for method in grid.methods
+        if method.settings
+    ]
+    return ["; ".join(told)] if told else []
 
 
 def _block(grid: Grid, data: str, selection: Selection, metric: Metric) -> Block:

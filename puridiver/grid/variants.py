@@ -158,10 +158,9 @@ class Expectations:
         if there is None:
             return None
         here = self.resolved(place, Variant.of(changes, published, runtime))
-        fixed = {"told_noise" if name == "tell_noise" else name for name in self.grid.methods[place[0]].settings}
-        if any(getattr(there, name) != getattr(here, name) for name in fixed):
-            return None  # what is a method's own no variant changes
-        if there.recipe != here.recipe:
+        if not _has_what_is_own(there, here, own := self.grid.methods[place[0]].settings):
+            return None
+        if there.recipe != here.recipe and "recipe" not in own:
             changes["recipe"] = there.recipe
             here = self.resolved(place, Variant.of(changes, published, runtime))
         changes |= _differences(there, here, frozenset() if open_options else self.own)
@@ -201,6 +200,16 @@ def _options(config: RunConfig, source: DataSource | None) -> Options:
         return resolve_options(config, source)
     asked = {**config.options, **({"epochs": config.epochs} if config.epochs else {})}
     return replaced(recipe(config.recipe), asked)
+
+
+def _has_what_is_own(there: Resolved, here: Resolved, own: Mapping[str, Any]) -> bool:
+    """What is a method's own no variant changes. A recipe of another name may come to the same, but for epochs."""
+    named = ("told_noise" if name == "tell_noise" else name for name in own if name != "recipe")
+    if any(getattr(there, name) != getattr(here, name) for name in named):
+        return False
+    if "recipe" not in own or there.recipe == here.recipe:
+        return True
+    return replace(there.options, epochs=here.options.epochs) == here.options
 
 
 def _differences(there: Resolved, here: Resolved, fixed: frozenset[str]) -> dict[str, Any]:

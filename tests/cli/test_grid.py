@@ -130,6 +130,23 @@ def test_a_title_stands_for_the_methods_own_recipe(tmp_path: Path) -> None:
     assert sorted(group.label for group in grouped(find_runs([out])[0])) == ["RSV as printed", "rsv + plain"]
 
 
+def test_what_does_not_reach_a_method_is_told_and_titles_stay(tmp_path: Path, capsys) -> None:
+    released = '{sampler = "rsv", trainer = "plain", title = "released", recipe = "official", options = {lr = 0.1}}'
+    usual = '{sampler = "rsv", trainer = "plain", title = "usual", options = {lr = 0.1}}'
+    path, out = tmp_path / "small.toml", tmp_path / "out"
+    path.write_text(f"[grid]\nmethods = [{usual}, {released}]\nseeds = [1]\n{SETTINGS}")
+    assert grid(path, out) == 0
+    capsys.readouterr()
+    words = ["grid", str(path), "--out", str(out), "--engine", "lanes", "--recipe", "official", "--set", "lr=0.2"]
+    assert main(words) == 0
+    told = capsys.readouterr().err
+    assert "--recipe does not reach released: what is a method's own goes first" in told
+    assert "--set lr does not reach usual, released" in told
+    assert "usual and released are the same runs" in told
+    assert "shortened runs enter no table of a grid" in told
+    assert sorted(title.text for title in read_titles(out).values()) == ["released", "usual"]
+
+
 def test_titles_of_runs_of_other_code_are_kept_too(tmp_path: Path) -> None:
     folder, (first, *_) = GridFolder(tmp_path), planned_cells(small_grid())
     folder.keep_titles([first], {first.key: {"cell": "of other code"}})

@@ -100,3 +100,19 @@ def test_runs_in_the_other_order_of_published_streams_are_told_of(tmp_path, caps
     assert main(["table", "table1", str(tmp_path / "both.jsonl")]) == 0
     note = "published streams are shuffled here; --order listed shows those in the order of their files"
     assert note in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_part_of_a_grid_is_asked_for_as_when_it_is_run(tmp_path, capsys):
+    rows = [full_run(seed, 0.6, recipe="official") for seed in (1, 2, 3)] + [full_run(1, 0.1, recipe="paper")]
+    ledger = str(write_ledger(tmp_path / "ledger.jsonl", rows))
+    for part, figure in (
+        ("methods=PuriDivER&noises=sym-40", "60.0 ± 0.0 (3)"), ("seeds=2,3", "60.0 ± 0.0 (2)"),
+        ("recipe=paper&methods=PuriDivER", "10.0 (1)"),
+    ):  # fmt: skip
+        assert main(["table", f"table1?{part}", ledger, "--any-code"]) == 0
+        told = capsys.readouterr().out
+        assert figure in told
+        assert ("sym-20" in told) == ("noises" not in part)
+        assert ("RSV" in told) == ("methods" not in part)
+    assert main(["table", "table1?methods=none of these", ledger]) == 2
+    assert "there is no method 'none of these'" in capsys.readouterr().err

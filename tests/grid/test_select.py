@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -16,9 +17,10 @@ from puridiver.config import RunConfig
 from puridiver.data import load
 from puridiver.experiment import Experiment
 from puridiver.grid.cells import Cell, Grid
-from puridiver.grid.define import find_grid, read_grid
+from puridiver.grid.define import find_grid, read_grid, with_methods, with_noises
 from puridiver.grid.select import Asked
 from puridiver.grid.table import GridTable, make_table
+from puridiver.recipes import default_changes
 from puridiver.report.reading import find_runs, grouped
 from puridiver.streams import make_stream
 from tests.grid.samples import TINY, row, rows_of, without_hash
@@ -64,7 +66,8 @@ def test_a_full_ledger_of_the_documents_example_leaves_no_cell_empty(tmp_path: P
             "PuriDivER, strong": ["40.0 ± 0.0 (3)"] * 2,
             "PuriDivER as released": ["40.0 ± 0.0 (3)"] * 2,
         }
-        assert table.notes == ("last accuracy %, mean ± standard deviation (seeds)",)
+        own = "PuriDivER as released by recipe=official"
+        assert table.notes == ("last accuracy %, mean ± standard deviation (seeds)", own)
         assert "blurry-10 or disjoint, 5 tasks, memory 60" in table.blocks[0].heading
 
 
@@ -89,8 +92,43 @@ def test_methods_may_differ_by_recipe_and_by_what_they_know(tmp_path: Path, hash
     table = make_table(grid, rows)
     assert figures(table) == {"released": ["60.0 ± 0.0 (2)"], "printed": ["10.0 ± 0.0 (2)"], "told": ["50.0 ± 0.0 (2)"]}
     assert "recipe official or paper or puridiver, some told the noise" in table.blocks[0].heading
+    assert table.notes[-1] == "released by recipe=official; printed by recipe=paper; told by tell_noise=True"
     untold = [row for row in rows if row["recipe"] == "official"]
     assert figures(make_table(grid, untold)) == {"released": ["60.0 ± 0.0 (2)"], "printed": ["-"], "told": ["-"]}
+
+
+def test_a_methods_own_recipe_is_what_it_comes_to(tmp_path: Path) -> None:
+    """A run by the default recipe is that of `official` with all that makes the default of it."""
+    options = ", ".join(f"{name} = {json.dumps(value)}" for name, value in default_changes().items())
+    spelt = f'{{sampler = "rsv", trainer = "plain", title = "spelt", recipe = "official", options = {{{options}}}}}'
+    rows = rows_of(grid_of(tmp_path, 'methods = ["rsv+plain"]', "plain"))
+    assert figures(make_table(grid_of(tmp_path, f"methods = [{spelt}]"), rows)) == {"spelt": ["50.0 (1)"]}
+
+
+def test_a_grid_with_recipes_of_its_methods_own_may_be_run_with_other_epochs(tmp_path: Path) -> None:
+    released = '{sampler = "rsv", trainer = "plain", title = "released", recipe = "official"}'
+    grid = grid_of(tmp_path, f'methods = ["rsv+plain", {released}]')
+    table = make_table(grid, rows_of(grid, by_title(rsv=0.5, released=0.6), {"epochs": 3}))
+    assert figures(table) == {"rsv + plain": ["50.0 (1)"], "released": ["60.0 (1)"]}
+    assert "3 epochs" in table.blocks[0].heading
+
+
+def test_a_part_of_a_grid_shows_what_the_whole_shows_there(tmp_path: Path) -> None:
+    """Which settings are shown is not decided anew by what is left of the rows."""
+    released = '{sampler = "rsv", trainer = "plain", title = "B", recipe = "official"}'
+    kept = '{sampler = "crsv", trainer = "plain", title = "C"}'
+    a = '{sampler = "rsv", trainer = "plain", title = "A"}'
+    grid = grid_of(tmp_path, f"seeds = [0, 1]\nmethods = [{a}, {released}, {kept}]")
+    first = [row for row in rows_of(grid, by_title(A=0.5, B=0.6, C=0.7)) if row["seed"] == 0]
+    again = rows_of(grid, by_title(A=0.1, B=0.1, C=0.2), {"recipe": "official"})
+    rows = [*first, *{row["cell"]: row for row in again}.values()]
+    whole = figures(make_table(grid, rows))
+    (part,) = with_methods([grid], ["C", "A"])
+    assert figures(make_table(part, rows)) == {title: whole[title] for title in ("A", "C")}
+    by_itself = dataclasses.replace(part, whole=None)
+    assert figures(make_table(by_itself, rows)) != figures(make_table(part, rows))  # else this would show nothing
+    (column,) = with_noises([part], ["sym40"])
+    assert figures(make_table(column, rows)) == {title: whole[title] for title in ("A", "C")}
 
 
 @pytest.mark.parametrize(
