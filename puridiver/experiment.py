@@ -348,7 +348,8 @@ def changes_since(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
     if not names:
         return {}
     logger.warning(
-        "the run began with other %s: its figures may differ from those of an uninterrupted run", " and ".join(names)
+        "the run began with other %s: its figures may differ from those of an uninterrupted run",
+        " and ".join("code, the package's or a plugin's" if name == "code_hash" else name for name in names),
     )
     found: dict[str, Any] = {"began_with": {name: begun.get(name) for name in names}}
     if "code_hash" in names or "versions" in names:

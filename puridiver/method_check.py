@@ -19,7 +19,9 @@ from puridiver.nets import Network, NetworkSettings, build_network
 from puridiver.samples import Samples
 
 MEMORY, EPOCHS = 20, 2
-SIDES = (12, 32, 64, 224)  # of the images: the smallest that a network takes
+SIDES, CHANNELS = (12, 32, 64, 224), (3, 1)  # of the images: the first that a network takes
+DEFAULT = SIDES[0], SIDES[0], CHANNELS[0]
+Shape = tuple[int, int, int]
 SIZES = (16, 1, 7, 16, 16, 3, 16, 9)  # of the batches
 NEW_CLASS_EVERY = 2  # batches
 
@@ -29,11 +31,11 @@ def find_faults(family: str, name: str) -> list[str]:
     faults: list[str] = []
     chosen = {family: name}
     try:
-        side = _smallest_side(name) if family == "network" else SIDES[0]
+        shape = _smallest_shape(name) if family == "network" else DEFAULT
         if family == "network":
-            faults += _network_faults(name, side)
+            faults += _network_faults(name, shape)
         before = _global_state()
-        first, second = (_learn(chosen, faults, side) for _ in range(2))
+        first, second = (_learn(chosen, faults, shape) for _ in range(2))
         if _global_state() != before:
             faults.append(
                 "it draws from a global random generator (random, numpy.random, torch): use moment.generator in a "
@@ -48,14 +50,14 @@ def find_faults(family: str, name: str) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _learn(chosen: dict[str, str], faults: list[str], side: int) -> Learner:
+def _learn(chosen: dict[str, str], faults: list[str], shape: Shape) -> Learner:
     learner = Learner(
-        classes=None, image_shape=(side, side, 3), memory=MEMORY, device="cpu", seed=0, recipe="official",
+        classes=None, image_shape=shape, memory=MEMORY, device="cpu", seed=0, recipe="official",
         sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"),
         network=chosen.get("network", "small"),
     )  # fmt: skip
     learner.sampler.choose = _watched(learner.sampler.choose, faults)
-    for number, (images, labels) in enumerate(_stream(side)):
+    for number, (images, labels) in enumerate(_stream(shape)):
         learner.observe(images, labels)
         if number == len(SIZES) // 2:
             learner.consolidate(EPOCHS)
@@ -67,43 +69,43 @@ def _learn(chosen: dict[str, str], faults: list[str], side: int) -> Learner:
     return learner
 
 
-def _smallest_side(name: str) -> int:
+def _smallest_shape(name: str) -> Shape:
     """Of the images that are tried; the first where a network takes none of them, so that its error is told."""
-    for side in SIDES:
-        with contextlib.suppress(Exception), torch.no_grad():
-            _new(name, side).features(torch.zeros(2, 3, side, side))
-            return side
-    return SIDES[0]
+    for channels in CHANNELS:
+        for side in SIDES:
+            with contextlib.suppress(Exception):
+                _new(name, (side, side, channels))
+                return side, side, channels
+    return DEFAULT
 
 
-def _new(name: str, side: int) -> Network:
-    return build_network(name, 3, (side, side, 3), NetworkSettings(), torch.Generator().manual_seed(0)).eval()
+def _new(name: str, shape: Shape) -> Network:
+    return build_network(name, 3, shape, NetworkSettings(), torch.Generator().manual_seed(0))
 
 
-def _network_faults(name: str, side: int) -> list[str]:
-    """What is wrong with a network before it learns anything."""
-    n, network = 4, _new(name, side)
-    images = torch.randn(n, 3, side, side, generator=torch.Generator().manual_seed(1))
+def _network_faults(name: str, shape: Shape) -> list[str]:
+    """What is wrong with a network before it learns anything, beside what makes building it fail."""
+    network = _new(name, shape).eval()
+    images = torch.randn(4, shape[2], *shape[:2], generator=torch.Generator().manual_seed(1))
+    given = images.clone()
     with torch.no_grad():
-        features = network.features(images)
-        if features.ndim != 2 or len(features) != n or features.dtype != torch.float32:
-            return [f"features should be float32 of shape ({n}, d), but are {_spelt(features)}"]
-        width = network.head.linear.in_features
-        if features.shape[1] != width:
-            return [f"features have {features.shape[1]} numbers a sample, but its head takes {width}"]
+        features = network.features(given)
+        if not torch.equal(given, images):
+            return ["features changes the images that it is given"]
+        if not features.isfinite().all():
+            return ["features are not finite"]
+        if not torch.allclose(network.features(images), features):
+            return ["in eval mode the same images have other features the second time"]
         alone = torch.cat([network.features(image[None]) for image in images])
     faults = []
     if not torch.allclose(alone, features, rtol=1e-3, atol=1e-4):
         faults.append("in eval mode the features of an image depend on the other images of its batch")
     if torch.allclose(features, features[:1], rtol=1e-3, atol=1e-4):
         faults.append("features are the same whatever the image")
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        faults.append("no parameter is to be trained: the head's should be, at least")
+    network.train()(images).sum().backward()
+    if idle := [name for name, p in network.named_parameters() if p.requires_grad and p.grad is None]:
+        faults.append(f"no gradient reaches {', '.join(idle)}: switch requires_grad off where that is meant")
     return faults
-
-
-def _spelt(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
 def _predicts_nan(learner: Learner) -> bool:
@@ -113,11 +115,11 @@ def _predicts_nan(learner: Learner) -> bool:
     return not all(bool(part.isfinite().all()) for part in [*found, trainer.predict(images)])
 
 
-def _stream(side: int) -> Iterator[tuple[np.ndarray, list[int]]]:
+def _stream(shape: Shape) -> Iterator[tuple[np.ndarray, list[int]]]:
     rng = np.random.default_rng(0)
     for number, size in enumerate(SIZES):
         labels = rng.integers(0, 2 + number // NEW_CLASS_EVERY, size)
-        noise = rng.integers(0, 60, (size, side, side, 3))
+        noise = rng.integers(0, 60, (size, *shape))
         yield (noise + 40 * labels[:, None, None, None]).clip(0, 255).astype(np.uint8), labels.tolist()
 
 
@@ -151,7 +153,7 @@ def _copy(learner: Learner) -> Learner:
 
 def _after(learner: Learner) -> tuple[bytes, ...]:
     """What a learner comes to with more of the stream, and after training on its memory again."""
-    for images, labels in _stream(learner.image_shape[0]):
+    for images, labels in _stream(learner.image_shape):
         learner.observe(images, labels)
     learner.consolidate(EPOCHS)
     return _outcome(learner)

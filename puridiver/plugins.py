@@ -63,6 +63,8 @@ def register(member: Member) -> Member:
     """
     family, registry = _family(member)
     name = getattr(member, "name", None)
+    if "name" not in vars(member) and isinstance(name, str):
+        raise ValueError(f"{member.__qualname__} should have a name of its own: {name!r} is that of what it is made of")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
             f"{member.__qualname__} should have a name of lower-case letters, digits, - and _, such as "
@@ -77,20 +79,28 @@ def register(member: Member) -> Member:
         raise ValueError(f"the name {name!r} is taken by a {family} of the package: choose another")
     fallbacks = {"title": name, "summary": (inspect.getdoc(member) or name).splitlines()[0]}
     for attribute, fallback in fallbacks.items():
-        if not hasattr(member, attribute):
+        if attribute not in vars(member):
             setattr(member, attribute, fallback)
-    registry[name] = member
     if not is_own(member):
         _origins[member] = _origin(member)
+        _refuse_two_places(family, name, registry.get(name, member), member)
+    registry[name] = member
     return member
+
+
+def _refuse_two_places(family: str, name: str, before: type, now: type) -> None:
+    """A cell of a notebook, or a file that was edited, may make a class anew; two files must not share a name."""
+    places = [_origins[each].place for each in (before, now) if each in _origins]
+    if len(set(places)) > 1:
+        raise ValueError(f"the name {name!r} is taken by a {family} of {places[0]}: choose another in {places[1]}")
 
 
 def as_name(member: str | type) -> str:
     """The name of a method; a class of one's own is registered by the way."""
     if isinstance(member, str):
         return member
-    if member not in _origins and not is_own(member):
-        register(member)
+    if not is_own(member) and _family(member)[1].get(str(getattr(member, "name", None))) is not member:
+        register(member)  # in the place of another of that name, such as one of a cell that was run again
     return str(member.name)  # type: ignore[attr-defined]
 
 
@@ -225,12 +235,27 @@ def _code(member: type, file: Path) -> str:
     """A hash of the file, of every Python file of its package, or of the class where it is in no file (a notebook)."""
     if not file.is_file():
         return hashlib.sha256(inspect.getsource(member).encode()).hexdigest()
+    named = _named_files(member, file.parent)
     root = sys.modules.get(member.__module__.partition(".")[0])
     package = (
         Path(root.__file__).parent if root is not None and getattr(root, "__path__", None) and root.__file__ else None
     )
-    files = sorted(package.rglob("*.py")) if package is not None else [file]
+    files = [*(sorted(package.rglob("*.py")) if package is not None else [file]), *named]
     digest = hashlib.sha256()
     for path in files:
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+def _named_files(member: type, folder: Path) -> list[Path]:
+    """What the class reads besides (`files`, by the folder of its own): weights decide its runs as code does."""
+    found = [folder / Path(name).expanduser() for name in getattr(member, "files", ())]
+    for path in found:
+        if not path.is_file():
+            raise ValueError(f"{member.__qualname__} names a file that is not there: {path}")
+    return found
+
+
+def codes(*methods: tuple[str, str]) -> dict[str, str]:
+    """Hashes of those of some methods that the package has not, by family and name."""
+    return {key: origin.code for key, origin in origins(*methods).items()}

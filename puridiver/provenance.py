@@ -121,13 +121,16 @@ def _hash_of(value: Any) -> str:
 
 def plugins_of(config: RunConfig) -> dict[str, plugins.Origin]:
     """Where the config's methods and network came from that are not the package's own."""
-    named = ("sampler", config.sampler), ("trainer", config.trainer), ("network", config.network or "")
-    return plugins.origins(*named)
+    return plugins.origins(*_named(config))
+
+
+def _named(config: RunConfig) -> list[tuple[str, str]]:
+    return [("sampler", config.sampler), ("trainer", config.trainer), ("network", config.network or "")]
 
 
 def plugin_code(config: RunConfig) -> dict[str, dict[str, str]]:
     """Hashes of the code of those methods: one of the settings, so that an edit touches no run of another method."""
-    found = {key: origin.code for key, origin in plugins_of(config).items()}
+    found = plugins.codes(*_named(config))
     return {"plugins": found} if found else {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from puridiver import storage
+from puridiver import plugins, storage
 from puridiver.errors import DataError
 
 if TYPE_CHECKING:
     from puridiver.learner import Learner
+
+logger = logging.getLogger(__name__)
 
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
@@ -45,6 +48,9 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         "graphs": learner.runtime.graphs,
         "hint": {"kind": learner.hint.kind, "rate": learner.hint.rate} if learner.hint else None,
         "options": learner.options.to_dict(),
+        "plugins": plugins.codes(
+            ("sampler", learner.sampler.name), ("trainer", learner.trainer_name), ("network", learner.network)
+        ),
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
         "consolidations": learner.consolidations,
@@ -56,7 +62,19 @@ def read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings and tensors of the learner that was saved in a folder, or that a run left in its own."""
     kept = folder / IN_RUN
     in_run = (kept / storage.INDEX).exists() and not (folder / storage.INDEX).exists()
-    return storage.load(kept if in_run else folder)
+    settings, tensors = storage.load(kept if in_run else folder)
+    _warn_of_edited_plugins(folder, settings)
+    return settings, tensors
+
+
+def _warn_of_edited_plugins(folder: Path, settings: Mapping[str, Any]) -> None:
+    then = settings.get("plugins", {})  # older saves do not tell it
+    now = plugins.codes(*(tuple(key.split(" ", 1)) for key in then))
+    if edited := [key for key, code in then.items() if now.get(key, code) != code]:
+        logger.warning(
+            "%s was saved with another state of %s: what it answers and learns may be another", folder,
+            " and ".join(edited),
+        )  # fmt: skip
 
 
 def consolidation_of(settings: Mapping[str, Any]) -> Consolidation | None:

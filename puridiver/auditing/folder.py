@@ -224,7 +224,7 @@ def audit_in_folder(
 def describe(labelled: LabelledSet, settings: AuditSettings) -> dict[str, Any]:
     """What must be equal for an audit to go on: the data and everything that decides the learners."""
     epochs = settings.epochs_for(settings.memory_for(len(labelled.given)))
-    code = {f"code of {key}": origin.code for key, origin in plugins.origins(("network", settings.network)).items()}
+    code = {f"code of {key}": code for key, code in plugins.codes(("network", settings.network)).items()}
     return {
         "data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict(), "epochs": epochs, **code
     }  # fmt: skip

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from puridiver import plugins
 from puridiver.auditing.neighbours import neighbour_votes
 from puridiver.auditing.settings import AuditSettings
 from puridiver.inputs import Label
 from puridiver.learner import Learner
-from puridiver.nets import suggest_network
+from puridiver.nets import choose_network
 from puridiver.runtime import choose_runtime, steady_threads
 
 # Not the default recipe, whose four steps a stream batch know wrong labels better by heart: it ranked as well
@@ -43,9 +44,9 @@ class Testimony:
 
 def with_network(settings: AuditSettings, image_shape: tuple[int, int, int]) -> AuditSettings:
     """Settings that name their network."""
-    if settings.network != "auto":
-        return settings
-    return dataclasses.replace(settings, network=suggest_network(image_shape, choose_runtime(settings.device).device))
+    plugins.load_all()
+    device = choose_runtime(settings.device).device
+    return dataclasses.replace(settings, network=choose_network(settings.network, image_shape, device))
 
 
 def threads_of(settings: AuditSettings) -> AbstractContextManager[None]:

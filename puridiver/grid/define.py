@@ -123,6 +123,7 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -
     table = _read_table(path)
     settings = _with_floats({key: value for key, value in table.items() if key not in GRID_KEYS})
     _check_settings(path, settings)
+    _check_network(path, settings.get("network"))
     methods = tuple(_method(path, entry) for entry in _list(path, table, "methods", (str, dict)))
     _refuse_doubles(path, "methods", [method.title for method in methods], _plain)
     _refuse_doubles(path, "noises", _list(path, table, "noises", (str,), [""]), _same_noise)
@@ -268,8 +269,23 @@ def _checked(path: Path, method: Method) -> Method:
     plugins.load_all()
     for family, members, name in (("sampler", SAMPLERS, method.sampler), ("trainer", TRAINERS, method.trainer)):
         if name not in members:
-            raise DataError(
-                f"{path}: {family} should be one of {', '.join(members)}, but got {name!r} "
-                "(one of your own needs --plugin FILE: docs/METHODS.md)"
-            )
+            raise _unknown(path, family, list(members), name)
+    _check_network(path, method.settings.get("network"))
     return method
+
+
+def _check_network(path: Path, name: str | None) -> None:
+    from puridiver import plugins
+    from puridiver.nets import NETWORKS
+
+    if name not in (None, "auto"):
+        plugins.load_all()
+        if name not in NETWORKS:
+            raise _unknown(path, "network", list(NETWORKS), name)
+
+
+def _unknown(path: Path, family: str, members: Sequence[str], name: str | None) -> DataError:
+    return DataError(
+        f"{path}: {family} should be one of {', '.join(members)}, but got {name!r} "
+        "(one of your own needs --plugin FILE: docs/METHODS.md)"
+    )

@@ -239,8 +239,12 @@ def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> lis
 def _is_of_another_plugin(row: Row) -> bool:
     """Whether the row's own methods are not as they are loaded now: their code is one of its settings."""
     then = row.get("plugins")
-    now = plugin_code(RunConfig(sampler=row["sampler"], trainer=row["trainer"], network=row["network"]))
-    return bool(then) and then != now.get("plugins")
+    return bool(then) and then != _plugins_now(row)
+
+
+def _plugins_now(row: Row) -> dict[str, str]:
+    config = RunConfig(sampler=row["sampler"], trainer=row["trainer"], network=row["network"])
+    return plugin_code(config).get("plugins", {})
 
 
 def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candidates) -> None:
@@ -259,7 +263,10 @@ def _note(notes: list[str], data: str, rows: Sequence[Row], others: Sequence[Row
         runs = "run is" if len(others) - len(of_plugins) == 1 else "runs are"
         hint = "" if any_code else "; --any-code counts those that differ in code alone"
         notes.append(f"{len(others) - len(of_plugins)} {data} {runs} of other code or settings and not shown{hint}")
-    if of_plugins:
+    if of_plugins and not any(_plugins_now(row) for row in of_plugins):
+        runs = "run is" if len(of_plugins) == 1 else "runs are"
+        notes.append(f"{len(of_plugins)} {data} {runs} of a plugin that was not named (--plugin FILE) and not shown")
+    elif of_plugins:
         names = sorted({key.partition(" ")[2] or key for row in of_plugins for key in row["plugins"]})
         runs = "run is" if len(of_plugins) == 1 else "runs are"
         notes.append(

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, initialise, initialise_afresh
+from puridiver.nets.foreign import check_made, check_signature
 from puridiver.nets.resnet import ResNet18, ResNet32, ResNet34
 from puridiver.nets.small import SmallConvNet
 
@@ -43,28 +44,39 @@ def build_network(
 ) -> Network:
     """A freshly initialised network; `image_shape` is (height, width, channels)."""
     check_network(name)
-    kind = NETWORKS[name]
+    return _build(NETWORKS[name], n_classes, image_shape, settings, generator)
+
+
+def _build(
+    kind: type[Network], n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings,
+    generator: torch.Generator,
+) -> Network:  # fmt: skip
     with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
         if not kind.is_own():
-            torch.manual_seed(int(torch.randint(1 << 62, (), generator=generator)))
+            torch.manual_seed(_seed(kind, generator))
+            check_signature(kind)
         network = kind(n_classes, image_shape, settings)
-    if not isinstance(getattr(network, "head", None), Head):
-        raise ValueError(
-            f"network {name!r} should set self.head = puridiver.Head(width, n_classes, settings), with the width of "
-            "its features"
-        )
-    if kind.is_own():
+        if not kind.is_own():
+            check_made(network, n_classes, image_shape)
+    if not kind.keeps_weights:
         initialise(network, generator)
-    network.made_as = name, n_classes, image_shape, settings
+    network.made_as = n_classes, image_shape, settings
     return network
+
+
+def _seed(kind: type[Network], generator: torch.Generator) -> int:
+    """Two networks in a row must differ; but what is derived from the package's draws the same weights as those."""
+    if not kind.keeps_weights:
+        generator = torch.Generator().set_state(generator.get_state())
+    return int(torch.randint(1 << 62, (), generator=generator))
 
 
 def make_new(network: Network, generator: torch.Generator) -> None:
     """Weights and statistics as of a new network, in place; also where another module has taken its head's place."""
-    if network.is_own():
+    if not network.keeps_weights:
         initialise_afresh(network, generator)
         return
-    weights = build_network(*network.made_as, generator).state_dict()
+    weights = _build(type(network), *network.made_as, generator).state_dict()
     network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
     head: nn.Module = network.head
     initialise_afresh(head, generator)

@@ -116,21 +116,22 @@ class Network(nn.Module, ABC):
     """Base of every network. A subclass sets `self.head` and computes `features`.
 
     It is made as `Subclass(n_classes, image_shape, settings)`, with the shape (height, width, channels). One of your
-    own (docs/METHODS.md) keeps the weights that its constructor gives it, drawn at random or read from a file: torch's
-    global generator is seeded meanwhile.
+    own (docs/METHODS.md) keeps the weights that its constructor gives it (`keeps_weights`), drawn at random or read
+    from a file: torch's global generator is seeded meanwhile. The package's, and what is derived from them, have the
+    weights of their convolutions and linear layers drawn by `initialise`.
     """
 
     name: str
     title: str
     summary: str
     reads: tuple[str, ...] = ()  # (as methods have it: every network may look at the settings)
+    keeps_weights = True
     head: Head
-    made_as: tuple[str, int, tuple[int, int, int], NetworkSettings]  # what `puridiver.nets.build_network` was asked for
+    made_as: tuple[int, tuple[int, int, int], NetworkSettings]  # the constructor's arguments
 
     @classmethod
     def is_own(cls) -> bool:
-        """Whether it is one of the package's, whose weights `initialise` draws, and whose convolutions alone profit
-        from a lower precision."""
+        """Whether it is one of the package's, of which convolutions alone are to be of a lower precision."""
         return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
 
     @abstractmethod

@@ -41,6 +41,7 @@ class ResNet(Network):
     """A ResNet of basic blocks with global average pooling."""
 
     depth: int
+    keeps_weights = False
 
     def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
         super().__init__()

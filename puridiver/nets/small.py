@@ -12,6 +12,7 @@ class SmallConvNet(Network):
     """Three 3x3 convolutions with BatchNorm; the resolution halves while at least 8 px are left."""
 
     name = title = "small"
+    keeps_weights = False
     summary = "three convolutions, under 100,000 parameters"
     WIDTHS = (32, 64, 96)
 

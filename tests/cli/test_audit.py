@@ -25,6 +25,7 @@ from puridiver.cli import main
 from puridiver.cli.audit import add_parser, found_of_truth, settings_for
 from puridiver.cli.audit_options import recall
 from puridiver.data import FileOptions, from_arrays, load
+from puridiver.nets import NETWORKS
 from tests.auditing.samples import CLASSES, planted
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
@@ -217,6 +218,13 @@ def test_learners_may_have_a_network_of_ones_own(data, tmp_path, capsys):
     assert main([*command, "--plugin", str(plugin)]) == 0
     assert json.loads((tmp_path / "a" / "audit.json").read_text())["network"] == "patches"
     assert main([*command, "--plugin", str(plugin), "--resume"]) == 0
+    begun = (tmp_path / "a" / "audit.json").read_text()
+    known = NETWORKS.pop("patches")
+    assert main([*command, "--resume"]) == 2  # nothing is written without the plugin
+    assert "one of your own needs its plugin" in capsys.readouterr().err
+    assert (tmp_path / "a" / "audit.json").read_text() == begun
+    NETWORKS["patches"] = known
+    assert main([*command, "--resume"]) == 0
     plugins._loaded.clear()
     plugin.write_text(EXAMPLE.read_text() + "# edited")
     assert main([*command, "--plugin", str(plugin), "--resume"]) == 2

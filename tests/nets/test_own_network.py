@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import puridiver
 from puridiver import augment, data, plugins
@@ -19,71 +18,25 @@ from puridiver.grid.define import read_grid
 from puridiver.grid.table import make_table
 from puridiver.method_check import find_faults
 from puridiver.metrics.joint import joint_features
-from puridiver.nets import NETWORKS, Head, Network, NetworkSettings, build_network, make_new
+from puridiver.nets import NETWORKS, Network, NetworkSettings, build_network, make_new
 from puridiver.provenance import command_for, identify
 from puridiver.recipes import recipe
 from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee, sgd
 from puridiver.trainers import TRAINERS
 from tests.grid.samples import rows_of
-from tests.learner_samples import SHAPE, TINY, patterns
+from tests.learner_samples import SHAPE, patterns
+from tests.nets.own_networks import Read, Tokens, built, learned, mine, weights
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "METHODS.md"
 CPU = torch.device("cpu")
 
 
-class Tokens(Network):
-    """With all that the package's networks do not have: LayerNorm, attention, a parameter of no layer, biases."""
-
-    name = "tokens"
-
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
-        super().__init__()
-        self.cut = nn.Conv2d(image_shape[2], 16, 4, stride=4)
-        self.places = nn.Parameter(torch.randn(4, 16))
-        self.norm = nn.LayerNorm(16)
-        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
-        self.head = Head(16, n_classes, settings)
-
-    def features(self, images: Tensor) -> Tensor:
-        tokens = self.norm(self.cut(images).flatten(2).transpose(1, 2) + self.places)
-        return (tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]).mean(dim=1)
-
-
-class Read(Tokens):
-    """Starts from weights that it had before."""
-
-    name = "read"
-
-    def __init__(self, *words: Any) -> None:
-        super().__init__(*words)
-        with torch.no_grad():
-            self.cut.weight.fill_(0.25)
-        self.places.requires_grad = False
-
-
 @pytest.fixture(autouse=True)
 def _registered(forgotten_plugins: None) -> None:
     puridiver.register(Tokens)
     puridiver.register(Read)
-
-
-def built(name: str, seed: int = 0, settings: NetworkSettings = NetworkSettings()) -> Network:  # noqa: B008 - frozen
-    return build_network(name, 3, SHAPE, settings, torch.Generator().manual_seed(seed))
-
-
-def weights(network: nn.Module) -> Tensor:
-    return torch.cat([value.detach().flatten() for value in network.state_dict().values()])
-
-
-def learned(**settings: Any) -> puridiver.Learner:
-    learner = puridiver.Learner(3, SHAPE, 12, **{"network": Tokens, "device": "cpu", "seed": 1, **TINY, **settings})
-    images, labels = patterns(48)
-    for part in range(0, 48, 8):
-        learner.observe(images[part : part + 8], labels[part : part + 8])
-    learner.consolidate(2)
-    return learner
 
 
 def test_all_weights_are_the_seeds_and_no_global_generator_is_touched() -> None:
@@ -185,9 +138,7 @@ def test_runs_are_known_by_its_code(tmp_path: Path, capsys: pytest.CaptureFixtur
     cells = []
     for widths in (8, 9):
         plugins._loaded.clear()
-        path = tmp_path / "mine.py"
-        path.write_text(FAULTY.replace("FEATURES", "self.body(images).mean(dim=(2, 3))").replace("WIDTH", str(widths)))
-        plugins.add(str(path))
+        plugins.add(str(mine(tmp_path, WIDTH=str(widths))))
         config = RunConfig(network="mine")
         cells.append(identify(config, source, "stream", Runtime(CPU)).settings_hash)
         assert "--plugin mine.py" in command_for(config)
@@ -217,64 +168,6 @@ def test_one_table_compares_networks(tmp_path: Path) -> None:
         ["80.0 ± 0.0 (2)"],
     ]
     assert "small or tokens" in table.blocks[0].heading
-
-
-FAULTY = """
-import puridiver, torch
-from torch import nn
-
-@puridiver.register
-class Mine(puridiver.Network):
-    name = "mine"
-    def __init__(self, n_classes, image_shape, settings):
-        super().__init__()
-        self.body = nn.Conv2d(image_shape[2], WIDTH, 3)
-        self.drop = nn.Dropout(0.5)
-        self.n = 0
-        self.head = puridiver.Head(WIDTH, n_classes, settings)
-    def features(self, images):
-        return FEATURES
-"""
-
-
-@pytest.mark.parametrize(
-    ("features", "fault"),
-    [
-        ("self.body(images)", r"features should be float32 of shape (4, d), but are float32 of shape (4, 8, 10, 10)"),
-        ("self.body(images).mean(dim=(2, 3)).half()", "but are float16 of shape (4, 8)"),
-        ("self.body(images).mean(dim=(2, 3))[:, :5]", "features have 5 numbers a sample, but its head takes 8"),
-        ("self.body(images - images.mean(0)).mean(dim=(2, 3))", "depend on the other images of its batch"),
-        ("self.body(0 * images).mean(dim=(2, 3))", "features are the same whatever the image"),
-        ("self.drop(self.body(images)).mean(dim=(2, 3))", "global random generator"),
-        (
-            "(setattr(self, 'n', self.n + 1), self.body(images).mean(dim=(2, 3)) * (1 + self.n))[1]",
-            "depend on the other images",
-        ),
-        ("1 / 0", "ZeroDivisionError"),
-        ("images.no_such_thing", "AttributeError: 'Tensor' object has no attribute 'no_such_thing'"),
-    ],
-)
-def test_faults_are_found_and_named(features: str, fault: str, tmp_path: Path, capsys) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(FAULTY.replace("FEATURES", features).replace("WIDTH", "8"))
-    del NETWORKS["tokens"], NETWORKS["read"]
-    assert main(["methods", "--plugin", str(path), "--check"]) == 1
-    assert fault in capsys.readouterr().out
-
-
-def test_a_network_for_larger_images_is_tried_on_larger_ones(tmp_path: Path) -> None:
-    path = tmp_path / "mine.py"
-    wide = FAULTY.replace("WIDTH, 3", "WIDTH, 20")  # a kernel that 12 px are too few for
-    path.write_text(wide.replace("FEATURES", "self.body(images).mean(dim=(2, 3))").replace("WIDTH", "8"))
-    plugins.add(str(path))
-    assert find_faults("network", "mine") == []
-
-
-def test_a_network_without_a_head_says_how_to_have_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "mine.py"
-    path.write_text(FAULTY.replace("FEATURES", "1").replace("WIDTH", "8").replace("self.head = ", "self.other = "))
-    assert main(["run", "--plugin", str(path), "--network", "mine", "--quiet"]) == 2
-    assert "network 'mine' should set self.head = puridiver.Head(width, n_classes, settings)" in capsys.readouterr().err
 
 
 def test_the_documents_network_behaves() -> None:
