@@ -43,4 +43,5 @@ class Average(Copy):
     def inherit(self, older: Average) -> None:
         """Go on from the average of the same network before it grew: rows of new classes are the network's."""
         for name, value in older.held.items():
-            self.held[name][: len(value)] = value
+            rows = slice(len(value)) if value.ndim else ...  # a network from outside may have scalars
+            self.held[name][rows] = value

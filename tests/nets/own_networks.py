@@ -14,7 +14,7 @@ from tests.learner_samples import SHAPE, TINY, patterns
 
 
 class Tokens(Network):
-    """With all that the package's networks do not have: LayerNorm, attention, a parameter of no layer, biases."""
+    """With all that the package's networks do not have: LayerNorm, attention, parameters of no layer, biases."""
 
     name = "tokens"
 
@@ -23,12 +23,13 @@ class Tokens(Network):
         self.cut = nn.Conv2d(image_shape[2], 16, 4, stride=4)
         self.places = nn.Parameter(torch.randn(4, 16))
         self.norm = nn.LayerNorm(16)
+        self.scale = nn.Parameter(torch.tensor(1.5))
         self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
         self.head = Head(16, n_classes, settings)
 
     def features(self, images: Tensor) -> Tensor:
         tokens = self.norm(self.cut(images).flatten(2).transpose(1, 2) + self.places)
-        return (tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]).mean(dim=1)
+        return (tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]).mean(dim=1) * self.scale
 
 
 class Read(Tokens):

@@ -25,7 +25,7 @@ from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee, sgd
 from puridiver.trainers import TRAINERS
 from tests.grid.samples import rows_of
-from tests.learner_samples import SHAPE, patterns
+from tests.learner_samples import SHAPE, TINY, patterns
 from tests.nets.own_networks import Read, Tokens, built, learned, mine, weights
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
@@ -105,6 +105,17 @@ def test_it_learns_grows_and_is_saved(tmp_path: Path) -> None:
     del NETWORKS["tokens"]
     with pytest.raises(ValueError, match=r"network should be one of .*small, but got 'tokens' .*needs its plugin"):
         puridiver.Learner.load(tmp_path / "saved")
+
+
+def test_its_average_grows_with_it() -> None:
+    learner = puridiver.Learner(
+        None, SHAPE, 12, network=Tokens, device="cpu", seed=1, **{**TINY, "online_average": 0.9}
+    )
+    for n_classes in (2, 3):
+        images, labels = patterns(24, n_classes)
+        learner.observe(images, labels)
+    assert len(learner.classes) == 3
+    assert np.isfinite(learner.predict_proba(images)).all()
 
 
 def test_bfloat16_is_by_autocast_and_comes_out_as_float32() -> None:
