@@ -94,16 +94,30 @@ def launching() -> Iterator[None]:
         _launching.leave()
 
 
-@contextlib.contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Python's collector could let go of an earlier run's graphs meanwhile, which CUDA forbids within a capture."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
+class _Collector:
+    """Python's collector, at rest while anyone captures: it could let go of an earlier run's graphs meanwhile, which
+    CUDA forbids within a capture."""
+
+    def __init__(self) -> None:
+        self._lock, self._captures, self._was_on = threading.Lock(), 0, False
+
+    @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        with self._lock:
+            if not self._captures:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._captures += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._captures -= 1
+                if not self._captures and self._was_on:
+                    gc.enable()
+
+
+_collector = _Collector()
 
 
 def _expect_other_streams() -> None:
@@ -143,7 +157,7 @@ class Captures:
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
         try:
-            with alone, torch.cuda.stream(side), _nothing_collected():
+            with alone, torch.cuda.stream(side), _collector.resting():
                 graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     function()

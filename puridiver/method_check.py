@@ -103,6 +103,11 @@ def _network_faults(name: str, shape: Shape) -> list[str]:
     if torch.allclose(features, features[:1], rtol=1e-3, atol=1e-4):
         faults.append("features are the same whatever the image")
     network.train()(images).sum().backward()
+    if loose := [name for part in network.modules() for name, value in vars(part).items() if isinstance(value, Tensor)]:
+        faults.append(
+            f"{', '.join(loose)}: a tensor that is no parameter and no buffer goes to no GPU and is not saved; "
+            "self.register_buffer(NAME, tensor) makes a buffer of it"
+        )
     if idle := [name for name, p in network.named_parameters() if p.requires_grad and p.grad is None]:
         faults.append(f"no gradient reaches {', '.join(idle)}: switch requires_grad off where that is meant")
     return faults

@@ -22,7 +22,7 @@ import inspect
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -49,6 +49,7 @@ class Origin:
 
     place: str
     code: str
+    path: str = field(default="", compare=False)  # empty where it is in no file
 
 
 _origins: dict[type, Origin] = {}
@@ -77,28 +78,36 @@ def register(member: Member) -> Member:
         raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")
     if name in registry and is_own(registry[name]) and registry[name] is not member:
         raise ValueError(f"the name {name!r} is taken by a {family} of the package: choose another")
-    fallbacks = {"title": name, "summary": (inspect.getdoc(member) or name).splitlines()[0]}
+    fallbacks = {"title": name, "summary": (member.__doc__ or name).strip().splitlines()[0]}
     for attribute, fallback in fallbacks.items():
-        if attribute not in vars(member):
+        if _is_of_another_method(member, attribute):
             setattr(member, attribute, fallback)
     if not is_own(member):
-        _origins[member] = _origin(member)
-        _refuse_two_places(family, name, registry.get(name, member), member)
+        origin = _origin(member)
+        _refuse_two_files(family, name, _origins.get(registry.get(name, member), origin), origin)
+        _origins[member] = origin
     registry[name] = member
     return member
 
 
-def _refuse_two_places(family: str, name: str, before: type, now: type) -> None:
+def _is_of_another_method(member: type, attribute: str) -> bool:
+    """Whether a class lacks an attribute, or has that of a method it is derived from."""
+    home = next((kind for kind in member.__mro__ if attribute in vars(kind)), None)
+    return home is None or (home is not member and (home in _origins or is_own(home)))
+
+
+def _refuse_two_files(family: str, name: str, before: Origin, now: Origin) -> None:
     """A cell of a notebook, or a file that was edited, may make a class anew; two files must not share a name."""
-    places = [_origins[each].place for each in (before, now) if each in _origins]
-    if len(set(places)) > 1:
-        raise ValueError(f"the name {name!r} is taken by a {family} of {places[0]}: choose another in {places[1]}")
+    if before.path and now.path and before.path != now.path:
+        raise ValueError(f"the name {name!r} is taken by a {family} of {before.path}: choose another in {now.path}")
 
 
 def as_name(member: str | type) -> str:
     """The name of a method; a class of one's own is registered by the way."""
     if isinstance(member, str):
         return member
+    if not isinstance(member, type):
+        raise ValueError(f"a sampler, trainer or network should be a name or a class, but got {member!r}")
     if not is_own(member) and _family(member)[1].get(str(getattr(member, "name", None))) is not member:
         register(member)  # in the place of another of that name, such as one of a cell that was run again
     return str(member.name)  # type: ignore[attr-defined]
@@ -222,38 +231,57 @@ def origins(*methods: tuple[str, str]) -> dict[str, Origin]:
 
 
 def _origin(member: type) -> Origin:
+    named = _named_files(member)
     try:
         file = Path(inspect.getsourcefile(member) or "")
-        code = _code(member, file)
+        code = _code(member, file, named)
     except (OSError, TypeError):  # typed at a prompt
         return Origin(member.__module__, "not known")
     is_script = member.__module__.startswith("puridiver_plugin_") or member.__module__ == "__main__"
-    return Origin(file.name if is_script else member.__module__, code)
+    path = str(file.resolve()) if file.is_file() else ""
+    return Origin(file.name if is_script else member.__module__, code, path)
 
 
-def _code(member: type, file: Path) -> str:
+def _code(member: type, file: Path, named: list[Path]) -> str:
     """A hash of the file, of every Python file of its package, or of the class where it is in no file (a notebook)."""
-    if not file.is_file():
+    if not file.is_file() and not named:
         return hashlib.sha256(inspect.getsource(member).encode()).hexdigest()
-    named = _named_files(member, file.parent)
     root = sys.modules.get(member.__module__.partition(".")[0])
     package = (
         Path(root.__file__).parent if root is not None and getattr(root, "__path__", None) and root.__file__ else None
     )
-    files = [*(sorted(package.rglob("*.py")) if package is not None else [file]), *named]
-    digest = hashlib.sha256()
-    for path in files:
+    files = sorted(package.rglob("*.py")) if package is not None else [file] if file.is_file() else []
+    digest = hashlib.sha256() if files else hashlib.sha256(inspect.getsource(member).encode())
+    for path in [*files, *named]:
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
 
 
-def _named_files(member: type, folder: Path) -> list[Path]:
-    """What the class reads besides (`files`, by the folder of its own): weights decide its runs as code does."""
-    found = [folder / Path(name).expanduser() for name in getattr(member, "files", ())]
+def _named_files(member: type) -> list[Path]:
+    """What the class reads besides, such as weights, which decide its runs as code does.
+
+    `files` of the class, or of one it is derived from: names, by the folder of that class's file.
+    """
+    home = next((kind for kind in member.__mro__ if "files" in vars(kind)), None)
+    names = vars(home)["files"] if home is not None else ()
+    if isinstance(names, str) or (isinstance(names, list | tuple) and not all(isinstance(n, str) for n in names)):
+        raise ValueError(
+            f'{member.__qualname__}: files should be a list of names, such as ["weights.pt"], but is {names!r}'
+        )
+    found = [_folder(home) / Path(name).expanduser() for name in names] if isinstance(names, list | tuple) else []
     for path in found:
         if not path.is_file():
             raise ValueError(f"{member.__qualname__} names a file that is not there: {path}")
     return found
+
+
+def _folder(kind: type | None) -> Path:
+    """Of the file of a class; the present one for a class of a notebook."""
+    try:
+        file = Path(inspect.getsourcefile(kind) or "") if kind is not None else Path()
+    except (OSError, TypeError):
+        return Path()
+    return file.parent if file.is_file() else Path()
 
 
 def codes(*methods: tuple[str, str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """What a test registers is forgotten after it."""
     registries = [registry for _, registry in plugins.FAMILIES.values()]
     kept = [dict(registry) for registry in registries]
-    loaded, path = set(plugins._loaded), list(sys.path)
+    loaded, path, origins = set(plugins._loaded), list(sys.path), dict(plugins._origins)
     monkeypatch.setenv(plugins.ENVIRONMENT, "")
     yield
     for registry, before in zip(registries, kept, strict=True):
@@ -39,6 +39,8 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         registry.update(before)
     plugins._loaded.clear()
     plugins._loaded.update(loaded)
+    plugins._origins.clear()
+    plugins._origins.update(origins)
     sys.path[:] = path
 
 

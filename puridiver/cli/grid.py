@@ -167,7 +167,7 @@ def _run_locked(
     with folder.locked():
         adopt(planned, folder)
         state = look(planned, folder, args.any_code, args.retry_failed)
-        folder.keep_titles(planned, state.done)
+        folder.keep_titles(planned, state.done, {m.title for grid in grids for m in (grid.whole or grid).methods})
         _print_other_code(state, planned, console)
         waiting = state.waiting[: args.limit]
         with GridDisplay(console, hidden=args.quiet) as display:

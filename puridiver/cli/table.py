@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -93,13 +94,14 @@ def handle_table(args: argparse.Namespace) -> int:
 
 def _names_grid(word: str) -> bool:
     """Whether the first word is a preset or a grid file; a file that is there is a ledger whatever its name."""
-    from pathlib import Path
 
     from puridiver.grid.chosen import base_of
     from puridiver.grid.presets import PRESETS
 
     base = base_of(word)
-    return base.endswith(".toml") or (base in PRESETS and not Path(word).is_file())
+    return base.endswith(".toml") or (
+        base in PRESETS and not os.path.isfile(word)
+    )  # (pathlib's raises where the word is too long)
 
 
 def _grid_table(args: argparse.Namespace) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,17 +47,22 @@ class GridFolder:
     def record_failure(self, entry: dict[str, Any]) -> None:
         runs.append_line(self.path / FAILURES, entry)
 
-    def keep_titles(self, planned: Sequence[Planned], done: Mapping[str, Mapping[str, Any]]) -> None:
-        """Write down what the grid calls its methods; `done` has the rows that count for planned runs, by key."""
+    def keep_titles(
+        self, planned: Sequence[Planned], done: Mapping[str, Mapping[str, Any]], known: Container[str] = ()
+    ) -> None:
+        """Write down what the grid calls its methods; `done` has the rows that count for planned runs, by key.
+
+        `known` are the titles of all methods of the grid, those included that are not run now.
+        """
         before = read_titles(self.path)
-        now = {
-            done.get(p.key, {}).get("cell", p.key): Title(p.cell.method.title, _stands_for(p.cell.method))
-            for p in planned
-        }
-        # A run may be that of several methods: the title that stands for more of it stays.
-        kept = {cell: old for cell, old in before.items() if cell in now and set(old.options) > set(now[cell].options)}
-        if {**before, **now, **kept} != before:
-            write_titles(self.path, {**before, **now, **kept})
+        now: dict[str, Title] = {}
+        for p in planned:
+            cell, title = done.get(p.key, {}).get("cell", p.key), Title(p.cell.method.title, _stands_for(p.cell.method))
+            # A run may be that of several methods: the title that stands for more of it stays.
+            others = [now.get(cell), before.get(cell) if before.get(cell, title).text in known else None]
+            now[cell] = next((old for old in others if old and set(old.options) > set(title.options)), title)
+        if {**before, **now} != before:
+            write_titles(self.path, {**before, **now})
 
     def cell_folder(self, planned: Planned) -> Path:
         return self.path / CELLS / planned.folder_name

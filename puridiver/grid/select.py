@@ -8,7 +8,7 @@ share a table: for each data set the one with most runs is shown, and the rest i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,13 +187,17 @@ def _add(
     groups = {kind: {place: _one_a_seed(rows) for place, rows in found.items()} for kind, found in fitting.items()}
     order = {id(row): number for number, (row, _) in enumerate(candidates)}
 
-    def fullness(kind: Kind) -> tuple[int, int, int]:
+    def fullness(kind: Kind, places: Container[Place] | None = None) -> tuple[int, int, int]:
         """Most runs; of equals what is nearest to the grid's own word, then what came last."""
-        ids = [id(row) for row in _rows_of(groups[kind])]
+        there = {place: seeds for place, seeds in groups[kind].items() if places is None or place in places}
+        ids = [id(row) for row in _rows_of(there)]
         return len(ids), -len(kind[0].changed), max((order[i] for i in ids), default=-1)
 
-    shown = max(groups, key=fullness, default=None)
-    rows = _rows_of(groups[shown]) if shown else []
+    # The settings are those of the whole grid's table, if the part has any of them; the code is the part's own choice.
+    having = [kind for kind, group in groups.items() if any(place in shown_at for place in group)]
+    settings = max(having, key=fullness, default=None)
+    alike = [kind for kind in having if settings is not None and kind[0] == settings[0]]
+    shown = max(alike, key=lambda kind: fullness(kind, shown_at), default=None)
     found = {place: seeds for place, seeds in groups[shown].items() if place in shown_at} if shown else {}
     if shown and found:
         selection.kinds[data] = _in_common(_rows_of(found), shown[0])
@@ -201,8 +205,10 @@ def _add(
             selection.rows[shown_at[place]] = [row for _, row in sorted(seeds.items())]
             chosen = {id(row) for row in seeds.values()}
             selection.older[shown_at[place]] = [row for row in fitting[shown][place] if id(row) not in chosen]
-    _note(selection.notes, data, rows, _others(candidates, rows, any_code), any_code)
-    _note_other_order(selection.notes, rows, candidates)
+    of_part = [(row, places) for row, places in candidates if any(place in shown_at for place in places)]
+    rows = _rows_of(found)
+    _note(selection.notes, data, rows, _others(of_part, rows, any_code), any_code)
+    _note_other_order(selection.notes, rows, of_part)
 
 
 def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
@@ -260,19 +266,31 @@ def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candid
 def _note(notes: list[str], data: str, rows: Sequence[Row], others: Sequence[Row], any_code: bool) -> None:
     of_plugins = [row for row in others if _is_of_another_plugin(row)]
     if len(others) > len(of_plugins):
-        runs = "run is" if len(others) - len(of_plugins) == 1 else "runs are"
         hint = "" if any_code else "; --any-code counts those that differ in code alone"
-        notes.append(f"{len(others) - len(of_plugins)} {data} {runs} of other code or settings and not shown{hint}")
-    if of_plugins and not any(_plugins_now(row) for row in of_plugins):
-        runs = "run is" if len(of_plugins) == 1 else "runs are"
-        notes.append(f"{len(of_plugins)} {data} {runs} of a plugin that was not named (--plugin FILE) and not shown")
-    elif of_plugins:
-        names = sorted({key.partition(" ")[2] or key for row in of_plugins for key in row["plugins"]})
-        runs = "run is" if len(of_plugins) == 1 else "runs are"
-        notes.append(
-            f"{len(of_plugins)} {data} {runs} of another state of a plugin's file ({', '.join(names)}) and not shown; "
-            "the grid runs again what has no run of its present state"
-        )
+        notes.append(f"{_runs(len(others) - len(of_plugins), data)} of other code or settings and not shown{hint}")
+    notes += _notes_of_plugins(data, of_plugins)
     codes = {code_of(row) for row in rows}
     if len(codes) > 1:
         notes.append(f"the {data} runs are of {len(codes)} different states of the code (--any-code)")
+
+
+def _notes_of_plugins(data: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Of runs whose plugins are not as they are loaded now: those that were not named, and those that were edited."""
+    missing = {id(row): row["plugins"].keys() - _plugins_now(row).keys() for row in rows}
+    not_named = [row for row in rows if missing[id(row)]]
+    if not_named:
+        keys = ", ".join(sorted({key for row in not_named for key in missing[id(row)]}))
+        what = "of a plugin that was not named and not shown"
+        yield f"{_runs(len(not_named), data)} {what} (--plugin FILE, with {keys})"
+    edited = [row for row in rows if not missing[id(row)]]
+    if edited:
+        changed = (key for row in edited for key, code in row["plugins"].items() if _plugins_now(row)[key] != code)
+        names = ", ".join(sorted({key.partition(" ")[2] for key in changed}))
+        yield (
+            f"{_runs(len(edited), data)} of another state of a plugin's file ({names}) and not shown; the grid runs "
+            "again what has no run of its present state"
+        )
+
+
+def _runs(number: int, data: str) -> str:
+    return f"{number} {data} {'run is' if number == 1 else 'runs are'}"

@@ -98,11 +98,10 @@ def make_table(
 
 def own_settings(grid: Grid) -> list[str]:
     """What the methods have of their own, which a heading tells of all together."""
-    told = [
-        f"{method.title} by " + ", ".join(f"{name}={value}" for name, value in method.settings.items())
-        for method in grid.methods
-        if method.settings
-    ]
+    items = [[f"{name}={value}" for name, value in method.settings.items()] for method in grid.methods]
+    common = set.intersection(*map(set, items)) if items else set()
+    own = [[item for item in found if item not in common] for found in items]
+    told = [f"{method.title} by {', '.join(found)}" for method, found in zip(grid.methods, own, strict=True) if found]
     return ["; ".join(told)] if told else []
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, initialise, initialise_afresh
+from puridiver.nets.base import (
+    Head,
+    Network,
+    NetworkSettings,
+    Outputs,
+    global_draws,
+    initialise,
+    initialise_afresh,
+)  # fmt: skip
 from puridiver.nets.foreign import check_made, check_signature
 from puridiver.nets.resnet import ResNet18, ResNet32, ResNet34
 from puridiver.nets.small import SmallConvNet
@@ -18,6 +26,7 @@ __all__ = [
     "Outputs",
     "build_network",
     "choose_network",
+    "global_draws",
     "initialise_afresh",
     "make_new",
     "suggest_network",
@@ -51,10 +60,9 @@ def _build(
     kind: type[Network], n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings,
     generator: torch.Generator,
 ) -> Network:  # fmt: skip
-    with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
-        if not kind.is_own():
-            torch.manual_seed(_seed(kind, generator))
-            check_signature(kind)
+    if not kind.is_own():
+        check_signature(kind)
+    with global_draws(None if kind.is_own() else _seed(kind, generator)):
         network = kind(n_classes, image_shape, settings)
         if not kind.is_own():
             check_made(network, n_classes, image_shape)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -36,6 +39,21 @@ class NetworkSettings:
     shortcut_relu: bool = False
 
 
+_drawing = threading.RLock()
+
+
+@contextlib.contextmanager
+def global_draws(seed: int | None = None) -> Iterator[None]:
+    """For what makes torch's layers, which draw from the global generator of the CPU: it is as before afterwards.
+
+    One thread at a time: that generator is the whole process's, and lanes are threads.
+    """
+    with _drawing, torch.random.fork_rng(devices=[]):
+        if seed is not None:
+            torch.default_generator.manual_seed(seed)  # (torch.manual_seed would set the GPUs' generators, too)
+        yield
+
+
 class Outputs(NamedTuple):
     """Features (N, d) and logits (N, C) of one pass."""
 
@@ -64,7 +82,7 @@ class Head(nn.Module):
     def grow(self, n_classes: int, generator: torch.Generator) -> None:
         """Add classes; what was learnt for the old ones stays as it is."""
         old = {name: value.clone() for name, value in self.state_dict().items()}
-        with torch.random.fork_rng(devices=[]):
+        with global_draws():
             self.linear = nn.Linear(self.linear.in_features, n_classes, bias=self.linear.bias is not None)
         if isinstance(self.norm, nn.BatchNorm1d):
             self.norm = self._logit_norm(n_classes)

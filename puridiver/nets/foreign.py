@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import weakref
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from puridiver.nets.base import Head, Network
 
 logger = logging.getLogger(__name__)
+_warned: weakref.WeakSet[type] = weakref.WeakSet()
 
 
 def check_signature(kind: type[Network]) -> None:
@@ -40,7 +42,9 @@ def check_made(network: Network, n_classes: int, image_shape: tuple[int, int, in
             f"network {network.name!r}: features have {features.shape[1]} numbers a sample, but its head takes "
             f"{network.head.linear.in_features}"
         )
-    if draws := [name for name, part in network.named_modules() if _drops(part)]:
+    draws = [name for name, part in network.named_modules() if _drops(part)]
+    if draws and type(network) not in _warned:
+        _warned.add(type(network))
         logger.warning(
             "network %r has dropout (%s), whose draws are not the seed's: the same seed will give other figures",
             network.name, ", ".join(draws),

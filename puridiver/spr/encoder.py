@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from puridiver import augment
-from puridiver.nets import Network, make_new
+from puridiver.nets import Network, global_draws, make_new
 from puridiver.plans import Buffers, Captured, PlanRunner
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
@@ -58,7 +58,7 @@ class Encoder:
     def __init__(
         self, network: Network, runtime: Runtime, options: Options, to_float: Callable[[Tensor], Tensor]
     ) -> None:
-        with torch.random.fork_rng(devices=[]):  # torch's layers draw from the global generator when they are made
+        with global_draws():
             network.add_module("head", Projection(network.head.linear.in_features))
         self.runtime, self.options, self.to_float = runtime, options, to_float
         self.trainee = Trainee(network, runtime, adam())

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
+from puridiver.grid.cells import Method
 from puridiver.grid.define import read_grid
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.presets import PRESETS
@@ -145,6 +146,21 @@ def test_what_does_not_reach_a_method_is_told_and_titles_stay(tmp_path: Path, ca
     assert "usual and released are the same runs" in told
     assert "shortened runs enter no table of a grid" in told
     assert sorted(title.text for title in read_titles(out).values()) == ["released", "usual"]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_titles_of_one_run_the_one_that_says_more_stays_in_whatever_order(turned: bool, tmp_path: Path) -> None:
+    methods = [Method("usual", "rsv", "plain"), Method("released", "rsv", "plain", settings={"recipe": "official"})]
+    usual, released = (planned_cells(small_grid([method], (1,), recipe="official")) for method in methods)
+    both = [*released, *usual] if turned else [*usual, *released]
+    one = {p.key: {"cell": "the run"} for p in both}
+    folder = GridFolder(tmp_path)
+    folder.keep_titles(both, one, {"usual", "released"})
+    assert [title.text for title in read_titles(tmp_path).values()] == ["released"]
+    folder.keep_titles(usual, one, {"usual", "released"})
+    assert [title.text for title in read_titles(tmp_path).values()] == ["released"]
+    folder.keep_titles(usual, one, {"usual"})  # the other is no method of the grid any more
+    assert [title.text for title in read_titles(tmp_path).values()] == ["usual"]
 
 
 def test_titles_of_runs_of_other_code_are_kept_too(tmp_path: Path) -> None:

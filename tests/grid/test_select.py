@@ -105,6 +105,19 @@ def test_a_methods_own_recipe_is_what_it_comes_to(tmp_path: Path) -> None:
     assert figures(make_table(grid_of(tmp_path, f"methods = [{spelt}]"), rows)) == {"spelt": ["50.0 (1)"]}
 
 
+def test_a_part_with_no_run_of_what_the_whole_shows_shows_its_own(tmp_path: Path) -> None:
+    """As of code by which the others were run again, and this method not."""
+    grid = grid_of(tmp_path, 'seeds = [0, 1]\nmethods = ["rsv+plain", "crsv+plain", "gbs+plain"]')
+    rows = rows_of(grid)
+    now = [row for row in rows if row["sampler"] != "rsv"]
+    before = [{**row, "code_hash": "older"} for row in rows if row["sampler"] == "rsv"]
+    assert figures(make_table(grid, [*before, *now]))["rsv + plain"] == ["-"]
+    (part,) = with_methods([grid], ["rsv + plain"])
+    table = make_table(part, [*before, *now])
+    assert figures(table) == {"rsv + plain": ["50.0 ± 0.0 (2)"]}
+    assert not any("not shown" in note for note in table.notes)  # the others were not asked for
+
+
 def test_a_grid_with_recipes_of_its_methods_own_may_be_run_with_other_epochs(tmp_path: Path) -> None:
     released = '{sampler = "rsv", trainer = "plain", title = "released", recipe = "official"}'
     grid = grid_of(tmp_path, f'methods = ["rsv+plain", {released}]')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,14 @@ def test_all_weights_are_the_seeds_and_no_global_generator_is_touched() -> None:
     generator = torch.Generator().manual_seed(0)
     pair = [weights(build_network("tokens", 3, SHAPE, NetworkSettings(), generator)) for _ in range(2)]
     assert not torch.allclose(*pair)  # Co-teaching needs two that differ
+
+
+def test_weights_are_the_seeds_also_where_many_threads_make_networks() -> None:
+    """Lanes are threads, and torch's global generator is the whole process's."""
+    alone = [weights(built("tokens", seed)) for seed in range(12)]
+    with ThreadPoolExecutor(6) as threads:
+        together = list(threads.map(lambda seed: weights(built("tokens", seed)), range(12)))
+    assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
 
 
 def test_weights_that_the_constructor_read_stay() -> None:

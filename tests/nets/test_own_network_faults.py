@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -89,9 +90,21 @@ def test_a_network_that_cannot_be_used_says_why(old: str, new: str, told: str, t
     assert told in capsys.readouterr().err
 
 
+def test_a_tensor_that_is_no_buffer_is_found(tmp_path: Path) -> None:
+    plugins.add(str(mine(tmp_path, **{"self.n = 0": "self.n = torch.ones(8)"})))
+    assert [fault for fault in find_faults("network", "mine") if "n: a tensor that is no parameter" in fault]
+
+
+def test_neither_a_name_nor_a_class_is_told() -> None:
+    with pytest.raises(ValueError, match="network should be a name or a class, but got None"):
+        puridiver.Learner(3, SHAPE, 12, network=None)  # type: ignore[arg-type]
+
+
 def test_dropout_is_warned_of(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     plugins.add(str(mine(tmp_path)))
-    built("mine")
+    for _ in range(3):
+        built("mine")
+    assert caplog.text.count("has dropout") == 1
     assert "network 'mine' has dropout (drop), whose draws are not the seed's" in caplog.text
 
 
@@ -135,7 +148,38 @@ def test_of_two_classes_of_one_name_a_learner_takes_the_one_it_is_given() -> Non
 def test_two_files_do_not_share_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other.py").write_text(mine(tmp_path).read_text())
     assert main(["methods", "--plugin", str(tmp_path / "mine.py"), "--plugin", str(tmp_path / "other.py")]) == 2
-    assert "the name 'mine' is taken by a network of mine.py: choose another in other.py" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"the name 'mine' is taken by a network of {tmp_path / 'mine.py'}: choose another in" in told
+
+
+def test_one_file_may_be_reached_by_two_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine(tmp_path)
+    (tmp_path / "derived.py").write_text(
+        "import puridiver\nfrom mine import Mine\n@puridiver.register\nclass Other(Mine):\n    name = 'other'\n"
+    )
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    for name in ("derived.py", "mine.py"):
+        plugins.add(str(tmp_path / name))
+    assert {"mine", "other"} <= NETWORKS.keys()
+    monkeypatch.delitem(sys.modules, "mine")
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"), [("None", ""), ("3", ""), ("'w.pt'", "a list of names"), ("[1]", "a list of n")]
+)
+def test_what_is_no_list_of_files_is_refused_or_nothing_to_the_package(said: str, fault: str, tmp_path: Path) -> None:
+    path = mine(tmp_path, **{'name = "mine"': f'name = "mine"; files = {said}'})
+    if fault:
+        with pytest.raises(DataError, match=fault):
+            plugins.load(str(path))
+        return
+    codes = []
+    for edit in ("", "# edited"):
+        path.write_text(path.read_text() + edit)
+        plugins._loaded.clear()
+        plugins.load(str(path))
+        codes.append(plugins.codes(("network", "mine"))["network mine"])
+    assert codes[0] != codes[1]
 
 
 def test_files_that_a_network_names_count_as_its_code(tmp_path: Path) -> None:
@@ -185,4 +229,4 @@ def test_a_table_says_which_plugin_was_not_named(tmp_path: Path) -> None:
     rows = rows_of(grid, changes={"network": "tokens"})
     del NETWORKS["tokens"]
     notes = make_table(grid, rows).notes
-    assert "1 digits run is of a plugin that was not named (--plugin FILE) and not shown" in notes
+    assert "1 digits run is of a plugin that was not named and not shown (--plugin FILE, with network tokens)" in notes
