@@ -64,7 +64,7 @@ def register(member: Member) -> Member:
     """
     family, registry = _family(member)
     name = getattr(member, "name", None)
-    if "name" not in vars(member) and isinstance(name, str):
+    if isinstance(name, str) and _is_of_another_method(member, "name"):
         raise ValueError(f"{member.__qualname__} should have a name of its own: {name!r} is that of what it is made of")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
@@ -78,7 +78,7 @@ def register(member: Member) -> Member:
         raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")
     if name in registry and is_own(registry[name]) and registry[name] is not member:
         raise ValueError(f"the name {name!r} is taken by a {family} of the package: choose another")
-    fallbacks = {"title": name, "summary": (member.__doc__ or name).strip().splitlines()[0]}
+    fallbacks = {"title": name, "summary": ((member.__doc__ or "").strip() or name).splitlines()[0]}
     for attribute, fallback in fallbacks.items():
         if _is_of_another_method(member, attribute):
             setattr(member, attribute, fallback)

@@ -322,3 +322,18 @@ def test_an_error_of_a_plugin_names_its_file_and_shows_where(
     assert "Traceback" in told
     assert f"the plugin {path} raised {fault.partition('(')[0]}: " in told.splitlines()[-1]
     assert "too few" in told.splitlines()[-1]
+
+
+def test_a_name_may_come_from_a_base_that_is_no_method_itself():
+    class Named(puridiver.Sampler):
+        """ """
+
+        name = "of-a-base"
+
+    class Whole(Named):
+        """ """
+
+        def choose(self, pool, n_old, capacity, moment):
+            return torch.arange(len(pool))[:capacity]
+
+    assert puridiver.register(Whole).summary == "of-a-base"

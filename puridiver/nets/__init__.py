@@ -5,15 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from puridiver.nets.base import (
-    Head,
-    Network,
-    NetworkSettings,
-    Outputs,
-    global_draws,
-    initialise,
-    initialise_afresh,
-)  # fmt: skip
+from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, global_draws, initialise, initialise_afresh
 from puridiver.nets.foreign import check_made, check_signature
 from puridiver.nets.resnet import ResNet18, ResNet32, ResNet34
 from puridiver.nets.small import SmallConvNet
@@ -81,9 +73,10 @@ def _seed(kind: type[Network], generator: torch.Generator) -> int:
 
 def make_new(network: Network, generator: torch.Generator) -> None:
     """Weights and statistics as of a new network, in place; also where another module has taken its head's place."""
-    if not network.keeps_weights:
+    if network.is_own():
         initialise_afresh(network, generator)
         return
+    # One from outside may have more than `initialise_afresh` knows of, also where it is derived from the package's.
     weights = _build(type(network), *network.made_as, generator).state_dict()
     network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
     head: nn.Module = network.head

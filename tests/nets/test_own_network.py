@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from puridiver.cli import main
 from puridiver.config import RunConfig
 from puridiver.grid.define import read_grid
 from puridiver.grid.table import make_table
+from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults
 from puridiver.metrics.joint import joint_features
 from puridiver.nets import NETWORKS, Network, NetworkSettings, build_network, make_new
@@ -87,6 +89,33 @@ def test_a_network_is_made_new_in_place_also_without_its_head() -> None:
     again.add_module("head", nn.Linear(16, 5))
     make_new(again, torch.Generator().manual_seed(3))
     assert torch.equal(weights(network), weights(again))
+
+
+def test_all_of_a_derived_network_is_made_new() -> None:
+    """Also what the package's networks do not have, and what it drew like them."""
+
+    class Scaled(NETWORKS["small"]):  # type: ignore[misc,name-defined]
+        name = "scaled"
+
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words)
+            self.scale = nn.Parameter(torch.rand(()))
+
+    puridiver.register(Scaled)
+    network = built("scaled")
+    with torch.no_grad():
+        network.scale.fill_(9)
+    make_new(network, torch.Generator().manual_seed(3))
+    again = built("scaled", 8)
+    make_new(again, torch.Generator().manual_seed(3))
+    assert network.scale.item() < 1
+    assert torch.equal(weights(network), weights(again))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler_keeps_a_memory_with_it(sampler: str) -> None:
+    learner = learned(sampler=sampler, trainer="plain")
+    assert 0 < len(learner.memory) <= 12
 
 
 @pytest.mark.parametrize("trainer", TRAINERS)
