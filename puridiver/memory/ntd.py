@@ -1,4 +1,4 @@
-"""NTD: keep the classes level and drop the highest loss, measured once on arrival (a 2024 follow-up)."""
+"""NTD: keep the classes level and drop the highest loss, measured once on arrival (Chen, arXiv 2404.04871)."""
 
 from __future__ import annotations
 

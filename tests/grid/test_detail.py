@@ -33,7 +33,7 @@ def test_a_cell_has_all_its_figures() -> None:
     assert cell(lines, "PuriDivER", "sym-40") == {
         "data": "CIFAR-10", "stream": "blurry-10", "method": "PuriDivER", "noise": "sym-40",
         "last accuracy %": "55.0 ± 7.1", "seeds": "2", "best epoch %": "56.0 ± 5.7", "paper %": "59.2 ± 0.3",
-        "rerun, last epoch %": "57.1", "average %": "50.0 ± 0.0", "anytime %": "-", "forgetting": "-",
+        "rerun, last epoch %": "57.1 ± 1.9 (3)", "average %": "50.0 ± 0.0", "anytime %": "-", "forgetting": "-",
         "purity %": "60.0 ± 0.0", "diversity": "3.50", "seconds": "200.0 (of 8)", "device": "a GPU",
     }  # fmt: skip
     assert notes[0].startswith(

@@ -11,6 +11,7 @@ import pytest
 
 from puridiver.grid.cells import Method
 from puridiver.grid.define import find_grid
+from puridiver.grid.page.verdicts import deviation_of, runs_of, value_of
 from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
 from tests.grid.samples import row
 
@@ -194,6 +195,8 @@ def test_every_figure_of_the_paper_reads_as_a_number() -> None:
         for rows in content["data"].values():
             for figures in rows.values():
                 for text in figures.values():
-                    mean, _, deviation = text.partition(" ± ")
-                    assert 5 < float(mean) < 65
-                    assert not deviation or 0 < float(deviation) < 6
+                    mean, deviation = value_of(text), deviation_of(text)
+                    assert mean is not None
+                    assert 5 < mean < 65
+                    assert deviation is None or 0 < deviation < 6
+                    assert runs_of(text) in (2, 3)

@@ -23,14 +23,14 @@ RULES = """\
 - **Several tables.** A run may stand in more than one: PuriDivER by the recipe `official` is also the last line of Tables 3 and 4 and the first of a fidelity table.
 - **Code.** Runs of different commits may share a mean (the long tables name the commits); runs of different settings, precision or kind of device never do.
 - **Recipes.** A run of the default recipe is taken for what that recipe was when it ran.
-- **Signs.** In a grid of methods and noises: ours / the paper's. Mean ± sample standard deviation (number of seeds); `-` for a deviation of one seed and for what was not measured; *rerun*: an independent published rerun of the released program on the same streams. *Seconds* are of one run; where several shared the GPU their number follows, and *runs at once* names it.
+- **Signs.** In a grid of methods and noises: ours / the paper's. Mean ± sample standard deviation (number of seeds); `-` for a deviation of one seed and for what was not measured; *rerun*: the public logs of github.com/wish44165/ntd, in which the author of NTD (arXiv 2404.04871) ran the released program, and NTD, on the same streams. *Seconds* are of one run; where several shared the GPU their number follows, and *runs at once* names it.
 """  # noqa: E501 - one line a paragraph, as in every page of docs/
 TOLD_NOTE = (
     "Methods that are *told the noise* know its true rate (`--tell-noise`). The paper does not say whether its "
     "Co-teaching was; in the released program it is not unless by hand (row 17), so both lines stand beside the same "
     "figure. Untold it drops nothing and is plain training, but for chance: *as RSV*. The last two lines are not of "
-    "the paper: GBS as GDumb has it, and NTD, a later sampler that drops, of the largest class, what had the highest "
-    "loss on arrival."
+    "the paper: GBS as GDumb has it, and NTD, a later sampler (Y.-H. Chen, arXiv 2404.04871) that drops, of the "
+    "largest class, what had the highest loss on arrival."
 )
 SPR_NOTE = (
     "Generated disjoint streams of two classes a task, memory 1,000 (SPR: half of it is its delay buffer). "

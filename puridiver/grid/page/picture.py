@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from puridiver.errors import DataError
 from puridiver.grid.page.summary import headline_lines, in_order, published
 from puridiver.grid.page.tables import Line, Table
-from puridiver.grid.page.verdicts import UNKNOWN, value_of
+from puridiver.grid.page.verdicts import UNKNOWN, deviation_of, value_of
 from puridiver.report.style import INK, Panel, Picture, line_style
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _paint_accuracy(
 ) -> None:
     places = _paint(axes, noises, [series.accuracy for series in shown], [series.title for series in shown], spare=2)
     for title, figures, marker, place in zip(
-        ("PuriDivER, the paper (± sd)", "PuriDivER, a rerun, last epoch"),
+        ("PuriDivER, the paper (± sd)", "PuriDivER, a rerun, last epoch (± sd)"),
         (paper, rerun),
         ("_", "x"),
         places,
@@ -134,7 +134,7 @@ def _paint(
 
 def _paint_published(axes: Axes, title: str, figures: Sequence[str], marker: str, shift: float) -> None:
     known = [(x, figure) for x, figure in enumerate(figures) if value_of(figure) is not None]
-    deviations = [float(figure.partition(" ± ")[2] or 0) for _, figure in known]
+    deviations = [deviation_of(figure) or 0 for _, figure in known]
     axes.errorbar(
         [x + shift for x, _ in known],
         [float(value_of(figure) or 0) for _, figure in known],

@@ -42,9 +42,9 @@ OURS_HEADINGS = ("noise", "ours, last % (seeds)")
 RERUN_HEADINGS = ("rerun, last epoch %", "difference", "within 2 points")
 PAPER_HEADINGS = ("paper %", "difference", "p", "at least the paper's")
 ERROR_NOTE = (
-    "A difference is ± its standard error: to the paper by both deviations and three runs of theirs, to the rerun by "
-    "ours alone, as its deviation is not known. *p*: how often chance alone would give as much (Welch's t-test). Where "
-    "the error is as large as the difference a yes or a no is little more than chance."
+    "A difference is ± its standard error, by both deviations; the paper's figures are of three runs. *p*: how often "
+    "chance alone would give as much (Welch's t-test). Where the error is as large as the difference, or as the 2 "
+    "points, a yes or a no is little more than chance."
 )
 PAIRED_HEADING = f"difference to `{BASE}`, same seeds"
 LISTED = ", files' order"
@@ -62,7 +62,7 @@ def summary(table1: Table, rows: Sequence[Row]) -> str:
         f"### Recipe `{BASE}`, the released program's procedure",
         _verdict(table1, base, rerun=True),
         _verdict_table(table1, base, rerun=True),
-        f"*Rerun*: {paper_figures()['rerun']['source'].partition(',')[0]}, not by us; of its logs the last epoch. "
+        f"*Rerun*: {paper_figures()['rerun']['source']}; where there are two runs, the third log breaks off. "
         f"*Paper*: its {paper_figures()[table1.paper]['source']}. {ERROR_NOTE}",
     ]
     for name, options in RELEASED.items():
@@ -110,11 +110,21 @@ def headline(tables: Sequence[Table]) -> str:
         for table, line in found
         if line.title in ours
     ]
-    rerun = ("PuriDivER, an independent rerun of the released program, last epoch", *published(first)[1])
-    parts = [as_markdown([*figures, rerun, *purity], ("last accuracy %: ours / the paper's", *first.noises))]
+    lines = [*figures, *_reruns(first), *purity]
+    parts = [as_markdown(lines, ("last accuracy %: ours / the paper's", *first.noises))]
     parts.append(_headline_verdicts(first))
     parts += [LISTED_NOTE] * any(table.listed for table, _ in found)
     return "\n\n".join(parts)
+
+
+def _reruns(table: Table) -> list[tuple[str, ...]]:
+    """What others measured, under each noise: of PuriDivER, and of NTD by its own author."""
+    found = [("PuriDivER, an independent rerun of the released program, last epoch", *published(table)[1])]
+    ntd = table.find("NTD")
+    if ntd is not None:
+        figures = [rerun or UNKNOWN for _, rerun in _entries(table, ntd)]
+        found.append(("NTD, its author's own runs (in the same logs), last epoch", *figures))
+    return found
 
 
 def _headline_verdicts(table: Table) -> str:

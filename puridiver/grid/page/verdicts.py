@@ -19,32 +19,39 @@ NOT_RUN, UNKNOWN, TOO_FEW = "not run", "-", "too few seeds"
 
 
 def value_of(figure: str) -> float | None:
-    """The mean of a figure as printed, such as "59.2 ± 0.3"; None where there is none."""
+    """The mean of a figure as printed, such as "59.2 ± 0.3" or "52.4 ± 2.6 (2)"; None where there is none."""
     return None if figure in ("", UNKNOWN) else float(figure.partition(" ± ")[0])
 
 
 def deviation_of(figure: str) -> float | None:
     """The standard deviation of a figure as printed; None where it has none."""
-    _, found, deviation = figure.partition(" ± ")
-    return float(deviation) if found else None
+    _, found, rest = figure.partition(" ± ")
+    return float(rest.partition(" (")[0]) if found else None
 
 
-def error(ours: Entry, figure: str, runs: int = RUNS) -> float | None:
-    """The standard error of our mean less a known one of so many runs; without the known one's where it is not known.
+def runs_of(figure: str) -> int:
+    """How many runs a figure is of; the paper's do not say it, as all are of three."""
+    _, found, rest = figure.partition(" (")
+    return int(rest.rstrip(")")) if found else RUNS
+
+
+def error(ours: Entry, figure: str) -> float | None:
+    """The standard error of our mean less a known one; without the known one's where it is not known.
 
     None where ours has none.
     """
     if ours.deviation is None:
         return None
-    return math.hypot(ours.deviation / math.sqrt(ours.seeds), (deviation_of(figure) or 0) / math.sqrt(runs))
+    return math.hypot(ours.deviation / math.sqrt(ours.seeds), (deviation_of(figure) or 0) / math.sqrt(runs_of(figure)))
 
 
-def chance_against(ours: Entry, figure: str, runs: int = RUNS) -> float | None:
+def chance_against(ours: Entry, figure: str) -> float | None:
     """How often chance alone would put our mean as far from a known one (Welch's t-test); None without deviations."""
     mean, deviation = value_of(figure), deviation_of(figure)
     if mean is None or not deviation or not ours.deviation or ours.mean is None:
         return None
-    found = stats.ttest_ind_from_stats(ours.mean, ours.deviation, ours.seeds, mean, deviation, runs, equal_var=False)
+    theirs = (mean, deviation, runs_of(figure))
+    found = stats.ttest_ind_from_stats(ours.mean, ours.deviation, ours.seeds, *theirs, equal_var=False)
     return float(found.pvalue)
 
 

@@ -18,7 +18,7 @@ def test_every_run_is_a_number_by_seed_and_what_was_not_run_is_left_out() -> Non
     found = numbers([full_run(2, 0.58), full_run(1, 0.56)])
     assert found["PuriDivER, recipe official", "last accuracy %"] == ["-", "56.00 58.00", "-", "-", "-"]
     assert found["PuriDivER, the paper", "last accuracy %"][1] == "59.2 ± 0.3"
-    assert found["PuriDivER, rerun", "last accuracy %"][1] == "57.1"
+    assert found["PuriDivER, rerun", "last accuracy %"][1] == "57.1 ± 1.9 (3)"
     assert not any(title.startswith(("PuriDivER, recipe puridiver", "RSV")) for title, _ in found)
 
 

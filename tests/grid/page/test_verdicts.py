@@ -32,7 +32,8 @@ def test_at_least_a_known_figure(mean: float, verdict: str) -> None:
 
 def test_an_error_is_of_both_means_where_both_deviations_are_known() -> None:
     ours = entry(60.0, 3.0, 9)
-    assert error(ours, "57.1 ± 2.0", runs=4) == pytest.approx(math.hypot(1.0, 1.0))
+    assert error(ours, "57.1 ± 2.0 (4)") == pytest.approx(math.hypot(1.0, 1.0))
+    assert error(ours, "57.1 ± 2.0") == pytest.approx(math.hypot(1.0, 2.0 / math.sqrt(3)))  # the paper's: three runs
     assert error(ours, "57.1") == pytest.approx(1.0)
     assert error(entry(60.0, None, 1), "57.1 ± 2.0") is None
 
@@ -42,6 +43,10 @@ def test_the_chance_of_a_difference_to_a_known_figure_is_that_of_welchs_test() -
     known = f"{sum(theirs) / 3:.12f} ± {scipy.stats.tstd(theirs):.12f}"
     found = chance_against(make_entry([{"last_accuracy": value / 100} for value in ours]), known)
     assert found == pytest.approx(scipy.stats.ttest_ind(ours, theirs, equal_var=False).pvalue, abs=1e-9)
+    fewer = scipy.stats.ttest_ind(ours, theirs[:2], equal_var=False).pvalue
+    known = f"{sum(theirs[:2]) / 2:.12f} ± {scipy.stats.tstd(theirs[:2]):.12f} (2)"
+    found = chance_against(make_entry([{"last_accuracy": value / 100} for value in ours]), known)
+    assert found == pytest.approx(fewer, abs=1e-9)
     assert chance_against(entry(60.0), "57.1") is chance_against(NOT_RUN, "57.1 ± 1.0") is None
     assert chance_against(entry(60.0, 0.0), "57.1 ± 1.0") is None
 
