@@ -71,9 +71,9 @@ class Options:
     )
     relabel_weight: str = _option(
         "uncertainty",
-        "[row 5] Eq. 8's weight of the prediction: the uncertainty mixture's posterior, or one minus an "
-        "arbitrary component of the loss mixture",
-        ("uncertainty", "unsorted_loss"),
+        "[row 5] Eq. 8's weight of the prediction: the uncertainty mixture's posterior, or one minus an arbitrary "
+        "component of the loss mixture, [row 28] either as often, or the clean one as often as there are clean samples",
+        ("uncertainty", "unsorted_loss", "unsorted_loss_by_share"),
     )
     relabel_view: str = _option(
         "before_epoch",
@@ -92,8 +92,8 @@ class Options:
     set_batches: str = _option(
         "proportional",
         "[row 9] a batch of `batch_size` drawn from C, R and U in proportion, or `batch_size` from C plus R and U "
-        "scaled so that an epoch passes each once",
-        ("proportional", "clean_full"),
+        "scaled so that an epoch passes each once, [row 29] rounded up, or by their share of C, rounded down",
+        ("proportional", "clean_full", "clean_full_by_share"),
     )
     cutmix_sets: str = _option(
         "labelled",

@@ -22,6 +22,8 @@ from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
 CPU = torch.device("cpu")
+ROWS_21_AND_22 = {"cutmix_sets": "clean", "relabel_view": "in_step"}
+ROWS_28_AND_29 = {"relabel_weight": "unsorted_loss_by_share", "set_batches": "clean_full_by_share"}
 
 
 def test_a_plan_runs_row_by_row_in_order() -> None:
@@ -302,9 +304,9 @@ def test_captured_online_steps_move_images_as_eager_ones_do() -> None:
 
 
 @pytest.mark.gpu
-def test_captured_steps_predict_and_mix_as_eager_ones_do() -> None:
-    rows_21_and_22 = {"cutmix_sets": "clean", "relabel_view": "in_step", "warmup_epochs": 0}
-    settings: dict[str, Any] = {"device": "cuda", "precision": "float32", **rows_21_and_22}
+@pytest.mark.parametrize("released", [ROWS_21_AND_22, ROWS_28_AND_29], ids=["rows 21 and 22", "rows 28 and 29"])
+def test_captured_steps_predict_and_mix_as_eager_ones_do(released: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"device": "cuda", "precision": "float32", "warmup_epochs": 0, **released}
     assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 
 

@@ -203,22 +203,47 @@ def clean_full_plans(
     need to be captured. With `with_rest` a second plan has one step more: the clean samples that fill no batch, even
     a single one if others join it, and R and U as in the steps before.
     """
+    return _clean_full(codes, batch_size, generator, with_rest, by_share=False)
+
+
+def clean_full_plans_by_share(
+    codes: Tensor, batch_size: int, generator: torch.Generator, with_rest: bool = False
+) -> list[EpochPlan]:
+    """The same with R and U batches by the share of each set in C, rounded down (at least 2), as released (row 29).
+
+    An epoch may leave some of R and U out, and their losses weigh less. More shapes occur, so more steps are captured.
+    """
+    return _clean_full(codes, batch_size, generator, with_rest, by_share=True)
+
+
+def _clean_full(
+    codes: Tensor, batch_size: int, generator: torch.Generator, with_rest: bool, by_share: bool
+) -> list[EpochPlan]:
     clean, relabel, unlabelled = (_shuffled(codes, code, generator) for code in (CLEAN, RELABEL, UNLABELLED))
     fewest = 1 if len(relabel) or len(unlabelled) else FEWEST_ROWS
     parts = in_batches(clean, batch_size, with_rest, fewest)
     steps = [len(part) for part in parts]
-    others = (_cycled(rows, sum(steps)).split(steps) for rows in (relabel, unlabelled))
+
+    def size_of(rows: Tensor) -> int:
+        n = len(rows)
+        return max(2, n * batch_size // len(clean)) if by_share else rounded_up(-(-n // sum(steps)))
+
+    others = (_cycled(rows, sum(steps), size_of(rows)).split(steps) for rows in (relabel, unlabelled))
     return [
         EpochPlan(torch.cat(sets, dim=1), n_clean=sets[0].shape[1], n_tail=sets[2].shape[1])
         for sets in zip(parts, *others, strict=True)
     ]
 
 
-def _cycled(rows: Tensor, steps: int) -> Tensor:
-    """Batches so large that they pass all rows once in so many steps, (steps, size); then the rows begin again."""
-    size = min(len(rows), rounded_up(-(-len(rows) // steps)))
+def _cycled(rows: Tensor, steps: int, size: int) -> Tensor:
+    """Batches of so many rows, or of all if there are fewer, (steps, size): after the last the rows begin again."""
+    size = min(len(rows), size)
     cycles = -(-steps * size // max(1, len(rows)))
     return rows.repeat(cycles)[: steps * size].view(steps, size)
 
 
-_PLANNERS = {"proportional": proportional_plans, "clean_full": clean_full_plans}
+_PLANNERS = {
+    "proportional": proportional_plans,
+    "clean_full": clean_full_plans,
+    "clean_full_by_share": clean_full_plans_by_share,
+}

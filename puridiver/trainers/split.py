@@ -118,10 +118,25 @@ def _uncertainty_weight(split: Split, generator: torch.Generator) -> Tensor:
 def _unsorted_loss_weight(split: Split, generator: torch.Generator) -> Tensor:
     """The released program weighs the GIVEN label by component 0 of a loss mixture that is in no fixed order.
 
-    scikit-learn's start decides there which component comes first; a coin stands for it here.
+    scikit-learn's start decides there which component comes first; a fair coin stands for it here.
     """
     swapped = bool(torch.rand((), generator=generator) < 0.5)
     return split.p_clean if swapped else 1 - split.p_clean
 
 
-_PREDICTION_WEIGHTS = {"uncertainty": _uncertainty_weight, "unsorted_loss": _unsorted_loss_weight}
+def _unsorted_loss_weight_by_share(split: Split, generator: torch.Generator) -> Tensor:
+    """The same, with a coin as loaded as there (row 28).
+
+    That start takes any of the samples for its first centre, so that the component of low losses comes first about as
+    often as a sample has a low loss.
+    """
+    draw = float(torch.rand((), generator=generator))  # a number: whoever launches it does not wait for the share
+    low_first = split.clean.float().mean() > draw
+    return torch.where(low_first, 1 - split.p_clean, split.p_clean)
+
+
+_PREDICTION_WEIGHTS = {
+    "uncertainty": _uncertainty_weight,
+    "unsorted_loss": _unsorted_loss_weight,
+    "unsorted_loss_by_share": _unsorted_loss_weight_by_share,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from puridiver.equations import negative_entropy
 from puridiver.mixture import fit_mixture
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
-from puridiver.trainers.puridiver import EpochPlan, clean_full_plans, proportional_plans
+from puridiver.trainers.puridiver import EpochPlan, clean_full_plans, clean_full_plans_by_share, proportional_plans
 from puridiver.trainers.selfie import steady_labels
 from puridiver.trainers.split import Split
 from tests import reference
@@ -198,12 +199,25 @@ def test_clean_full_batches_take_sixteen_clean_and_pass_the_other_sets_once(size
 
 
 @sizes
-def test_no_clean_full_batch_holds_a_sample_twice(sizes: tuple[int, int, int]) -> None:
-    (plan,) = clean_full_plans(split_of(*sizes).codes(), 16, seeded(0))
+def test_by_share_the_other_sets_have_their_share_of_the_clean_ones_rounded_down(sizes: tuple[int, int, int]) -> None:
+    split = split_of(*sizes)
+    (plan,) = clean_full_plans_by_share(split.codes(), 16, seeded(0))
+    assert set(in_each_batch(plan, split.clean)) == {min(16, sizes[0])}
+    for mask, whole in ((split.relabel, sizes[1]), (split.unlabelled, sizes[2])):
+        released = max(2, int(whole / sizes[0] * 16))
+        assert set(in_each_batch(plan, mask)) == {min(whole, released)}
+        looks = Counter(plan.rows[mask[plan.rows]].tolist())
+        assert not looks or max(looks.values()) - min(looks.values()) <= 1
+
+
+@sizes
+@pytest.mark.parametrize("planner", [clean_full_plans, clean_full_plans_by_share])
+def test_no_clean_full_batch_holds_a_sample_twice(planner: Any, sizes: tuple[int, int, int]) -> None:
+    (plan,) = planner(split_of(*sizes).codes(), 16, seeded(0))
     assert all(len(set(batch)) == len(batch) for batch in plan.rows.tolist())
 
 
-@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans])
+@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans, clean_full_plans_by_share])
 def test_plans_follow_their_generator(planner: object) -> None:
     split = split_of(40, 16, 8)
     first, again, other = (planner(split.codes(), 16, seeded(s))[0].rows for s in (0, 0, 1))  # type: ignore[operator]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from sklearn.mixture import GaussianMixture
 from torch import Tensor
 
 from puridiver import equations
@@ -161,6 +162,32 @@ def test_the_released_weight_puts_an_arbitrary_loss_component_on_the_given_label
             if np.allclose(targets[split.relabel].numpy(), wanted, atol=1e-3):
                 found.add(column_0[expected.clean[0]] >= 0.5)
     assert found == {True, False}
+
+
+def test_the_loaded_coin_puts_the_clean_component_first_as_often_as_samples_are_clean() -> None:
+    case = typical_case(1)
+    fair, loaded = (recipe("paper", relabel_weight=name) for name in ("unsorted_loss", "unsorted_loss_by_share"))
+    split = case.split(loaded)
+    share = float(split.clean.float().mean())
+    assert 0.6 < share < 0.9
+    draws = [prediction_weights(split, loaded, torch.Generator().manual_seed(seed)) for seed in range(400)]
+    first = (1 - split.p_clean) * split.relabel  # the prediction weighs what the clean component does not
+    second = split.p_clean * split.relabel
+    counts = [sum(torch.equal(draw, weights) for draw in draws) for weights in (first, second)]
+    assert sum(counts) == len(draws)
+    assert counts[0] / len(draws) == pytest.approx(share, abs=0.08)
+    fairly = [prediction_weights(split, fair, torch.Generator().manual_seed(seed)) for seed in range(400)]
+    assert sum(torch.equal(draw, first) for draw in fairly) / len(fairly) == pytest.approx(0.5, abs=0.08)
+
+
+@pytest.mark.parametrize("share", [0.6, 0.8, 0.95])
+def test_the_low_component_of_scikit_learn_comes_first_about_as_often_as_losses_are_low(share: float) -> None:
+    draws = np.random.default_rng(0)
+    n_low = int(share * 200)
+    losses = np.concatenate([draws.normal(0.1, 0.05, n_low), draws.normal(0.8, 0.1, 200 - n_low)])[:, None]
+    fits = [GaussianMixture(2, max_iter=10, tol=1e-2, reg_covar=5e-4, random_state=seed) for seed in range(150)]
+    first = [fit.fit(losses).means_[0, 0] < fit.means_[1, 0] for fit in fits]
+    assert np.mean(first) == pytest.approx(share, abs=0.12)
 
 
 @seeds
