@@ -245,6 +245,9 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     judged = f"after all tasks, on {summary['evaluated_on']} images{', ' * bool(by)}{by}"
     table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
+    of_seen = summary.get("average_seen_accuracy")  # not in summaries of old versions
+    if of_seen is not None and f"{of_seen:.1%}" != f"{summary['average_accuracy']:.1%}":  # disjoint tasks
+        table.add_row("the same", "on classes that had come by then", f"{of_seen:.1%}")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
     table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
     if noisy is None or purity is None:

@@ -17,6 +17,9 @@ class Metric(NamedTuple):
 METRICS: Mapping[str, Metric] = {
     "last": Metric("last_accuracy", "last accuracy %"),
     "average": Metric("average_accuracy", "average accuracy %, over the ends of the tasks"),
+    "average-seen": Metric(
+        "average_seen_accuracy", "average accuracy %, over the ends of the tasks, on classes that have come by then"
+    ),
     "anytime": Metric("anytime_area", "anytime accuracy %, over the whole stream"),
     "forgetting": Metric("forgetting", "forgetting, points"),
     "purity": Metric("memory_purity", "memory purity %"),

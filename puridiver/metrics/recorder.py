@@ -11,6 +11,7 @@ from torch import Tensor
 from puridiver.learner import Learner
 from puridiver.metrics.accuracy import (
     accuracy,
+    accuracy_of_rows,
     anytime_area,
     class_accuracies,
     confusion_matrix,
@@ -26,6 +27,7 @@ from puridiver.trainers import Sets
 
 Event = dict[str, Any]
 EVALUATED_BYTES = 256 << 20  # images that are looked at in one go
+OF_A_TASK = ("event", "task", "seen", "accuracy", "seen_accuracy", "group_accuracy")  # no figures of the whole run
 
 
 class Recorder:
@@ -120,6 +122,7 @@ class Recorder:
             "task": task,
             "seen": learner.seen,
             "accuracy": accuracy(confusion),
+            "seen_accuracy": accuracy_of_rows(confusion, self._classes_so_far()),
             "class_accuracy": class_accuracies(confusion),
             "group_accuracy": self.after_task[-1],
             "alpha": _mean(self._alphas),
@@ -141,14 +144,17 @@ class Recorder:
     def summary(self) -> Event:
         """The whole run in a few figures; `last_accuracy` is the headline."""
         last = self.task_events[-1]
-        kept = {k: v for k, v in last.items() if k not in ("event", "task", "seen", "accuracy", "group_accuracy")}
+        kept = {k: v for k, v in last.items() if k not in OF_A_TASK}
         accuracies = [event["accuracy"] for event in self.task_events]
+        of_seen: list[Any] = [event.get("seen_accuracy") for event in self.task_events]  # None in old checkpoints
         return {
             "last_accuracy": last["accuracy"],
             "average_accuracy": sum(accuracies) / len(accuracies),
+            "average_seen_accuracy": None if None in of_seen else sum(of_seen) / len(of_seen),
             "anytime_area": anytime_area(self.curve),
             "forgetting": forgetting(self.after_task),
             "task_accuracy": accuracies,
+            "task_seen_accuracy": of_seen,
             "task_purity": [event["memory_purity"] for event in self.task_events],
             **kept,
             "seconds": sum(self.clock.seconds.values()),
@@ -158,6 +164,10 @@ class Recorder:
     def snapshot(self, learner: Learner) -> MemorySnapshot:
         """The memory as it is, with the learner's opinion and the true label of each sample."""
         return memory_snapshot(learner, self._true(learner.memory.samples.arrivals))
+
+    def _classes_so_far(self) -> list[int]:
+        """Those that a label has come of. With disjoint tasks nobody can name the others yet."""
+        return self.truth.given_at(self._all_positions()).unique().tolist()
 
     def _stream_so_far(self, n_classes: int) -> Event:
         """How many samples of each class have arrived, by given and by true label."""

@@ -112,6 +112,13 @@ def _run_part(run: Run, number: int, several: bool) -> RunPart:
     return RunPart(name, title, run, headlines(run), figures, not_drawn, shown, reason)
 
 
+def _of_seen(s: dict[str, Any]) -> str:
+    """The same on the classes that had come by then, where that differs: disjoint tasks bring some of them late."""
+    found = s.get("average_seen_accuracy")
+    differs = found is not None and percent(found) != percent(s["average_accuracy"])
+    return f"; {percent(found)} on classes that had come by then" if differs else ""
+
+
 def headlines(run: Run) -> list[Headline]:
     """The figures that matter, each with a sentence; the first is the headline."""
     s, by = run.summary, judged_by(run.summary)
@@ -120,7 +127,7 @@ def headlines(run: Run) -> list[Headline]:
                  f"of the {s['evaluated_on']} images are named {'as labelled' if by else 'rightly'} after the whole "
                  f"stream, at the true last epoch{': ' * bool(by)}{by}. This is the headline."),
         _purity_headline(s),
-        Headline("Average accuracy", percent(s["average_accuracy"]), "mean over the ends of the tasks."),
+        Headline("Average accuracy", percent(s["average_accuracy"]), f"mean over the ends of the tasks{_of_seen(s)}."),
         Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
         Headline("Forgetting", percent(s["forgetting"]),
                  "mean drop on the classes of earlier tasks since they were known best; lower is better."),

@@ -90,6 +90,16 @@ def test_a_single_task_has_a_table_too(capsys):
     assert "100.0% of labels right" in capsys.readouterr().out
 
 
+def test_disjoint_tasks_are_also_judged_on_the_classes_that_had_come(capsys):
+    stream = ["--stream", "disjoint", "--noise", "none", "--sampler", "rsv", "--trainer", "plain"]
+    assert main(["run", *TINY, *stream, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["average_seen_accuracy"] > summary["average_accuracy"]
+    assert summary["task_seen_accuracy"][-1] == summary["last_accuracy"]
+    assert main(["run", *TINY, *stream, "--quiet"]) == 0
+    assert "on classes that had come" in capsys.readouterr().out
+
+
 def test_every_flag_reaches_the_run(tmp_path, capsys):
     flags = [
         "--seed", "3", "--noise", "asym-20", "--stream", "blurry-20", "--sampler", "rm", "--trainer", "dividemix",

@@ -63,6 +63,24 @@ def test_the_last_accuracy_is_that_of_the_learner_at_the_end(watched):
     assert summary["average_accuracy"] == pytest.approx(np.mean(summary["task_accuracy"]))
 
 
+def test_the_accuracy_on_classes_that_have_come_leaves_the_others_out(watched):
+    for event in watched.of_kind("task"):
+        come = [c for c, count in enumerate(event["stream_per_class"]) if count]
+        rows = np.array(event["confusion"])[come]
+        assert event["seen_accuracy"] == pytest.approx(sum(event["confusion"][c][c] for c in come) / rows.sum())
+    summary = watched.recorder.summary()
+    assert summary["task_seen_accuracy"] == [event["seen_accuracy"] for event in watched.ended]
+    assert summary["average_seen_accuracy"] == pytest.approx(np.mean(summary["task_seen_accuracy"]))
+
+
+def test_a_checkpoint_of_a_version_without_it_leaves_that_accuracy_unknown():
+    watched = Watched()
+    del watched.recorder.task_events[0]["seen_accuracy"]
+    summary = watched.recorder.summary()
+    assert summary["average_seen_accuracy"] is None
+    assert summary["average_accuracy"] > 0
+
+
 def test_class_accuracy_and_confusion_agree_with_predictions(watched):
     predicted, true = watched.learner.predict(SOURCE.test.images), SOURCE.test.labels.numpy()
     last = watched.of_kind("task")[-1]

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import statistics
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,6 +99,22 @@ def test_the_headline_is_the_last_accuracy_and_says_so(grid: Path, page: Path) -
     for headline in headlines(run):
         assert f"{headline.label} {headline.value} {headline.meaning}" in text
     assert percent(1 - run.summary["stream_noise"]) in text
+
+
+def test_the_average_on_classes_that_had_come_is_told_where_it_differs(grid: Path) -> None:
+    run = read_run(grid / "cells" / "puridiver-0")
+
+    def told(**changed: Any) -> str:
+        summary = {**run.summary, **changed}
+        found = {headline.label: headline.meaning for headline in headlines(dataclasses.replace(run, summary=summary))}
+        return found["Average accuracy"]
+
+    plain = "mean over the ends of the tasks."
+    assert told(average_accuracy=0.5, average_seen_accuracy=0.5) == plain
+    assert told(average_seen_accuracy=None) == plain
+    assert told(average_accuracy=0.5, average_seen_accuracy=0.9) == (
+        "mean over the ends of the tasks; 90.0 % on classes that had come by then."
+    )
 
 
 def test_the_best_epoch_is_shown_as_unfair_and_only_where_it_was_measured(grid: Path, page: Path, evil_page: Path):
