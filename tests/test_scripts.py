@@ -1,29 +1,38 @@
-"""The scripts that decide something, on made rows."""
+"""The scripts that decide something, on made rows, and a sampler that is one."""
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 
+from puridiver import Learner
+from puridiver.memory import SAMPLERS
 from tests.grid.page.samples import full_run
+from tests.learner_samples import SHAPE, TINY, patterns
 
 SCRIPTS = Path(__file__).parent.parent / "scripts"
 BEFORE = {"online_lr": 0.01, "online_steps": 4, "online_batchnorm": "train", "online_prediction": "consolidated"}
 NOISES = ("sym-20", "sym-40", "sym-60", "asym-20", "asym-40")
 
 
-@pytest.fixture(scope="module")
-def rule() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("choose_arrival", SCRIPTS / "choose-arrival.py")
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name.partition(".")[0].replace("-", "_"), SCRIPTS / name)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def rule() -> ModuleType:
+    return loaded("choose-arrival.py")
 
 
 def runs(
@@ -64,3 +73,31 @@ def test_other_settings_and_runs_on_the_test_set_do_not_count(rule):
     tested = [{**row, "evaluated_on": "test"} for row in runs((9.0, 9.1), arrival_weight=0.5)]
     found = rule.validation_runs([*runs((0.0, 0.0), ntd_views=2), *other, *tested])
     assert list(found) == [rule.TODAY_ALONE]
+
+
+@pytest.fixture
+def ntd_program() -> Iterator[ModuleType]:
+    yield loaded("ntd_program.py")
+    del SAMPLERS["ntd-program"]
+
+
+def test_five_crops_are_the_corners_and_the_middle(ntd_program):
+    image = torch.arange(64).view(1, 1, 8, 8)
+    crops = ntd_program.five_crops(image.repeat(2, 1, 1, 1))
+    assert crops.shape == (10, 1, 6, 6)
+    firsts = [0, 0, 2, 2, 16, 16, 18, 18, 9, 9]  # the upper left pixel of each, crop by crop
+    assert crops[:, 0, 0, 0].tolist() == firsts
+    assert torch.equal(crops[-1, 0], image[0, 0, 1:7, 1:7])
+
+
+def test_the_authors_ntd_notes_the_loss_of_the_mean_logits_and_freezes_batchnorm(ntd_program):
+    learner = Learner(3, SHAPE, 12, sampler="ntd-program", trainer="plain", device="cpu", **TINY)
+    images, labels = patterns(40)
+    learner.observe(images[:16], labels[:16])
+    assert learner.sampler.freezes_norm
+    batch = learner.memory.samples
+    found = learner.sampler.note_arrivals(batch, learner._moment(torch.tensor(1.0)))
+    by_crop = [learner.trainer.outputs(part).logits for part in ntd_program.five_crops(batch.images).split(len(batch))]
+    mean = torch.stack(by_crop).mean(dim=0).log_softmax(dim=1)
+    expected = [-float(mean[row, label]) for row, label in enumerate(batch.labels.tolist())]
+    assert found.tolist() == pytest.approx(expected, rel=1e-4)
