@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import same_title
 from puridiver.grid.measures import METRICS, Metric
-from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, p_text
+from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, holm, p_text
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading, own_settings
 from puridiver.grid.variants import Row, row_kind
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
 from puridiver.runs import without_folder
 
-HEADINGS = ("data", "stream", "noise", "method", "pairs", "mean", "against", "difference", "95 % interval", "p")
+HEADINGS = (
+    "data",
+    "stream",
+    "noise",
+    "method",
+    "pairs",
+    "mean",
+    "against",
+    "difference",
+    "95 % interval",
+    "p",
+    "p, corrected",
+)
 CSV_HEADINGS = (
     "data", "stream", "noise", "method", "pairs", "mean", "against", "difference", "standard_error", "low_95",
-    "high_95", "p",
+    "high_95", "p", "p_corrected",
 )  # fmt: skip
 Pairs = list[tuple[Row, Row]]  # of one column: a run and that of the method to compare with, on the same seed
 ALL_NOTE = (
@@ -39,10 +52,16 @@ class Compared:
     marks: tuple[str, ...] = ("", "")  # of runs that diverged
     found: Comparison | None = None
 
+    def with_corrected(self, chances: Iterator[float]) -> Compared:
+        """With the next of the corrected p, where it has one to correct."""
+        if self.found is None or self.found.chance is None:
+            return self
+        return dataclasses.replace(self, found=dataclasses.replace(self.found, corrected=next(chances)))
+
     def text(self) -> tuple[str, ...]:
         """Under `HEADINGS`."""
         if self.found is None:
-            return (*self.where, self.pairs, *([UNKNOWN] * 5))
+            return (*self.where, self.pairs, *([UNKNOWN] * (len(HEADINGS) - 5)))
         interval = self.found.interval
         return (
             *self.where,
@@ -51,6 +70,7 @@ class Compared:
             self.found.text,
             UNKNOWN if interval is None else f"{interval[0]:+.2f} to {interval[1]:+.2f}",
             p_text(self.found.chance, 3),
+            p_text(self.found.corrected, 3),
         )
 
     def numbers(self) -> tuple[str, ...]:
@@ -61,7 +81,7 @@ class Compared:
         return (
             *self.where,
             self.pairs,
-            *("" if value is None else f"{value:.6g}" for value in (*values, self.found.chance)),
+            *("" if value is None else f"{value:.6g}" for value in (*values, self.found.chance, self.found.corrected)),
         )
 
 
@@ -89,11 +109,12 @@ def against(
             data, pairs = NAMES.get(column.data, column.data), _pairs(found, base_rows, chosen)
             compared.setdefault((data, stream, method.title), []).append(pairs)
             lines.append(_compared((data, stream, column.noise, method.title), pairs, chosen))
-    together = _together(compared, chosen)
+    lines, together = _corrected(lines), _corrected(_together(compared, chosen))
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
     legend = [
         f"{chosen.words}: each method against {grid.methods[base].title}, by the seeds that both were run on",
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
+        "p, corrected: for the number of lines of one noise, or of those of all noises (Holm)",
         *([ALL_NOTE] if together else []),
         "- not run, too few seeds, or the same difference (not 0) on every seed, which leaves nothing to judge it by",
     ]
@@ -126,6 +147,13 @@ def _together(compared: Mapping[tuple[str, str, str], Sequence[Pairs]], metric: 
             found = compare_together([_values(pairs, metric) for pairs in run])
             lines.append(Compared(where, pairs, *_means(run, metric), found))
     return lines
+
+
+def _corrected(lines: Sequence[Compared]) -> list[Compared]:
+    """With each p also as if it were one of so many: of a dozen lines one has a small p by chance alone."""
+    chances = [line.found.chance for line in lines if line.found is not None and line.found.chance is not None]
+    corrected = iter(holm(chances))
+    return [line.with_corrected(corrected) for line in lines]
 
 
 def _values(pairs: Pairs, metric: Metric) -> list[tuple[float, float]]:

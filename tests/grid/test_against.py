@@ -53,9 +53,10 @@ def test_a_difference_is_of_the_seeds_that_both_have(grid: Path) -> None:
     test = scipy.stats.ttest_rel([90, 95], [60, 62])
     low, high = test.confidence_interval()
     assert found["sym-40"] == (
-        "2", "92.50", "61.00", "+31.50 ± 1.50", f"{low:+.2f} to {high:+.2f}", f"{test.pvalue:.3f}",
+        "2", "92.50", "61.00", "+31.50 ± 1.50", f"{low:+.2f} to {high:+.2f}",
+        f"{test.pvalue:.3f}", f"{test.pvalue:.3f}",
     )  # fmt: skip
-    assert found["sym-20"] == ("0", "-", "-", "-", "-", "-")
+    assert found["sym-20"] == ("0", "-", "-", "-", "-", "-", "-")
     assert notes[1].startswith("last accuracy %: each method against rsv + plain")
 
 
@@ -80,7 +81,25 @@ def test_all_columns_together_have_one_spread_of_seeds(grid: Path) -> None:
     p = 2 * scipy.stats.t.sf(3.5 / error, 3)
     assert line[2:4] == ("all 2", "puridiver + puridiver")
     assert line[4:8] == ("5", "69.00", "65.50", f"+3.50 ± {error:.2f}")
-    assert line[8:] == (f"{3.5 - reach:+.2f} to {3.5 + reach:+.2f}", f"{p:.3f}")
+    assert line[8:] == (f"{3.5 - reach:+.2f} to {3.5 + reach:+.2f}", f"{p:.3f}", f"{p:.3f}")
+
+
+def test_p_is_corrected_for_the_number_of_lines_of_one_noise(grid: Path) -> None:
+    rows = [
+        *runs_of("rsv", {0: 0.60, 1: 0.60, 2: 0.60}),
+        *runs_of("puridiver", {0: 0.61, 1: 0.65, 2: 0.69}),
+        *runs_of("rsv", {0: 0.70, 1: 0.72, 2: 0.71}, noise_rate=0.2),
+        *runs_of("puridiver", {0: 0.72, 1: 0.75, 2: 0.72}, noise_rate=0.2),
+    ]
+    lines, notes = compared_against(read_grid(grid), rows, "rsv + plain")
+    first, second, both = (dict(zip(CSV_HEADINGS, line.numbers(), strict=True)) for line in lines)
+    smaller, larger = sorted((first, second), key=lambda line: float(line["p"]))
+    assert float(smaller["p_corrected"]) == pytest.approx(2 * float(smaller["p"]), rel=1e-4)
+    assert float(larger["p_corrected"]) == pytest.approx(
+        max(float(larger["p"]), float(smaller["p_corrected"])), rel=1e-4
+    )
+    assert both["p_corrected"] == both["p"]  # the only line of its kind
+    assert any("(Holm)" in note for note in notes)
 
 
 def test_programs_get_numbers(grid: Path) -> None:
@@ -101,7 +120,7 @@ def test_single_seeds_under_several_noises_have_a_mean_and_no_error(grid: Path) 
         *runs_of("rsv", {0: 0.70}, noise_rate=0.2), *runs_of("puridiver", {0: 0.72}, noise_rate=0.2),
     ]  # fmt: skip
     *_, line = against(read_grid(grid), rows, "rsv + plain")[0]
-    assert line[4:] == ("2", "66.50", "65.00", "+1.50 ± -", "-", "-")
+    assert line[4:] == ("2", "66.50", "65.00", "+1.50 ± -", "-", "-", "-")
 
 
 def test_other_figures_can_be_compared(grid: Path) -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from puridiver.grid.page.sections import by_seed
 from puridiver.grid.page.tables import CellRuns
-from puridiver.grid.page.verdicts import FEWEST, Comparison
+from puridiver.grid.page.verdicts import FEWEST, Comparison, holm
 
 ENOUGH = 4  # settings of two runs or more, the one to compare with among them
 
@@ -65,15 +65,6 @@ def spread_of(cells: Sequence[CellRuns]) -> Spread | None:
         return None
     deviation = math.sqrt(float(np.square(accuracies - design @ explained).sum()) / freedom)
     return Spread(deviation, freedom) if round(deviation, 9) else None
-
-
-def holm(chances: Sequence[float]) -> list[float]:
-    """The p values of several comparisons, so that the least of them is no more often below a level by chance alone."""
-    corrected, largest = [0.0] * len(chances), 0.0
-    for rank, number in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
-        largest = max(largest, min(1.0, (len(chances) - rank) * chances[number]))
-        corrected[number] = largest
-    return corrected
 
 
 def _by_spread(found: Comparison, spread: Spread) -> Comparison:

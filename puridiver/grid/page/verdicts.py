@@ -89,6 +89,15 @@ def p_text(chance: float | None, digits: int = 2) -> str:
     return f"{chance:.{digits}f}" if chance >= least / 2 else f"<{least:.{digits}f}"
 
 
+def holm(chances: Sequence[float]) -> list[float]:
+    """The p values of several comparisons, so that the least of them is no more often below a level by chance alone."""
+    corrected, largest = [0.0] * len(chances), 0.0
+    for rank, number in enumerate(sorted(range(len(chances)), key=chances.__getitem__)):
+        largest = max(largest, min(1.0, (len(chances) - rank) * chances[number]))
+        corrected[number] = largest
+    return corrected
+
+
 @dataclass(frozen=True)
 class Comparison:
     """A setting against another by pairs of runs of the same stream and seed: mean difference and its error, in points.

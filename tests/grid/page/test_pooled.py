@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from puridiver.grid.page.pooled import against, holm, spread_of
+from puridiver.grid.page.pooled import against, spread_of
 from puridiver.grid.page.sections import by_seed
 from puridiver.grid.page.tables import CellRuns
+from puridiver.grid.page.verdicts import holm
 
 SEEDS = (1, 2, 3)
 BASE = (50.0, 56.0, 53.0)
