@@ -57,14 +57,19 @@ def test_fidelity_gives_the_values_that_the_recipes_have(row: int) -> None:
             assert text == str(value).lower() or float(text) == value
 
 
-def test_the_readme_names_only_folders_that_are_there() -> None:
-    tree = (ROOT / "README.md").read_text().split("```\npuridiver/\n")[1].split("```")[0]
+def test_the_tree_names_only_folders_that_are_there() -> None:
+    tree = (ROOT / "CONTRIBUTING.md").read_text().split("```\npuridiver/\n")[1].split("```")[0]
     for line in tree.splitlines():
         indent, name = len(line) - len(line.lstrip()), line.split()[0]
         assert ((ROOT / "puridiver" / name) if indent else (ROOT / name)).exists(), name
 
 
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert [page.name for page in PAGES[2:] if f"]({page.relative_to(ROOT).as_posix()})" not in readme] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
