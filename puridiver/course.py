@@ -42,15 +42,19 @@ class Position:
     phase: str = PHASES[0]
     done: int = 0  # batches or epochs of the phase
     work: int = 0  # of the whole run, in the unit of the progress bar
+    part: int = 0  # of the task: each is a part of its stream and a training on the memory
 
     def after(self, done: int, work: int) -> Position:
         return dataclasses.replace(self, done=done, work=self.work + work)
 
-    def next_phase(self) -> Position:
+    def next_phase(self, parts: int = 1) -> Position:
+        """Of a task with so many parts: stream and memory take turns, and then all of it is evaluated."""
+        if self.phase == "memory" and self.part + 1 < parts:
+            return Position(self.task, work=self.work, part=self.part + 1)
         following = PHASES.index(self.phase) + 1
         if following == len(PHASES):
             return Position(self.task + 1, work=self.work)
-        return Position(self.task, PHASES[following], work=self.work)
+        return Position(self.task, PHASES[following], work=self.work, part=self.part)
 
 
 @dataclass
@@ -85,7 +89,7 @@ class Course:
         try:
             while self.at.task < self.stream.n_tasks:
                 phases[self.at.phase]()
-                self.at = self.at.next_phase()
+                self.at = self.at.next_phase(self.parts)
                 self._safe_point(phase_ended=True)
         finally:  # also where the run is left: nobody writes to its folder afterwards
             if saving is not None:
@@ -94,36 +98,59 @@ class Course:
 
     # The phases of a task --------------------------------------------------------------------------------------
 
+    @property
+    def parts(self) -> int:
+        """Of each task."""
+        return self.learner.options.consolidations
+
+    @property
+    def _in_last_part(self) -> bool:
+        return self.at.part + 1 == self.parts
+
+    def _batches(self, task: int) -> Sequence[Callable[[], Batch]]:
+        return self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
+
+    def _borders(self, n_batches: int) -> tuple[int, int]:
+        """Which batches of the task are of this part, [first, end): none, where there are fewer than parts."""
+        return n_batches * self.at.part // self.parts, n_batches * (self.at.part + 1) // self.parts
+
     def _stream_phase(self) -> None:
-        task, already = self.at.task, self.at.done
-        batches = self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
+        task, batches = self.at.task, self._batches(self.at.task)
         # Spread evenly, the last one just before the memory phase.
         wanted = self.config.anytime_points
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
-        left = moved_ahead(batches[already:], self.learner.runtime)
+        first, end = self._borders(len(batches))
+        already = first + self.at.done
+        left = moved_ahead(batches[already:end], self.learner.runtime)
         for number, batch in enumerate(left, start=already + 1):
             self.clock.switch("observe")
             self.learner.observe(batch.images, batch.labels)
             self.recorder.saw(batch, self.learner)
-            self._advance(number, len(batch), "stream")
+            self._advance(number - first, len(batch), "stream")
             if number in points:
                 self.clock.switch("evaluate")
                 self.recorder.anytime(self.learner, task)
             self._safe_point()
 
     def _memory_phase(self) -> None:
+        first, end = self._borders(len(self._batches(self.at.task)))
+        if first == end and not self._in_last_part:  # nothing new to train on
+            return
         self.clock.switch("consolidate")
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
-        evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1
+        evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1 and self._in_last_part
+        epochs = self.learner.options.epochs
         for epoch in self.learner.consolidation():
             if evaluate:
                 self.clock.switch("evaluate")
             # Else not a phase of its own: it looks at the sets while the device still works on the epoch.
-            self.recorder.epoch(self.learner, self.at.task, epoch, evaluate)
-            text = f"memory epoch {epoch + 1}/{self.learner.options.epochs}"
-            self._advance(epoch + 1, self.learner.memory.capacity, text)
+            self.recorder.epoch(self.learner, self.at.task, self.at.part * epochs + epoch, evaluate)
+            self._advance(epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
             self._safe_point()
             self.clock.switch("consolidate")
+        if not self._in_last_part:  # after the last one all of the task is evaluated
+            self.clock.switch("evaluate")
+            self.recorder.anytime(self.learner, self.at.task)
 
     def _evaluate_phase(self) -> None:
         self.clock.switch("evaluate")
@@ -136,7 +163,8 @@ class Course:
     def _total_work(self) -> int:
         limit, n_tasks = self.config.stream_limit, self.stream.n_tasks
         samples = len(self.stream) if limit is None else n_tasks * limit
-        return samples + n_tasks * self.learner.options.epochs * self.learner.memory.capacity
+        trainings = sum(max(1, min(self.parts, len(self._batches(task)))) for task in range(n_tasks))
+        return samples + trainings * self.learner.options.epochs * self.learner.memory.capacity
 
     # Leaving and going on --------------------------------------------------------------------------------------
 

@@ -328,6 +328,7 @@ class Experiment:
             "memory": self.learner.capacity,
             "network": self.learner.network,
             "epochs": self.options.epochs,
+            "consolidations": self.options.consolidations,
             "seed": config.seed,
             "told_noise": config.tell_noise,
             "evaluated_on": config.evaluate_on,

@@ -149,6 +149,13 @@ class Options:
 
     # Memory training
     epochs: int = _option(256, "[row 14] epochs of one consolidation", low=1)
+    consolidations: int = _option(
+        1,
+        "how often a run trains on the memory in each task, `epochs` each time: evenly spread over its samples, the "
+        "last time at its end (a `Learner` does so when it is told to)",
+        low=1,
+        later=True,
+    )
     lr: float = _option(0.05, "learning rate of memory training", low=0)
     schedule: str = _option(
         "cosine", "[row 14] one cosine to 0, or warm restarts with doubling periods", ("cosine", "warm_restarts")

@@ -18,6 +18,7 @@ NAMES = frozenset(option.name for option in dataclasses.fields(Options))
 BOOKKEEPING = ("puridiver.recipes", "dataclasses", "copy")  # look at every option, whatever the method
 # Worked out for every method, and used with few: views that only PuriDivER's trainer takes, a loss and a switch that
 # only some samplers ask for.
+OF_A_RUN = {"consolidations"}  # a learner trains on its memory when it is told to
 PREPARED_FOR_ALL = {"weak", "alpha_loss", "online_batchnorm"}
 
 
@@ -66,4 +67,4 @@ def test_a_method_names_the_options_that_it_reads_and_no_others(seen: set[str], 
 def test_every_option_is_one_of_every_method_or_some_method_names_it(seen: set[str]) -> None:
     of_all = options_seen(seen, "rsv", "plain")
     named = {name for family in (SAMPLERS, puridiver.trainers.TRAINERS) for m in family.values() for name in m.reads}
-    assert of_all | named == NAMES
+    assert of_all | named | OF_A_RUN == NAMES

@@ -70,9 +70,10 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
     if config.sampler == "ntd" and "ntd_views" not in config.options and options.ntd_views != OFFICIAL.ntd_views:
         own = OFFICIAL.ntd_views
         yield f"NTD looks at {options.ntd_views} views with this recipe; its own number is {own}: --set ntd_views={own}"
-    if runtime.device.type == "cpu" and options.epochs > LONG_ON_A_CPU and not config.shortened:
+    total = epochs_a_task(options)
+    if runtime.device.type == "cpu" and total > LONG_ON_A_CPU and not config.shortened:
         yield (
-            f"{_epochs(options)} a task train on the memory about {options.epochs // 31} times as long as --epochs 31, "
+            f"{total} memory epochs a task train on the memory about {total // 31} times as long as --epochs 31, "
             "which is a quick look"
         )
     if options.schedule == "warm_restarts" and not ends_low(options.epochs):
@@ -142,6 +143,10 @@ def _all_warm_up(trainer: str, options: Options) -> Iterator[str]:
             f"({name}={getattr(options, name)}): {what}; say more --epochs, or "
             f"--set {name}=0"
         )
+
+
+def epochs_a_task(options: Options) -> int:
+    return options.consolidations * options.epochs
 
 
 def _epochs(options: Options) -> str:

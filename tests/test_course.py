@@ -1,0 +1,84 @@
+"""The way of a run through the phases of its tasks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from puridiver.course import Position
+from tests.resume_samples import experiment, tiny_config
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_stream_and_memory_take_turns_and_then_a_task_is_evaluated(parts):
+    at, way = Position(work=5), []
+    while at.task < 2:
+        way.append((at.task, at.part, at.phase))
+        at = at.after(7, 0).next_phase(parts)
+        assert (at.done, at.work) == (0, 5)
+    expected = [
+        (task, part, phase)
+        for task in range(2)
+        for part in range(parts)
+        for phase in ("stream", "memory", *(["evaluate"] if part == parts - 1 else []))
+    ]
+    assert way == expected
+
+
+def watched(tmp_path, **changes):
+    """The events of a run of two tasks of three batches."""
+    config = tiny_config(anytime_points=3, options={**tiny_config().options, **changes})
+    run = experiment(config)
+    run.run(tmp_path / "run")
+    events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    return run, events
+
+
+def test_the_memory_is_trained_on_within_a_task_after_even_shares_of_its_samples(tmp_path):
+    run, events = watched(tmp_path, consolidations=3)
+    first = [event for event in events if event["task"] == 0 and event["event"] != "split"]
+    kinds = [(kind, len(list(group))) for kind, group in itertools.groupby(event["event"] for event in first)]
+    # A batch and a look, three epochs, and a look after them: twice; at the end of the task the look is the task's own.
+    assert kinds == [
+        ("anytime", 1),
+        ("epoch", 3),
+        ("anytime", 2),
+        ("epoch", 3),
+        ("anytime", 2),
+        ("epoch", 3),
+        ("task", 1),
+    ]
+    assert [event["epoch"] for event in first if event["event"] == "epoch"] == list(range(9))
+    assert [event["seen"] for event in first if event["event"] == "anytime"] == [16, 16, 32, 32, 44]
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (summary["consolidations"], summary["epochs"]) == (3, 3)
+    assert run.learner.seen == 88
+
+
+def test_progress_counts_every_epoch(tmp_path):
+    class Counted:
+        total = done = 0
+
+        def start(self, total):
+            self.total = total
+
+        def advance(self, amount, text):
+            self.done += amount
+
+        def event(self, event):
+            pass
+
+    config = tiny_config(options={**tiny_config().options, "consolidations": 2})
+    counted = Counted()
+    experiment(config, counted).run(tmp_path / "run")
+    assert counted.done == counted.total == 2 * 44 + 2 * 2 * 3 * 20
+
+
+def test_epochs_are_judged_after_the_last_training_alone(tmp_path):
+    config = tiny_config(evaluate_epochs=True, options={**tiny_config().options, "consolidations": 2})
+    experiment(config).run(tmp_path / "run")
+    events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    judged = [(event["task"], event["epoch"]) for event in events if event["event"] == "epoch" and "accuracy" in event]
+    assert judged == [(1, 3), (1, 4), (1, 5)]
