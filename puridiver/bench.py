@@ -138,7 +138,7 @@ def rm_uncertainty(size: Size, **settings: Any) -> Figure:
 def memory_epoch(size: Size, what: str, **settings: Any) -> Figure:
     """One epoch of memory training, the split included."""
     learner = filled_learner(size, **{"warmup_epochs": 0, **settings})
-    epochs = learner.consolidation(60)
+    epochs = learner.consolidation(60, warn_if_left=False)
     return measure(what, lambda: next(epochs), learner.runtime.device, warmup=20, repeats=30)
 
 

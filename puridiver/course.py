@@ -140,7 +140,7 @@ class Course:
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
         evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1 and self._in_last_part
         epochs = self.learner.options.epochs
-        for epoch in self.learner.consolidation():
+        for epoch in self.learner.consolidation(warn_if_left=False):
             if evaluate:
                 self.clock.switch("evaluate")
             # Else not a phase of its own: it looks at the sets while the device still works on the epoch.

@@ -119,12 +119,7 @@ class Learner:
         self._trainer: Trainer | None = self._build_trainer() if self.classes else None
 
     def __repr__(self) -> str:
-        return (
-            f"<Learner: {len(self.classes)} classes{', growing' if self.grow else ''}; images "
-            f"{'x'.join(map(str, self.image_shape))}; sampler {self.sampler.name}, trainer {self.trainer_name}, "
-            f"network {self.network} on {self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in a "
-            f"memory of {self.capacity}>"
-        )
+        return saved.described(self)
 
     # Learning --------------------------------------------------------------------------------------------------
 
@@ -140,9 +135,9 @@ class Learner:
         with self._lock, learning():
             self._check_not_under_way("observing")
             found = inputs.new_classes(given, self.classes, self.grow)
-            if self.begun is not None:
+            if self.begun is not None:  # saved so, and loaded
                 self.trainer.end_consolidation()
-                self._end_consolidation()
+                self._end_consolidation(warn_if_left=True)
             self._add_classes(found)
             ids = {label: i for i, label in enumerate(self.classes)}
             # A large batch has as much to teach as the small ones that it could have come as.
@@ -169,11 +164,12 @@ class Learner:
             if on_epoch is not None:
                 on_epoch(epoch)
 
-    def consolidation(self, epochs: int | None = None) -> Iterator[int]:
+    def consolidation(self, epochs: int | None = None, *, warn_if_left: bool = True) -> Iterator[int]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
-        A learner that was saved in the middle of a consolidation and loaded goes on with it here; one that observes
-        a batch instead has left it early.
+        Where it is left before the last, what predicted meanwhile goes on to, and a warning is logged (but with
+        `warn_if_left=False`, for those who saved it and go on later). A learner that was saved in the middle of a
+        consolidation and loaded goes on with it here; one that observes a batch instead has left it early.
         """
         with self._lock:
             begun = self._begin_consolidation(epochs)
@@ -190,7 +186,7 @@ class Learner:
         finally:  # also where the caller leaves before the last epoch
             with self._lock:
                 steps.close()
-                self._end_consolidation()
+                self._end_consolidation(warn_if_left)
 
     def _begin_consolidation(self, epochs: int | None) -> Consolidation:
         if not len(self.memory) and not len(self.delayed):
@@ -217,9 +213,11 @@ class Learner:
         if self._under_way:
             raise ValueError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
-    def _end_consolidation(self) -> None:
+    def _end_consolidation(self, warn_if_left: bool) -> None:
         if self.begun is not None:
             self.consolidations += self.begun.epochs_done > 0
+            if warn_if_left:
+                self.begun.warn_if_left()
         self.begun, self._under_way = None, False
 
     # Using what was learnt -------------------------------------------------------------------------------------
@@ -228,7 +226,7 @@ class Learner:
         """The most likely class label of each image, (N,).
 
         By `online_prediction` the network as the last consolidation left it (the default: it has forgotten nothing
-        since), as it is, or the mean of both; of classes that it had few samples of, always as it is. While the next
+        since), as it is, or the mean of both; of classes that it had few samples of, always as it is. While a
         consolidation goes on: as before it, until that comes to a low of its rate.
         """
         with self._lock:  # another thread may add a class

@@ -32,6 +32,28 @@ class Consolidation:
     epochs_done: int
     epochs: int
 
+    def __str__(self) -> str:
+        return f"consolidation {self.epochs_done} of {self.epochs} under way"
+
+    def warn_if_left(self) -> None:
+        """For when it is over, to its end or not."""
+        if self.epochs_done < self.epochs:
+            logger.warning(
+                "a consolidation was left after %d of %d epochs: what predicted meanwhile goes on to "
+                "(online_prediction='network': the network as it is), until another one has come to its end",
+                self.epochs_done, self.epochs,
+            )  # fmt: skip
+
+
+def described(learner: Learner) -> str:
+    """A learner in a line."""
+    return (
+        f"<Learner: {len(learner.classes)} classes{', growing' if learner.grow else ''}; images "
+        f"{'x'.join(map(str, learner.image_shape))}; sampler {learner.sampler.name}, trainer {learner.trainer_name}, "
+        f"network {learner.network} on {learner.runtime.device}; {learner.seen} samples seen, {len(learner.memory)} in "
+        f"a memory of {learner.capacity}{f'; {learner.begun}' if learner.begun else ''}>"
+    )
+
 
 def settings_of(learner: Learner) -> dict[str, Any]:
     """All that is no tensor, as JSON."""

@@ -182,6 +182,20 @@ class Trainee:
         self.copies[name], self._made[name] = Copy(self.network), self._n_made
         self._outgrown.discard(name)
 
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a copy the name, and so the place, of another."""
+        self.forget(new_name)
+        if name in self._outgrown:
+            self._outgrown.add(new_name)
+        self.copies[new_name], self._made[new_name] = self.copies[name], self._made[name]
+        self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """Keep that copy no longer, if there is one."""
+        self.copies.pop(name, None)
+        self._made.pop(name, None)
+        self._outgrown.discard(name)
+
     @contextlib.contextmanager
     def through(self, name: str) -> Iterator[None]:
         """Whoever looks meanwhile sees that copy; one of before the network grew knows only the classes of then."""

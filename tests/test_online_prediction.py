@@ -99,8 +99,20 @@ def test_a_rate_that_falls_all_the_time_has_no_low_before_its_end() -> None:
     assert not np.allclose(learner.predict_proba(TEST), before, atol=1e-4)
 
 
-def test_the_first_consolidation_has_nothing_to_lose() -> None:
-    learner = tiny_learner(online_prediction="consolidated")
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+def test_within_the_first_consolidation_predicts_what_the_stream_taught_until_it_comes_to_a_low(mode: str) -> None:
+    learner = tiny_learner(online_prediction=mode)
+    observe(learner, 0)
+    expected = learner.predict_proba(TEST)
+    for epoch in learner.consolidation(epochs=18):
+        if epoch == 17 or epoch + 1 in LOWS:
+            expected = own(learner)
+        np.testing.assert_allclose(learner.predict_proba(TEST), expected, atol=1e-6)
+    assert learner.trainer.state().keys().isdisjoint(["taught_served", "taught_before"])
+
+
+def test_a_first_consolidation_before_which_no_label_taught_anything_has_nothing_to_lose() -> None:
+    learner = tiny_learner(trainer="spr")
     observe(learner, 0)
     for _ in learner.consolidation(epochs=3):
         np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
@@ -145,16 +157,62 @@ def test_after_a_consolidation_that_could_not_begin_what_is_learnt_is_predicted(
     np.testing.assert_allclose(learner.predict_proba(TEST), (before + own(learner)) / 2, atol=1e-6)
 
 
-def test_a_consolidation_that_is_left_early_counts_as_it_was_left(tmp_path: Path) -> None:
-    learner, _ = learned("consolidated")
-    going = learner.consolidation(epochs=9)
-    next(going)
+@pytest.mark.parametrize("left_after", [2, 9])  # before the first low that is served, and after it
+@pytest.mark.parametrize("trainer", ["puridiver", "coteaching", "spr"])
+@pytest.mark.parametrize("observed", [True, False], ids=["observed", "twice in a row"])
+def test_left_early_what_predicted_meanwhile_goes_on_to(
+    trainer: str, observed: bool, left_after: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner, _ = learned("consolidated", trainer=trainer)
+    if not observed:
+        learner.consolidate()
+    going = learner.consolidation(epochs=18)
+    for _ in range(left_after):
+        next(going)
+    before = learner.predict_proba(TEST)
     loaded = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
+    assert f"; consolidation {left_after} of 18 under way>" in repr(loaded)
     going.close()
-    left = own(learner)
-    np.testing.assert_array_equal(learner.predict_proba(TEST), left)
-    observe(loaded, 4)  # instead of going on with it
-    np.testing.assert_allclose(loaded.predict_proba(TEST), left, atol=1e-6)
+    np.testing.assert_allclose(learner.predict_proba(TEST), before, atol=1e-6)
+    assert not np.allclose(own(learner), before, atol=1e-4)
+    assert f"a consolidation was left after {left_after} of 18 epochs" in caplog.text
+    again = Learner.load(learner.save(tmp_path / "left"), device="cpu")
+    for each in (learner, loaded, again):  # the second has left it only now
+        observe(each, 4)
+        np.testing.assert_allclose(each.predict_proba(TEST), before, atol=1e-6)
+        assert "under way" not in repr(each)
+        each.consolidate()
+        np.testing.assert_array_equal(each.predict_proba(TEST), own(each))
+        after = each.predict_proba(TEST)
+        observe(each, 5)
+        np.testing.assert_allclose(each.predict_proba(TEST), after, atol=1e-6)
+    assert caplog.text.count("was left after") == 2
+
+
+def test_a_first_consolidation_that_fails_leaves_what_the_stream_taught() -> None:
+    learner = tiny_learner(online_prediction="consolidated")
+    observe(learner, 0)
+    before = learner.predict_proba(TEST)
+    with pytest.raises(ZeroDivisionError):
+        learner.consolidate(9, on_epoch=lambda epoch: 1 / 0)
+    np.testing.assert_allclose(learner.predict_proba(TEST), before, atol=1e-6)
+
+
+def test_left_early_each_class_is_predicted_by_what_was_taught_it() -> None:
+    """A class that came since the last consolidation: what that has left knows nothing of it."""
+    learner, before = learned("consolidated", grow=True)
+    observe(learner, 4, n_classes=4)
+    for _ in learner.consolidation(epochs=9):
+        break
+    np.testing.assert_allclose(learner.predict_proba(TEST), shared(own(learner), before, "consolidated"), atol=1e-5)
+
+
+def test_who_goes_to_the_end_or_means_to_leave_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+    learner, _ = learned("consolidated")
+    learner.consolidate()
+    for _ in learner.consolidation(epochs=5, warn_if_left=False):
+        break
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize("mode", ["consolidated", "both"])

@@ -25,8 +25,9 @@ class Answering:
 
     Between two memory trainings the network as the last one left it predicts ("consolidated"), or that and the network
     as it is ("both"), or the latter alone ("network"). Within a memory training the rate is high again and again, and
-    the network the worse for it. So but with "network", and in the first, which has nothing to lose, what predicted
-    before it goes on to, until the training comes to a low of its rate.
+    the network the worse for it. So but with "network" what predicted before it goes on to, until the training comes to
+    a low of its rate; also in the first, if anything was learnt online before. Where the training is left before its
+    end, what predicted last goes on to until the next one, as if it were what the last training had left.
     """
 
     def __init__(self, trainees: Sequence[Trainee], runtime: Runtime, mode: str) -> None:
@@ -34,15 +35,19 @@ class Answering:
         self.learnt_online = False  # since the last memory training
         self.taught: Tensor | None = None  # (classes of then,): 1 for those that the last one taught well
         self.serving = False  # a memory training is under way, and a copy predicts
-        self._taught_before: Tensor | None = None  # for as long as that copy is joined by the one before
+        self._served: Tensor | None = None  # as `taught`: of what predicts meanwhile
+        self._served_jointly = False  # by that copy and the one of the training before
 
     def begin(self, labels: Tensor, n_classes: int) -> None:
         """A memory training begins, with these labels; the networks are still as they were."""
-        if self.mode != "network" and self.taught is not None:
-            self._keep(SERVING)
-            self.serving, self._taught_before = True, self.taught if self._joins else None
-        self.learnt_online = False
+        before, jointly = self.taught, self._joins
         self.teaches(labels, n_classes)
+        if self.mode != "network" and (before is not None or self.learnt_online):
+            self._keep(SERVING)
+            # Before the first training nothing was taught: what the memory holds, the stream has shown.
+            self.serving, self._served = True, self.taught if before is None else before
+            self._served_jointly = jointly
+        self.learnt_online = False
 
     def teaches(self, labels: Tensor, n_classes: int) -> None:
         """What a memory with these labels teaches."""
@@ -52,22 +57,36 @@ class Answering:
         """The memory training's rate is low now, and will rise: it may be long until it is as good again."""
         if self.serving and epochs_done >= FEWEST_EPOCHS:
             self._keep(SERVING)
-            self._taught_before = None
+            self._served, self._served_jointly = self.taught, False
 
     def leave_copy(self) -> None:
-        """The networks themselves are good again, or have not changed."""
-        self.serving, self._taught_before = False, None
+        """The networks themselves are good again."""
+        self.serving, self._served, self._served_jointly = False, None, False
 
     def end(self, keep: bool) -> None:
-        """The memory training is over; `keep` what it left."""
+        """The memory training is over; `keep` what it left, unless it was left before its end."""
+        if self.serving:
+            self._go_on_as_before()
+        elif self.mode != "network":
+            for trainee in self.trainees:
+                if keep:
+                    trainee.keep(TAUGHT)
+                else:
+                    trainee.forget(TAUGHT)
+
+    def _go_on_as_before(self) -> None:
+        """What predicted meanwhile takes the place of what a training has left."""
+        if not self._served_jointly:  # else that is there already
+            for trainee in self.trainees:
+                trainee.rename(SERVING, TAUGHT)
+        self.taught = self._served
+        self.learnt_online = True  # the networks are other ones than what predicts
         self.leave_copy()
-        if keep and self.mode != "network":
-            self._keep(TAUGHT)
 
     def predict(self, look: Callable[[], Tensor]) -> Tensor:
         """Probabilities (N, C); `look` is what the networks say that are looked through."""
         if self.serving:
-            return self._join(self._through(SERVING, look), look, self._taught_before)
+            return self._join(self._through(SERVING, look), look, self._served if self._served_jointly else None)
         return self._join(look(), look, self.taught if self._joins else None)
 
     @property
@@ -101,8 +120,8 @@ class Answering:
         found = {"learnt_online": torch.tensor(self.learnt_online)}
         if self.taught is not None:
             found["taught"] = self.taught
-        if self._taught_before is not None:
-            found["taught_before"] = self._taught_before
+        if self._served is not None:
+            found["taught_before" if self._served_jointly else "taught_served"] = self._served
         return found
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
@@ -111,7 +130,8 @@ class Answering:
         taught, kept = tensors.get("taught"), self.trainees[0].copies.get(TAUGHT)
         if taught is None and kept is not None:  # saved before it was kept apart: all classes of then
             taught = torch.ones(len(kept.held["head.linear.weight"]))
-        self.taught, self._taught_before = (
-            None if found is None else self.runtime.move(found) for found in (taught, tensors.get("taught_before"))
-        )
+        self.taught = None if taught is None else self.runtime.move(taught)
         self.serving = all(SERVING in trainee.copies for trainee in self.trainees)
+        self._served_jointly = "taught_before" in tensors
+        served = tensors.get("taught_before", tensors.get("taught_served", self.taught))  # older versions: the first
+        self._served = self.runtime.move(served) if self.serving and served is not None else None

@@ -134,20 +134,16 @@ class Trainer(ABC):
 
         `start` goes on with a consolidation that was saved (`state`) after that many epochs.
         """
-        if start == 0:
-            for trainee in self.trainees:
-                trainee.leave_average()
-            self._answering.begin(memory.labels, self.n_classes)
-            try:
+        try:
+            if start == 0:
+                for trainee in self.trainees:
+                    trainee.leave_average()
+                self._answering.begin(memory.labels, self.n_classes)
                 self._reset_optimisers(self.options.lr)
                 self._view_stock = []
                 self.begin_consolidation(memory)
-            except BaseException:
-                self._answering.leave_copy()
-                raise
-        else:
-            self._answering.teaches(memory.labels, self.n_classes)  # saves of older versions do not say it
-        try:
+            else:
+                self._answering.teaches(memory.labels, self.n_classes)  # saves of older versions do not say it
             for epoch in range(start, epochs):
                 self._epochs_left = epochs - epoch
                 for trainee in self.trainees:
@@ -166,7 +162,7 @@ class Trainer(ABC):
         return SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
 
     def end_consolidation(self) -> None:
-        """Back to learning online."""
+        """Back to learning online; a consolidation that is left before its end changes nothing of what predicts."""
         for trainee in self.trainees:
             trainee.restart_average()
         self._answering.end(keep=self.learns_online)
