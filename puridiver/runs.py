@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from puridiver import saved
-from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
+from puridiver.lock import file_lock
 from puridiver.recipes import PAPER, without_later
 from puridiver.storage import write_atomically
 from puridiver.stream_names import LISTED, as_recorded, is_published

@@ -1,7 +1,7 @@
 """Saving tensors and settings to a folder so that a crash at any moment leaves a whole, old or new, state.
 
 Tensors go to `state-<hash>.safetensors`, named by their content. `state.json` names that file, its checksum and the
-settings, and is replaced atomically as the last step: it is the commit. No pickle anywhere.
+settings, and is replaced atomically as the last step: it is the commit. One writer at a time. No pickle anywhere.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ import torch
 from torch import Tensor
 
 from puridiver.errors import DataError
+from puridiver.lock import file_lock
 
 FORMAT = 1
 INDEX = "state.json"
+LOCK = ".state.lock"
+WAIT_SECONDS = 10.0  # for another writer of the same folder
 # What safetensors calls the types; 8 bytes tell the length of its header.
 TYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
@@ -116,8 +119,15 @@ def is_of_a_save(name: str) -> bool:
 
 
 def write(folder: Path, frozen: Frozen) -> Path:
-    """Write what was frozen, as `save` does."""
+    """Write what was frozen, as `save` does; a `BusyError` where another writer does not come to its end."""
     folder.mkdir(parents=True, exist_ok=True)
+    with file_lock(folder / LOCK, WAIT_SECONDS, what=f"saving to {folder}"):
+        _write_alone(folder, frozen)
+    return folder
+
+
+def _write_alone(folder: Path, frozen: Frozen) -> None:
+    before = _file_before(folder)
     digest = hashlib.sha256(frozen.tensors).hexdigest()
     name = f"state-{digest[:16]}.safetensors"
     write_atomically(folder / name, frozen.tensors)
@@ -126,13 +136,32 @@ def write(folder: Path, frozen: Frozen) -> Path:
         "settings": frozen.settings,
     }  # fmt: skip
     write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
-    for old in folder.iterdir():
-        if is_of_a_save(old.name) and old.suffix == ".safetensors" and old.name != name:
-            old.unlink(missing_ok=True)  # another process may have been here
+    if before is not None and before.name != name:
+        _remove_up_to(before)
     for torn in folder.glob(".state-*.tmp"):
         if not _is_running(torn):
             torn.unlink(missing_ok=True)  # of a process that was killed amid a save
-    return folder
+
+
+def _file_before(folder: Path) -> Path | None:
+    """The file that the index names as yet, whatever else is wrong with it."""
+    try:
+        name = Path(json.loads((folder / INDEX).read_text())["tensors"]).name
+    except (OSError, ValueError, KeyError, TypeError):  # none, or a damaged one
+        return None
+    return folder / name if is_of_a_save(name) and (folder / name).is_file() else None
+
+
+def _remove_up_to(before: Path) -> None:
+    """Remove a file of tensors, and older ones, which killed saves have left.
+
+    A newer one may be of a writer that heeds no lock, and is about to be named.
+    """
+    age = before.stat().st_mtime_ns
+    for path in before.parent.glob("state-*.safetensors"):
+        with contextlib.suppress(FileNotFoundError):
+            if path == before or (is_of_a_save(path.name) and path.stat().st_mtime_ns < age):
+                path.unlink()
 
 
 def _is_running(temporary: Path) -> bool:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import torch
 from torch import Tensor
 
 from puridiver import storage
-from puridiver.errors import DataError
+from puridiver.errors import BusyError, DataError
+from puridiver.lock import file_lock
 
 SETTINGS: dict[str, Any] = {"classes": ["cat", "dög"], "seen": 12, "hint": None, "options": {"eta": 0.1, "flip": True}}
 
@@ -252,3 +254,49 @@ def test_what_a_killed_save_left_goes_with_the_next(tmp_path: Path) -> None:
         path.write_text("")
     storage.save(tmp_path, {}, {"a": torch.zeros(3)})
     assert [path.exists() for path in (torn, writing, other)] == [False, True, True]
+
+
+def test_writers_at_the_same_time_leave_a_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one waits with its index until the second would have come to its own end, if it were let."""
+    write, second = storage.write_atomically, list[threading.Thread]()
+
+    def overtaken(path: Path, content: bytes | memoryview) -> None:
+        if path.name == storage.INDEX and not second:
+            second.append(threading.Thread(target=storage.save, args=(tmp_path, {"n": 2}, tensors(2))))
+            second[0].start()
+            second[0].join(0.5)
+        write(path, content)
+
+    monkeypatch.setattr(storage, "write_atomically", overtaken)
+    storage.save(tmp_path, {"n": 1}, tensors(1))
+    second[0].join()
+    settings, loaded = storage.load(tmp_path)
+    assert settings == {"n": 2}
+    assert_same(loaded, tensors(2))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_who_waits_too_long_for_another_writer_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.save(tmp_path, SETTINGS, tensors(0))
+    monkeypatch.setattr(storage, "WAIT_SECONDS", 0.0)
+    with (
+        file_lock(tmp_path / storage.LOCK),
+        pytest.raises(BusyError, match=f"still busy with saving to {tmp_path}"),
+    ):
+        storage.save(tmp_path, {"seen": 99}, tensors(1))
+    assert storage.load(tmp_path)[0] == SETTINGS
+
+
+def test_only_what_the_index_named_and_older_files_are_removed(tmp_path: Path) -> None:
+    storage.save(tmp_path, SETTINGS, tensors(0))
+    named = tensor_file(tmp_path).stat().st_mtime_ns
+    older, newer = (tmp_path / f"state-{letter * 16}.safetensors" for letter in "ab")
+    for path, age in ((older, named - 10**9), (newer, named + 10**9)):
+        path.write_bytes(b"")
+        os.utime(path, ns=(age, age))
+    storage.save(tmp_path, SETTINGS, tensors(1))
+    assert (older.exists(), newer.exists()) == (False, True)
+    assert len(list(tmp_path.iterdir())) == 3
+    os.utime(newer, ns=(named, named))  # left behind
+    storage.save(tmp_path, SETTINGS, tensors(2))
+    assert len(list(tmp_path.iterdir())) == 2

@@ -11,8 +11,8 @@ import tarfile
 import zlib
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
+from puridiver.lock import file_lock
 
 logger = logging.getLogger(__name__)
 

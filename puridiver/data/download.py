@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from puridiver.data.lock import file_lock
 from puridiver.errors import DownloadError
+from puridiver.lock import file_lock
 
 Progress = Callable[[int, int | None], None]
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from puridiver import runs
-from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
 from puridiver.grid.cells import Method
 from puridiver.grid.plan import Planned
+from puridiver.lock import file_lock
 from puridiver.report.ledger import read_rows
 from puridiver.report.titles import Title, read_titles, write_titles
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from puridiver import augment, plugins, storage
 from puridiver.data.base import DataSource
-from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
+from puridiver.lock import file_lock
 from puridiver.nets import NetworkSettings, build_network
 from puridiver.plans import Buffers, PlanRunner
 from puridiver.runtime import Runtime

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from puridiver.data.lock import file_lock
 from puridiver.errors import DataError
+from puridiver.lock import file_lock
 
 HOLD_UNTIL_KILLED = """
 import sys, time
 from pathlib import Path
-from puridiver.data.lock import file_lock
+from puridiver.lock import file_lock
 with file_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)
