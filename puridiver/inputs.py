@@ -141,6 +141,17 @@ def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> N
             raise ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
 
 
+def as_epochs(epochs: Any) -> int | None:
+    """A number of epochs, or None: as many as the options say."""
+    if epochs is not None and (not _is_whole(epochs) or epochs < 1):
+        raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
+    return None if epochs is None else int(epochs)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
 def check_memory_and_seed(memory: Any, seed: int) -> None:
     if not isinstance(memory, int | np.integer) or memory < 1:
         raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")

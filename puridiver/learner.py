@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import inputs, plugins, saved
+from puridiver import inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.errors import DataError
 from puridiver.inputs import Label
@@ -23,7 +23,7 @@ from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
-from puridiver.saved import GIVEN, Consolidation, grouped, settings_of
+from puridiver.saved import Consolidation, grouped, settings_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 from puridiver.turns import Turns
 
@@ -72,6 +72,7 @@ class Learner:
     >>> learner = puridiver.Learner(classes=["cat", "dog"], image_shape=(8, 8, 1), memory=20, epochs=1)
     >>> images = np.zeros((4, 8, 8, 1), dtype=np.uint8)
     >>> learner.observe(images, ["cat", "dog", "dog", "cat"])
+    range(0, 4)
     >>> learner.consolidate()
     >>> learner.predict(images).shape
     (4,)
@@ -115,7 +116,9 @@ class Learner:
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self._under_way = self._told_diverged = False
-        self._lock = Turns()  # one thread may predict while another learns
+        # One thread may predict while another learns, between two parts of that; of those who change it each waits for
+        # the one before to end (taken first).
+        self._lock, self._changing = Turns(), Turns()
         self._trainer: Trainer | None = self._build_trainer() if self.classes else None
 
     def __repr__(self) -> str:
@@ -123,28 +126,36 @@ class Learner:
 
     # Learning --------------------------------------------------------------------------------------------------
 
-    def observe(self, images: Any, labels: Any) -> None:
+    def observe(self, images: Any, labels: Any) -> range:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
-        Images are uint8 (N, H, W, C), or floats in [0, 1]. A `ValueError` leaves the learner as it was. More than
-        64 images (four times the option `batch_size`) are learnt from as several batches; a single one is
-        joined by memory samples from the start, where the recipe replays: BatchNorm has no statistics of one.
+        Returns their arrivals, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or floats in
+        [0, 1]. A `ValueError` leaves the learner as it was. More than 64 images (four times the option `batch_size`)
+        are learnt from as several batches, between which another thread may predict; a single one is joined by memory
+        samples from the start, where the recipe replays: BatchNorm has no statistics of one.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
-        with self._lock, learning():
+        with self._changing, learning():
+            numbers, first = self._numbers_of(given), self.seen
+            # A large batch has as much to teach as the small ones that it could have come as.
+            n_parts = max(1, -(-len(x) // (LARGE * self.options.batch_size)))
+            for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
+                with self._lock:
+                    self._learn(part, its_numbers.tolist())
+            return range(first, self.seen)
+
+    def _numbers_of(self, labels: list[Label]) -> Tensor:
+        """Class ids of labels that are about to be learnt, (N,); new classes join."""
+        with self._lock:
             self._check_not_under_way("observing")
-            found = inputs.new_classes(given, self.classes, self.grow)
+            found = inputs.new_classes(labels, self.classes, self.grow)
             if self.begun is not None:  # saved so, and loaded
                 self.trainer.end_consolidation()
                 self._end_consolidation(warn_if_left=True)
             self._add_classes(found)
-            ids = {label: i for i, label in enumerate(self.classes)}
-            # A large batch has as much to teach as the small ones that it could have come as.
-            n_parts = max(1, -(-len(x) // (LARGE * self.options.batch_size)))
-            numbers = torch.tensor([ids[label] for label in given], dtype=torch.int64)
-            for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
-                self._learn(part, its_numbers.tolist())
+        ids = {label: i for i, label in enumerate(self.classes)}
+        return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
 
     def _learn(self, images: Tensor, numbers: list[int]) -> None:
         """From one batch, by class ids."""
@@ -164,14 +175,17 @@ class Learner:
             if on_epoch is not None:
                 on_epoch(epoch)
 
-    def consolidation(self, epochs: int | None = None, *, warn_if_left: bool = True) -> Iterator[int]:
+    def consolidation(self, epochs: int | None = None, *, warn_if_left: bool = True) -> Generator[int, None, None]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
         Where it is left before the last, what predicted meanwhile goes on to, and a warning is logged (but with
         `warn_if_left=False`, for those who saved it and go on later). A learner that was saved in the middle of a
         consolidation and loaded goes on with it here; one that observes a batch instead has left it early.
         """
-        with self._lock:
+        return self._consolidation(inputs.as_epochs(epochs), warn_if_left)
+
+    def _consolidation(self, epochs: int | None, warn_if_left: bool) -> Generator[int, None, None]:
+        with self._changing, self._lock:
             begun = self._begin_consolidation(epochs)
             self._under_way = True
             steps = self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done)
@@ -192,21 +206,14 @@ class Learner:
         if not len(self.memory) and not len(self.delayed):
             raise ValueError("the memory is empty: observe a batch before consolidating")
         self._check_not_under_way("another")
-        if (loaded := self.begun) is not None:
-            if epochs not in (None, loaded.epochs):
-                raise ValueError(
-                    f"epochs should be {loaded.epochs}, or left out, to go on with the consolidation "
-                    f"that this learner was saved in, but got {epochs}"
-                )
-            return loaded
-        epochs = self.options.epochs if epochs is None else epochs
-        if not isinstance(epochs, int | np.integer) or epochs < 1:
-            raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
+        if self.begun is not None:
+            self.begun.check_goes_on_for(epochs)
+            return self.begun
         self._replay.drop()
         if not len(self.memory):  # all that came is still waiting
             moment = self._moment(torch.zeros((), device=self.runtime.device))
             self._keeper.take_waiting(moment, self.trainer.meet)
-        self.begun = Consolidation(0, epochs)
+        self.begun = Consolidation(0, self.options.epochs if epochs is None else epochs)
         return self.begun
 
     def _check_not_under_way(self, before: str) -> None:
@@ -259,7 +266,7 @@ class Learner:
         Arrivals that the memory does not hold any more change nothing: what the network learnt from them in passing
         stays. The next `consolidate` trains on the corrected labels.
         """
-        with self._lock:
+        with self._changing, self._lock:
             self._check_not_under_way("correcting labels")
             new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
             self._replay.drop()  # drawn with the old labels
@@ -299,12 +306,14 @@ class Learner:
 
         Between observations, or between two epochs of a `consolidation`.
         """
-        with self._lock:
-            return saved.write(Path(folder), *self.state())
+        with self._changing:
+            with self._lock:
+                frozen = saved.frozen(Path(folder), *self.state())
+            return storage.write(Path(folder), frozen)  # the disk takes its time: others may predict meanwhile
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""
-        with self._lock:
+        with self._changing, self._lock:
             return Learner._restore, (*self.state(), str(self.runtime.device))
 
     @classmethod
@@ -338,13 +347,7 @@ class Learner:
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
-        hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
-        if device == "cpu" or not torch.cuda.is_available():
-            given["precision"] = "float32"  # whatever it was on a GPU
-        learner = cls(
-            settings["classes"] or None, tuple(settings["image_shape"]), **given, device=device,
-            recipe=Options(**settings["options"]), hint=NoiseHint(**hint) if hint else None,
-        )  # fmt: skip
+        learner = cls(**saved.arguments(settings, device))
         learner.grow = settings["grow"]
         learner.load_state(settings, tensors)
         return learner

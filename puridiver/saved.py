@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from puridiver import plugins, storage
 from puridiver.errors import DataError
+from puridiver.recipes import Options
+from puridiver.trainers import NoiseHint
 
 if TYPE_CHECKING:
     from puridiver.learner import Learner
@@ -34,6 +37,13 @@ class Consolidation:
 
     def __str__(self) -> str:
         return f"consolidation {self.epochs_done} of {self.epochs} under way"
+
+    def check_goes_on_for(self, epochs: int | None) -> None:
+        if epochs not in (None, self.epochs):
+            raise ValueError(
+                f"epochs should be {self.epochs}, or left out, to go on with the consolidation "
+                f"that this learner was saved in, but got {epochs}"
+            )
 
     def warn_if_left(self) -> None:
         """For when it is over, to its end or not."""
@@ -99,6 +109,21 @@ def _warn_of_edited_plugins(folder: Path, settings: Mapping[str, Any]) -> None:
         )  # fmt: skip
 
 
+def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """What a learner with these settings is made from."""
+    hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
+    if device == "cpu" or not torch.cuda.is_available():
+        given["precision"] = "float32"  # whatever it was on a GPU
+    return {
+        **given,
+        "classes": settings["classes"] or None,
+        "image_shape": tuple(settings["image_shape"]),
+        "device": device,
+        "recipe": Options(**settings["options"]),
+        "hint": NoiseHint(**hint) if hint else None,
+    }
+
+
 def consolidation_of(settings: Mapping[str, Any]) -> Consolidation | None:
     """The one that a learner was saved in the middle of."""
     begun = settings.get("consolidation")
@@ -130,9 +155,10 @@ def check_place(folder: Path) -> None:
             )
 
 
-def write(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Path:
+def frozen(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> storage.Frozen:
+    """A learner's state, ready to be written to a folder that may hold it."""
     check_place(folder)
-    return storage.save(folder, settings, tensors)
+    return storage.freeze(settings, tensors)
 
 
 def grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -241,3 +243,93 @@ def test_what_a_person_has_checked_stays_so_while_the_stream_goes_on(sampler: st
     assert marked == {arrival for s in held for arrival in s.arrivals.tolist() if arrival < 6}
     if sampler == "puridiver":  # which drops others first
         assert marked == set(range(6))
+
+
+def test_another_thread_may_predict_between_the_parts_of_a_large_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, labels = patterns(40)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4)
+    learn, events, asking = learner._learn, list[str](), list[threading.Thread]()
+
+    def ask() -> None:
+        learner.predict(images[:2])
+        events.append("predicted")
+
+    def watched(part: Any, numbers: Any) -> None:
+        learn(part, numbers)
+        events.append("learnt")
+        if not asking:
+            asking.append(threading.Thread(target=ask))
+            asking[0].start()
+            until(lambda: len(learner._lock._waiting) == 1)
+
+    monkeypatch.setattr(learner, "_learn", watched)
+    learner.observe(images, labels)
+    asking[0].join()
+    assert events == ["learnt", "predicted", "learnt", "learnt"]
+
+
+def until(came: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not came():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("change", ["observe", "correct", "consolidate", "save"])
+def test_who_changes_a_learner_waits_for_the_whole_of_a_large_batch(
+    change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    images, labels = patterns(40)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4)
+    learn, seen, others = learner._learn, list[int](), list[threading.Thread]()
+    changes: dict[str, Callable[[], object]] = {
+        "observe": lambda: learner.observe(images[:2], labels[:2]),
+        "correct": lambda: learner.correct({0: 1}),
+        "consolidate": lambda: learner.consolidate(1),
+        "save": lambda: learner.save(tmp_path / "saved"),
+    }
+
+    def other() -> None:
+        changes[change]()
+        seen.append(learner.seen)
+
+    def watched(part: Any, numbers: Any) -> None:
+        learn(part, numbers)
+        if not others:
+            others.append(threading.Thread(target=other))
+            others[0].start()
+            until(lambda: len(learner._changing._waiting) == 1)
+
+    monkeypatch.setattr(learner, "_learn", watched)
+    assert learner.observe(images, labels) == range(40)
+    others[0].join(30)
+    assert seen == [42 if change == "observe" else 40]
+    if change == "save":
+        assert Learner.load(tmp_path / "saved", device="cpu").seen == 40
+
+
+def test_others_may_predict_while_a_save_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    images, labels = patterns(16)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3)
+    learner.observe(images, labels)
+    write, asking = storage.write_atomically, threading.Thread(target=learner.predict, args=(images,))
+
+    def slowly(path: Path, content: bytes | memoryview) -> None:
+        if asking.ident is None:
+            asking.start()
+            asking.join(20)
+            assert not asking.is_alive()
+        write(path, content)
+
+    monkeypatch.setattr(storage, "write_atomically", slowly)
+    learner.save(tmp_path / "saved")
+
+
+def test_observing_tells_the_arrivals_by_which_samples_are_corrected() -> None:
+    images, labels = patterns(40)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, batch_size=4)
+    assert learner.observe(images[:8], labels[:8]) == range(8)
+    arrivals = learner.observe(images[8:], labels[8:])  # in several parts
+    assert arrivals == range(8, 40)
+    assert learner.correct({arrivals[0]: 2}) == 1
+    assert {row.arrival for row in learner.audit() if row.checked} == {8}
