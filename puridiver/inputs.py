@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import torch
@@ -14,29 +14,58 @@ Label = int | str
 
 def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
     """uint8 (N, H, W, C) from a NumPy array or tensor of that shape: uint8, or floats in [0, 1]."""
-    tensor = images if isinstance(images, Tensor) else _as_tensor(images)
-    height, width, channels = image_shape
-    if channels == 1 and tensor.ndim == 3:
-        tensor = tensor.unsqueeze(3)
-    if tensor.ndim != 4 or tuple(tensor.shape[1:]) != image_shape:
-        raise ValueError(
-            f"images should have the shape (N, {height}, {width}, {channels}), but got {tuple(tensor.shape)}"
-        )
-    if not len(tensor):
+    tensor = _dense(images, "images") if isinstance(images, Tensor) else _as_tensor(images)
+    if tensor.ndim and not len(tensor):
         raise ValueError("the batch is empty: images should hold at least one image")
+    _check_shape(tuple(tensor.shape), image_shape)
     if tensor.dtype != torch.uint8:
         tensor = _from_float(tensor)
-    return tensor
+    return tensor.reshape(-1, *image_shape)
+
+
+def _check_shape(shape: tuple[int, ...], image_shape: tuple[int, int, int]) -> None:
+    """Grey images may leave out the last axis."""
+    one = (image_shape, image_shape[:2]) if image_shape[2] == 1 else (image_shape,)
+    if shape[1:] in one:
+        return
+    advice = ": a single image is a batch of one, image[None]" if shape in one else ""
+    height, width, channels = image_shape
+    raise ValueError(f"images should have the shape (N, {height}, {width}, {channels}), but got {shape}{advice}")
+
+
+def _dense(tensor: Tensor, what: str) -> Tensor:
+    """The tensor without its gradient, if it has a value in each place."""
+    if tensor.layout != torch.strided or tensor.is_meta:
+        kind = "one on the device meta" if tensor.is_meta else f"one of {tensor.layout}"
+        raise ValueError(f"{what} should be a dense tensor that holds its values, but got {kind}")
+    return tensor.detach()
 
 
 def _as_tensor(images: Any) -> Tensor:
-    array = np.asarray(images)
+    if isinstance(images, list | tuple) and images and all(isinstance(image, Tensor) for image in images):
+        _check_alike(images)
+        return torch.stack([_dense(image, "images") for image in images])
+    try:
+        array = np.asarray(images)
+    except ValueError:  # of several shapes, in NumPy's words
+        _check_alike(images)
+        raise
     if array.dtype.kind == "f":
         array = array.astype(np.float32)  # also of kinds that torch does not have
     elif array.dtype != np.uint8:
         raise ValueError(f"images should be uint8, or floats in [0, 1], but got an array of {array.dtype}")
     # A copy: torch cannot read from arrays that are read-only or run backwards.
     return torch.from_numpy(np.array(array, order="C"))
+
+
+def _check_alike(images: Iterable[Any]) -> None:
+    shapes = [tuple(np.shape(image)) for image in images]
+    for number, shape in enumerate(shapes):
+        if shape != shapes[0]:
+            raise ValueError(
+                f"images should all have one shape, but image 0 has {shapes[0]} and image {number} has {shape}: bring "
+                "them to one size and one mode (grey or RGB) first"
+            )
 
 
 def _from_float(tensor: Tensor) -> Tensor:
@@ -57,7 +86,7 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
             raise ValueError(
                 f"labels should be integers or strings, but got {str(labels.dtype).removeprefix('torch.')}"
             )
-        labels = labels.detach().cpu().numpy()
+        labels = _dense(labels, "labels").cpu().numpy()
     if isinstance(labels, list | tuple):
         _check_kinds(labels)
     values = np.asarray(labels)
@@ -69,7 +98,7 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
 
 
 def _is_label(value: object) -> bool:
-    return isinstance(value, int | str | np.integer) and not isinstance(value, bool)
+    return isinstance(value, str) or is_whole(value)
 
 
 def _check_kinds(labels: Sequence[object]) -> None:
@@ -97,16 +126,17 @@ def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
         return []
     if isinstance(classes, str):
         raise ValueError(f"classes should be a list of labels, but got the single word {classes!r}")
-    if isinstance(classes, int | np.integer):
-        if classes < 1:
-            raise ValueError(f"classes should be a positive number or a list of labels, but got {classes}")
+    if is_whole(classes) and classes >= 1:
         return list(range(classes))
+    if not isinstance(classes, Iterable) or getattr(classes, "ndim", 1) == 0:
+        raise ValueError(f"classes should be a positive whole number or a list of labels, but got {classes!r}")
     found = [c.item() if isinstance(c, np.generic) else c for c in classes]
     if not found:
         raise ValueError("classes should name at least one class; leave it out to let classes grow")
     _check_labels(found)
     if len(set(found)) < len(found):
         raise ValueError("classes should not name a class twice")
+    _check_names(found)
     return found
 
 
@@ -127,9 +157,13 @@ def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[L
     if classes and unknown and type(classes[0]) is not type(unknown[0]):
         kinds = [type(each[0]).__name__ for each in (classes, unknown)]
         raise ValueError(f"labels should be of the kind of the classes, {kinds[0]}, but got {kinds[1]}: {unknown[0]!r}")
-    if any(isinstance(label, str) and not label.strip() for label in unknown):
-        raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
+    _check_names(unknown)
     return unknown
+
+
+def _check_names(new: Sequence[Label]) -> None:
+    if any(isinstance(label, str) and not label.strip() for label in new):
+        raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
 
 
 def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> None:
@@ -143,25 +177,37 @@ def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> N
 
 def as_epochs(epochs: Any) -> int | None:
     """A number of epochs, or None: as many as the options say."""
-    if epochs is not None and (not _is_whole(epochs) or epochs < 1):
+    if epochs is not None and (not is_whole(epochs) or epochs < 1):
         raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
     return None if epochs is None else int(epochs)
 
 
-def _is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is an integer, Python's or NumPy's; True would count as 1."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def check_memory_and_seed(memory: Any, seed: int) -> None:
-    if not isinstance(memory, int | np.integer) or memory < 1:
+def as_memory(memory: Any) -> int:
+    """How many samples a memory holds."""
+    if not is_whole(memory) or memory < 1:
         raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
-    if not isinstance(seed, int | np.integer) or seed < 0:
+    return int(memory)
+
+
+def as_seed(seed: Any) -> int:
+    if not is_whole(seed) or seed < 0:
         raise ValueError(f"seed should be a whole number, at least 0, but got {seed!r}")
+    return int(seed)
 
 
 def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:
     """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so."""
     _check_arrivals(labels, seen)
+    for arrival, label in labels.items():
+        if not _is_label(label):  # True would be class 1, and 3.0 class 3
+            raise ValueError(
+                f"the label of a correction should be an integer or a string, but got {label!r} for {arrival!r}"
+            )
     advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
     check_known(labels.values(), classes, advice)
     ids = {label: i for i, label in enumerate(classes)}
@@ -173,8 +219,10 @@ def _check_arrivals(labels: Mapping[int, Label], seen: int) -> None:
         raise ValueError(
             f"corrections should be a dict of arrival: label, such as {{17: 'dog'}}, but got a {type(labels).__name__}"
         )
+    if labels and not seen:
+        raise ValueError("nothing was observed yet: there is no sample whose label could be corrected")
     for arrival in labels:
-        if not isinstance(arrival, int | np.integer) or isinstance(arrival, bool):  # True would be arrival 1
+        if not is_whole(arrival):
             raise ValueError(f"arrivals should be whole numbers, as `audit` tells them, but got {arrival!r}")
         if not 0 <= arrival < seen:
             raise ValueError(f"arrivals should be from 0 to {seen - 1}, as seen so far, but got {arrival!r}")
@@ -182,7 +230,8 @@ def _check_arrivals(labels: Mapping[int, Label], seen: int) -> None:
 
 def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
     """(height, width, channels) of the images a learner is made for."""
-    if not isinstance(shape, tuple | list) or len(shape) != 3 or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+    whole = isinstance(shape, tuple | list) and len(shape) == 3 and all(map(is_whole, shape))
+    if not whole or shape[2] not in (1, 3) or min(shape[:2]) < 4:
         raise ValueError(
             f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
         )

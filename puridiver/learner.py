@@ -24,7 +24,7 @@ from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
 from puridiver.saved import Consolidation, grouped, settings_of
-from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
+from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 from puridiver.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -98,15 +98,15 @@ class Learner:
     ) -> None:
         self.classes = inputs.as_classes(classes)
         self.image_shape = inputs.as_image_shape(image_shape)
-        inputs.check_memory_and_seed(memory, seed)
+        memory, seed = inputs.as_memory(memory), inputs.as_seed(seed)
         self.options = made_for(recipe, self.image_shape, options, inputs.LEARNER_ARGUMENTS)
         plugins.load_all()
         self.sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
         self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
-        self.runtime = choose_runtime(device, precision, graphs)
+        self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
-        self.seed, self.grow, self.hint = seed, grow or classes is None, hint
-        self._keeper = Keeper(self.sampler, int(memory), self.image_shape, self.runtime.device)
+        self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
+        self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)

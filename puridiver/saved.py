@@ -14,6 +14,7 @@ from torch import Tensor
 
 from puridiver import plugins, storage
 from puridiver.errors import DataError
+from puridiver.inputs import is_whole
 from puridiver.recipes import Options
 from puridiver.trainers import NoiseHint
 
@@ -132,12 +133,12 @@ def consolidation_of(settings: Mapping[str, Any]) -> Consolidation | None:
 
 def changed(settings: Mapping[str, Any], grow: bool | None, memory: int | None) -> dict[str, Any]:
     """Settings with what is said anew of them. Which samples a smaller memory would lose is for no one to say here."""
-    if memory is not None and (not isinstance(memory, int) or memory < settings["memory"]):
+    if memory is not None and (not is_whole(memory) or memory < settings["memory"]):
         raise ValueError(
             f"memory should be a whole number, at least the {settings['memory']} samples that the learner was saved "
             f"with, but got {memory!r}"
         )
-    said = {"grow": grow, "memory": memory}
+    said = {"grow": None if grow is None else bool(grow), "memory": None if memory is None else int(memory)}
     return {**settings, **{name: value for name, value in said.items() if value is not None}}
 
 

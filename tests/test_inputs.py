@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
 
-from puridiver.inputs import as_classes, as_corrections, as_images, as_labels, new_classes
+from puridiver.inputs import (
+    as_classes,
+    as_corrections,
+    as_epochs,
+    as_image_shape,
+    as_images,
+    as_labels,
+    as_memory,
+    as_seed,
+    new_classes,
+)
 
 SHAPE = (4, 5, 3)
 PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8)
@@ -24,6 +36,8 @@ PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8
         (torch.from_numpy(PIXELS) / 255).half(),
         PIXELS.astype(np.longdouble) / 255,
         (torch.from_numpy(PIXELS) / 255).tolist(),
+        (torch.from_numpy(PIXELS) / 255).requires_grad_(),
+        list((torch.from_numpy(PIXELS) / 255).requires_grad_()),
         np.asfortranarray(PIXELS),
         PIXELS[::-1][::-1],
     ],
@@ -37,6 +51,8 @@ PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8
         "half",
         "longdouble",
         "nested",
+        "with-gradient",
+        "list-with-gradient",
         "fortran",
         "strided",
     ],
@@ -67,7 +83,13 @@ def test_grey_images_may_leave_out_the_channel_axis():
 @pytest.mark.parametrize(
     ("images", "message"),
     [
-        (PIXELS[0], r"should have the shape \(N, 4, 5, 3\), but got \(4, 5, 3\)"),
+        (PIXELS[0], r"the shape \(N, 4, 5, 3\), but got \(4, 5, 3\): a single image is a batch of one, image\[None\]"),
+        ([], "the batch is empty"),
+        ([PIXELS[0], PIXELS[0], PIXELS[0][:3]], r"image 0 has \(4, 5, 3\) and image 2 has \(3, 5, 3\): bring them to"),
+        ([PIXELS[0], PIXELS[0][..., 0]], r"image 0 has \(4, 5, 3\) and image 1 has \(4, 5\): .*one mode"),
+        ([torch.zeros(SHAPE), torch.zeros(4, 6, 3)], r"image 0 has \(4, 5, 3\) and image 1 has \(4, 6, 3\)"),
+        (torch.from_numpy(PIXELS).to_sparse(), "should be a dense tensor that holds its values, .* torch.sparse_coo"),
+        (torch.zeros((2, *SHAPE), device="meta"), "should be a dense tensor that holds its values, .* device meta"),
         (PIXELS.transpose(0, 3, 1, 2), r"\(N, 4, 5, 3\), but got \(2, 3, 4, 5\)"),
         (PIXELS[..., :1], r"\(N, 4, 5, 3\), but got \(2, 4, 5, 1\)"),
         (PIXELS[:0], "the batch is empty"),
@@ -119,6 +141,7 @@ def test_labels_become_plain_python_values(labels, expected):
         (torch.tensor([0.0, 1.0], dtype=torch.bfloat16), "should be integers or strings"),
         ([True, False], "should be integers or strings, but got bool"),
         (np.array([0, None], dtype=object), "should be integers or strings"),
+        (torch.zeros(2, dtype=torch.int64, device="meta"), "labels should be a dense tensor"),
     ],
 )
 def test_labels_that_cannot_be_used_are_refused(labels, message):
@@ -149,8 +172,12 @@ def test_classes_of_every_kind(classes, expected):
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        (0, "positive number or a list of labels, but got 0"),
-        (-2, "positive number or a list of labels, but got -2"),
+        (0, "positive whole number or a list of labels, but got 0"),
+        (-2, "positive whole number or a list of labels, but got -2"),
+        (3.0, "positive whole number or a list of labels, but got 3.0"),
+        (True, "positive whole number or a list of labels, but got True"),
+        (np.array(3.0), "positive whole number or a list of labels"),
+        (["a", " "], "should have a name"),
         ([], "at least one class"),
         ([1, 1], "twice"),
         (["a", "b", "a"], "twice"),
@@ -201,6 +228,55 @@ def test_growth_never_mixes_integers_and_strings(labels, classes, kinds):
 def test_a_correction_names_its_sample_by_a_whole_number(arrival):
     with pytest.raises(ValueError, match="arrivals should be whole numbers, as `audit` tells them, but got"):
         as_corrections({0: "cat", arrival: "dog"}, ["cat", "dog"], 20, False)
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 5), (4, 5, 1)])
+def test_a_single_grey_image_is_named_by_the_shape_it_has(shape):
+    with pytest.raises(ValueError, match=rf"\(N, 4, 5, 1\), but got {re.escape(str(shape))}") as error:
+        as_images(np.zeros(shape, np.uint8), (4, 5, 1))
+    assert ("image[None]" in str(error.value)) == (len(shape) > 1)
+
+
+@pytest.mark.parametrize(
+    "shape", [(8.5, 8, 1), (8, 8.0, 1), (8, 8, True), ("8", 8, 1), (8, 8), (3, 8, 1), 8, (8, 8, 2)]
+)
+def test_the_shape_of_images_is_three_whole_numbers(shape):
+    with pytest.raises(ValueError, match=r"image_shape should be \(height, width, channels\) with at least 4 px"):
+        as_image_shape(shape)
+
+
+@pytest.mark.parametrize("wrong", [True, 0, 1.5, "3", None, np.float64(3)])
+def test_memory_and_seed_are_whole_numbers(wrong):
+    with pytest.raises(ValueError, match="memory should be a whole number, at least 1 sample, but got"):
+        as_memory(wrong)
+    if wrong != 0:
+        with pytest.raises(ValueError, match="seed should be a whole number, at least 0, but got"):
+            as_seed(wrong)
+
+
+def test_numbers_of_numpy_become_python_s_own():
+    found = [as_memory(np.int64(5)), as_seed(np.uint8(0)), as_epochs(np.int32(7)), *as_image_shape((np.int64(8), 8, 1))]
+    assert found == [5, 0, 7, 8, 8, 1]
+    assert {type(number) for number in found} == {int}
+    assert as_epochs(None) is None
+
+
+@pytest.mark.parametrize("wrong", [True, 0, -1, 1.5, "3", np.float64(3)])
+def test_epochs_are_a_whole_number(wrong):
+    with pytest.raises(ValueError, match="epochs should be a whole number, at least 1, but got"):
+        as_epochs(wrong)
+
+
+@pytest.mark.parametrize("label", [True, np.True_, 1.0, [1], None, b"1", torch.tensor(1)])
+def test_a_corrected_label_is_an_integer_or_a_string(label):
+    with pytest.raises(ValueError, match=r"label of a correction should be an integer or a string, but got .* for 3"):
+        as_corrections({3: label}, [0, 1], 20, False)
+
+
+def test_before_anything_was_seen_there_is_nothing_to_correct():
+    with pytest.raises(ValueError, match="nothing was observed yet"):
+        as_corrections({0: 1}, [0, 1], 0, False)
+    assert as_corrections({}, [0, 1], 0, False) == {}
 
 
 @pytest.mark.parametrize("labels", [["dog"], [(1, "dog")], "dog", None])

@@ -333,3 +333,9 @@ def test_observing_tells_the_arrivals_by_which_samples_are_corrected() -> None:
     assert arrivals == range(8, 40)
     assert learner.correct({arrivals[0]: 2}) == 1
     assert {row.arrival for row in learner.audit() if row.checked} == {8}
+
+
+def test_epochs_that_make_no_sense_are_refused_at_the_call() -> None:
+    learner = Learner(classes=3, image_shape=(8, 8, 1))
+    with pytest.raises(ValueError, match="epochs should be a whole number, at least 1, but got -1"):
+        learner.consolidation(-1)

@@ -232,3 +232,29 @@ def test_a_learner_is_saved_over_an_older_one_and_over_what_a_crash_left_of_it(t
     for _ in range(2):
         learner.save(folder)
         assert Learner.load(folder).classes == learner.classes
+
+
+def test_a_learner_made_from_numbers_of_numpy_can_be_saved(tmp_path):
+    settings: dict[str, Any] = {"seed": np.int64(3), "grow": np.bool_(True), "graphs": np.bool_(True)}
+    learner = fed(tiny_learner(memory=np.int64(12), hint=NoiseHint("sym", np.float32(0.5)), **settings))
+    for _ in learner.consolidation(np.int64(3)):
+        learner.save(tmp_path)
+    loaded = Learner.load(tmp_path, device="cpu", memory=np.int64(50), grow=np.bool_(False))
+    assert (loaded.capacity, loaded.grow, loaded.hint) == (50, False, NoiseHint("sym", 0.5))
+    loaded.save(tmp_path)
+    with pytest.raises(ValueError, match="memory should be a whole number"):
+        Learner.load(tmp_path, device="cpu", memory=True)
+
+
+@pytest.mark.parametrize("hint", [0.4, "sym", ("sym", 0.4), {"kind": "sym", "rate": 0.4}])
+def test_what_is_no_hint_is_refused(hint):
+    with pytest.raises(
+        ValueError, match=r"hint should be a NoiseHint, such as NoiseHint\('sym', 0.4\), or None, but got"
+    ):
+        tiny_learner(hint=hint)
+
+
+@pytest.mark.parametrize("rate", ["0.4", None, 1.0, -0.1, float("nan")])
+def test_the_rate_of_a_hint_is_a_share(rate):
+    with pytest.raises(ValueError, match=r"a rate in \[0, 1\), but got"):
+        NoiseHint("sym", rate)

@@ -1,6 +1,6 @@
 """Robust trainers: one file each, all with the two moves of `Trainer`."""
 
-from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext
+from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext, as_hint
 from puridiver.trainers.coteaching import CoTeaching
 from puridiver.trainers.dividemix import DivideMix
 from puridiver.trainers.plain import Plain
@@ -17,6 +17,7 @@ __all__ = [
     "Split",
     "Trainer",
     "TrainerContext",
+    "as_hint",
     "split_memory",
 ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -40,10 +41,18 @@ class NoiseHint:
     rate: float
 
     def __post_init__(self) -> None:
-        if self.kind not in ("none", "sym", "asym") or not 0 <= self.rate < 1:
+        if self.kind not in ("none", "sym", "asym") or not isinstance(self.rate, Real) or not 0 <= self.rate < 1:
             raise ValueError(
                 f"a hint should be none, sym or asym with a rate in [0, 1), but got {self.kind!r}, {self.rate}"
             )
+        object.__setattr__(self, "rate", float(self.rate))  # also a NumPy number, which could not be saved
+
+
+def as_hint(hint: object) -> NoiseHint | None:
+    """What a user gave as a hint, if it is one."""
+    if hint is not None and not isinstance(hint, NoiseHint):
+        raise ValueError(f"hint should be a NoiseHint, such as NoiseHint('sym', 0.4), or None, but got {hint!r}")
+    return hint
 
 
 @dataclass(frozen=True)
