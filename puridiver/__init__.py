@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
     from puridiver.config import RunConfig
-    from puridiver.errors import DataError, ManifestError, PuridiverError
+    from puridiver.errors import (
+        BusyError,
+        ConsolidatingError,
+        DataError,
+        DivergedError,
+        ManifestError,
+        PuridiverError,
+    )
     from puridiver.experiment import Experiment
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
@@ -25,7 +32,10 @@ __all__ = [
     "AuditReport",
     "AuditRow",
     "AuditSettings",
+    "BusyError",
+    "ConsolidatingError",
     "DataError",
+    "DivergedError",
     "Experiment",
     "Head",
     "Learner",
@@ -47,7 +57,10 @@ _HOMES = {
     "AuditReport": "puridiver.auditing.report",
     "AuditRow": "puridiver.audit_rows",
     "AuditSettings": "puridiver.auditing.settings",
+    "BusyError": "puridiver.errors",
+    "ConsolidatingError": "puridiver.errors",
     "DataError": "puridiver.errors",
+    "DivergedError": "puridiver.errors",
     "Experiment": "puridiver.experiment",
     "Head": "puridiver.nets",
     "Learner": "puridiver.learner",

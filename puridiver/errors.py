@@ -4,6 +4,8 @@
     ├── DataError            a data set is missing, damaged or unreadable
     │   ├── BusyError        another process works with these files
     │   └── DownloadError    a transfer failed: offline, truncated, wrong checksum
+    ├── ConsolidatingError   a learner is not to be changed while it trains on its memory (also a ValueError)
+    ├── DivergedError        a learner's network says nan
     └── ManifestError        a stream manifest is damaged or belongs to other data
 
 Wrong arguments (a shape, a label, an option that does not exist) are plain `ValueError`s that say what was
@@ -30,6 +32,14 @@ class BusyError(DataError):
 
 class DownloadError(DataError):
     """A transfer failed: no network, a truncated body, a checksum that does not match."""
+
+
+class ConsolidatingError(PuridiverError, ValueError):
+    """A learner trains on its memory, and takes batches and corrections afterwards: nothing is wrong with them."""
+
+
+class DivergedError(PuridiverError):
+    """A learner's training has diverged: it has nothing to predict with."""
 
 
 class ManifestError(PuridiverError):

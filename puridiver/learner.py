@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
@@ -13,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import inputs, plugins, saved, storage
+from puridiver import divergence, inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
-from puridiver.errors import DataError
+from puridiver.errors import ConsolidatingError, DataError
 from puridiver.inputs import Label
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import Network, choose_network
@@ -26,8 +25,6 @@ from puridiver.samples import Samples
 from puridiver.saved import Consolidation, grouped, settings_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 from puridiver.turns import Turns
-
-logger = logging.getLogger(__name__)
 
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
@@ -218,7 +215,7 @@ class Learner:
 
     def _check_not_under_way(self, before: str) -> None:
         if self._under_way:
-            raise ValueError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
+            raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
     def _end_consolidation(self, warn_if_left: bool) -> None:
         if self.begun is not None:
@@ -234,10 +231,12 @@ class Learner:
 
         By `online_prediction` the network as the last consolidation left it (the default: it has forgotten nothing
         since), as it is, or the mean of both; of classes that it had few samples of, always as it is. While a
-        consolidation goes on: as before it, until that comes to a low of its rate.
+        consolidation goes on: as before it, until that comes to a low of its rate. `DivergedError`: nothing but nan.
         """
         with self._lock:  # another thread may add a class
-            return np.asarray(self.classes)[self.predict_proba(images).argmax(axis=1)]
+            probabilities = self.predict_proba(images)
+            divergence.check(probabilities)
+            return np.asarray(self.classes)[probabilities.argmax(axis=1)]
 
     def predict_proba(self, images: Any, as_it_is: bool = False) -> np.ndarray:
         """Class probabilities, float32 (N, C), in the order of `learner.classes` then; or by the network `as_it_is`."""
@@ -245,9 +244,7 @@ class Learner:
         with self._lock:
             look = self.trainer.probabilities if as_it_is else self.trainer.predict
             found = self.runtime.read(look(self._on_device(x)).float()).numpy()
-        if not self._told_diverged and not np.isfinite(found).all():
-            self._told_diverged = True
-            logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")
+        self._told_diverged = self._told_diverged or divergence.warn_of(found)
         return found
 
     def look(self, images: Any) -> tuple[Tensor, Tensor]:

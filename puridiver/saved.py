@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from puridiver import plugins, storage
+from puridiver import divergence, plugins, storage
 from puridiver.errors import DataError
 from puridiver.inputs import is_whole
 from puridiver.recipes import Options
@@ -159,6 +159,11 @@ def check_place(folder: Path) -> None:
 def frozen(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -> storage.Frozen:
     """A learner's state, ready to be written to a folder that may hold it."""
     check_place(folder)
+    if divergence.is_in(tensors):
+        logger.warning(
+            "the learner that is saved to %s has diverged: its network's weights are not finite; keep an earlier save",
+            folder,
+        )
     return storage.freeze(settings, tensors)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver import Learner, storage
+from puridiver import ConsolidatingError, DivergedError, Learner, storage
 from tests.learner_samples import patterns
 
 
@@ -59,9 +59,12 @@ def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
     learner.observe(images, labels)
     epochs = learner.consolidation(3)
     next(epochs)
-    with pytest.raises(ValueError, match="a consolidation is under way: finish it, or close its iterator"):
+    assert issubclass(ConsolidatingError, ValueError)  # as it was before it had a name of its own
+    with pytest.raises(ConsolidatingError, match="a consolidation is under way: finish it, or close its iterator"):
         learner.observe(images, labels)
-    with pytest.raises(ValueError, match="before correcting labels"):
+    with pytest.raises(ConsolidatingError, match="before another"):
+        next(learner.consolidation(3))
+    with pytest.raises(ConsolidatingError, match="before correcting labels"):
         learner.correct({0: int(labels[0])})
     assert learner.seen == 16
     epochs.close()
@@ -339,3 +342,21 @@ def test_epochs_that_make_no_sense_are_refused_at_the_call() -> None:
     learner = Learner(classes=3, image_shape=(8, 8, 1))
     with pytest.raises(ValueError, match="epochs should be a whole number, at least 1, but got -1"):
         learner.consolidation(-1)
+
+
+def test_a_learner_that_has_diverged_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    images, labels = patterns(40)
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, online_lr=0.01, batch_size=4)
+    learner.observe(images, labels)
+    learner.predict(images)
+    learner.save(tmp_path / "good")
+    assert "diverged" not in caplog.text
+    bad = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, online_lr=1e30, batch_size=4)
+    bad.observe(images, labels)
+    with pytest.raises(
+        DivergedError, match=r"load an earlier save, or make a learner with a lower rate \(online_lr, lr\)"
+    ):
+        bad.predict(images)
+    assert np.isnan(bad.predict_proba(images)).any()  # as runs count it
+    bad.save(tmp_path / "bad")
+    assert f"saved to {tmp_path / 'bad'} has diverged" in caplog.text

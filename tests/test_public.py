@@ -19,7 +19,7 @@ def test_public_names_are_sorted_and_exist():
 
 
 def test_public_names_are_the_promised_ones():
-    errors = {"DataError", "ManifestError", "PuridiverError"}
+    errors = {"BusyError", "ConsolidatingError", "DataError", "DivergedError", "ManifestError", "PuridiverError"}
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
     learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
     methods = {"Head", "Network", "Sampler", "Trainer", "register"}

@@ -50,6 +50,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def handle(args: argparse.Namespace) -> int:
+    from puridiver import divergence
     from puridiver.errors import DataError
     from puridiver.storage import write_atomically
 
@@ -65,6 +66,7 @@ def handle(args: argparse.Namespace) -> int:
             p = learner.predict_proba(pixels)
         except ValueError as error:
             raise DataError(f"{names[0].rpartition(':')[0] or names[0]}: {error}") from error
+        divergence.check(p)
         for name, row in zip(names, p, strict=True):
             every = [f"{value:.4f}" for value in row] if args.probabilities else []
             writer.writerow([name, classes[int(row.argmax())], f"{row.max():.4f}", *every])

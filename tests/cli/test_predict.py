@@ -80,6 +80,17 @@ def test_a_saved_learner_of_grey_images_takes_files_too(tmp_path, capsys):
     assert row["label"] == str(learner.predict(images[:1])[0])
 
 
+def test_a_learner_that_has_diverged_names_no_class(tmp_path, capsys):
+    learner = tiny_learner(online_lr=1e30)
+    learner.observe(*patterns(40))
+    learner.save(tmp_path / "learner")
+    pictures(tmp_path / "new", 3)
+    assert main(["predict", str(tmp_path / "learner"), str(tmp_path / "new")]) == 2
+    shown = capsys.readouterr()
+    assert "its training has diverged" in shown.err
+    assert not shown.out
+
+
 def test_bad_files_are_named_or_left_out(run, tmp_path, capsys):
     new = pictures(tmp_path / "new", 3)
     (new / "broken.png").write_bytes(b"no picture")
