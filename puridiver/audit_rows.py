@@ -29,11 +29,11 @@ class AuditRow:
 
 
 def audit_rows(samples: Samples, split: Split, classes: Sequence[Label]) -> list[AuditRow]:
-    """The rows of a memory that was divided so, the most doubtful first."""
+    """The rows of a memory that was divided so: those first that are taken for another class, by `p_correct` each."""
     suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
     columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes(), samples.checked)
     rows = [
         AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code], checked)
         for arrival, given, p, better, code, checked in zip(*(c.tolist() for c in columns), strict=True)
     ]
-    return sorted(rows, key=lambda row: (row.p_correct, row.arrival))
+    return sorted(rows, key=lambda row: (row.suggested_label == row.given_label, row.p_correct, row.arrival))

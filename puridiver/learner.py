@@ -270,7 +270,10 @@ class Learner:
             return self.memory.relabel(new) + self.delayed.relabel(new)
 
     def audit(self) -> list[AuditRow]:
-        """What the learner thinks of every memory sample's label, the most doubtful first."""
+        """What the learner thinks of every memory sample's label, the most doubtful first.
+
+        Those that it takes for another class, then the others, whose `p_correct` may be small, too (`AuditRow`).
+        """
         with self._lock:
             return audit_rows(self.memory.samples, self.split(), self.classes) if len(self.memory) else []
 
