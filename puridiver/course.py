@@ -100,8 +100,8 @@ class Course:
 
     @property
     def parts(self) -> int:
-        """Of each task."""
-        return self.learner.options.consolidations
+        """Of this task; no more than it has batches, as there would be nothing new to train on."""
+        return max(1, min(self.learner.options.consolidations, len(self._batches(self.at.task))))
 
     @property
     def _in_last_part(self) -> bool:
@@ -111,7 +111,7 @@ class Course:
         return self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
 
     def _borders(self, n_batches: int) -> tuple[int, int]:
-        """Which batches of the task are of this part, [first, end): none, where there are fewer than parts."""
+        """Which batches of the task are of this part, [first, end)."""
         return n_batches * self.at.part // self.parts, n_batches * (self.at.part + 1) // self.parts
 
     def _stream_phase(self) -> None:
@@ -133,9 +133,6 @@ class Course:
             self._safe_point()
 
     def _memory_phase(self) -> None:
-        first, end = self._borders(len(self._batches(self.at.task)))
-        if first == end and not self._in_last_part:  # nothing new to train on
-            return
         self.clock.switch("consolidate")
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
         evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1 and self._in_last_part
@@ -163,7 +160,7 @@ class Course:
     def _total_work(self) -> int:
         limit, n_tasks = self.config.stream_limit, self.stream.n_tasks
         samples = len(self.stream) if limit is None else n_tasks * limit
-        trainings = sum(max(1, min(self.parts, len(self._batches(task)))) for task in range(n_tasks))
+        trainings = sum(max(1, min(self.learner.options.consolidations, len(self._batches(t)))) for t in range(n_tasks))
         return samples + trainings * self.learner.options.epochs * self.learner.memory.capacity
 
     # Leaving and going on --------------------------------------------------------------------------------------

@@ -198,6 +198,24 @@ def test_a_first_consolidation_that_fails_leaves_what_the_stream_taught() -> Non
     np.testing.assert_allclose(learner.predict_proba(TEST), before, atol=1e-6)
 
 
+@pytest.mark.parametrize("through_a_save", [False, True])
+@pytest.mark.parametrize("mode", ["consolidated", "both"])
+def test_after_a_first_consolidation_that_was_left_the_network_that_learns_on_predicts(
+    mode: str, through_a_save: bool, tmp_path: Path
+) -> None:
+    """What the stream had taught by then must not predict for ever: it would soon be far behind."""
+    learner = tiny_learner(online_prediction=mode)
+    observe(learner, 0)
+    for _ in learner.consolidation(epochs=9):
+        if through_a_save:
+            learner.save(tmp_path / "amid")
+        break
+    if through_a_save:
+        learner = Learner.load(tmp_path / "amid", device="cpu")
+    observe(learner, 1)
+    np.testing.assert_allclose(learner.predict_proba(TEST), own(learner), atol=1e-6)
+
+
 def test_left_early_each_class_is_predicted_by_what_was_taught_it() -> None:
     """A class that came since the last consolidation: what that has left knows nothing of it."""
     learner, before = learned("consolidated", grow=True)

@@ -112,7 +112,7 @@ def test_epochs_that_end_with_a_smaller_batch_are_continued_too(trainer, recipe,
 
 @pytest.mark.parametrize("times", [2, 3, 5])
 def test_runs_that_train_on_the_memory_within_tasks_are_continued_too(times, tmp_path):
-    """Five times in a task of three batches: some parts of it have no batch."""
+    """Five times in a task of three batches is three times."""
     config = tiny_config(options={**tiny_config().options, "consolidations": times})
     assert_ends_alike_in_legs(
         config, tmp_path, (Leaving(2), Leaving(3), Leaving(4, crash=True), Leaving(6), Leaving(5))

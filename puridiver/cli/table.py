@@ -63,7 +63,7 @@ def add_parser(subparsers: Any) -> None:
         help="every method of a preset's table against this one, seed by seed: difference, 95 %% interval, p",
     )  # fmt: skip
     table.add_argument(
-        "--metric", choices=("last", "average", "anytime", "forgetting", "purity", "diversity"),
+        "--metric", choices=("last", "average", "average-seen", "anytime", "forgetting", "purity", "diversity"),
         help="what a preset's table shows, and --against compares (default: last accuracy)",
     )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")

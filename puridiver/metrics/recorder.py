@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -147,10 +148,11 @@ class Recorder:
         kept = {k: v for k, v in last.items() if k not in OF_A_TASK}
         accuracies = [event["accuracy"] for event in self.task_events]
         of_seen: list[Any] = [event.get("seen_accuracy") for event in self.task_events]  # None in old checkpoints
+        known = [value for value in of_seen if value is not None and not math.isnan(value)]  # nan: no test image yet
         return {
             "last_accuracy": last["accuracy"],
             "average_accuracy": sum(accuracies) / len(accuracies),
-            "average_seen_accuracy": None if None in of_seen else sum(of_seen) / len(of_seen),
+            "average_seen_accuracy": sum(known) / len(known) if known and None not in of_seen else None,
             "anytime_area": anytime_area(self.curve),
             "forgetting": forgetting(self.after_task),
             "task_accuracy": accuracies,

@@ -27,7 +27,8 @@ class Answering:
     as it is ("both"), or the latter alone ("network"). Within a memory training the rate is high again and again, and
     the network the worse for it. So but with "network" what predicted before it goes on to, until the training comes to
     a low of its rate; also in the first, if anything was learnt online before. Where the training is left before its
-    end, what predicted last goes on to until the next one, as if it were what the last training had left.
+    end, what predicted last goes on to until the next one, as if it were what the last training had left; but what no
+    training has left, since it was the first, only until the networks learn on.
     """
 
     def __init__(self, trainees: Sequence[Trainee], runtime: Runtime, mode: str) -> None:
@@ -37,6 +38,7 @@ class Answering:
         self.serving = False  # a memory training is under way, and a copy predicts
         self._served: Tensor | None = None  # as `taught`: of what predicts meanwhile
         self._served_jointly = False  # by that copy and the one of the training before
+        self.provisional = False  # what predicts, or is to where a training is left, comes from no training
 
     def begin(self, labels: Tensor, n_classes: int) -> None:
         """A memory training begins, with these labels; the networks are still as they were."""
@@ -47,6 +49,7 @@ class Answering:
             # Before the first training nothing was taught: what the memory holds, the stream has shown.
             self.serving, self._served = True, self.taught if before is None else before
             self._served_jointly = jointly
+            self.provisional = self.provisional or before is None
         self.learnt_online = False
 
     def teaches(self, labels: Tensor, n_classes: int) -> None:
@@ -57,7 +60,7 @@ class Answering:
         """The memory training's rate is low now, and will rise: it may be long until it is as good again."""
         if self.serving and epochs_done >= FEWEST_EPOCHS:
             self._keep(SERVING)
-            self._served, self._served_jointly = self.taught, False
+            self._served, self._served_jointly, self.provisional = self.taught, False, False
 
     def leave_copy(self) -> None:
         """The networks themselves are good again."""
@@ -67,7 +70,9 @@ class Answering:
         """The memory training is over; `keep` what it left, unless it was left before its end."""
         if self.serving:
             self._go_on_as_before()
-        elif self.mode != "network":
+            return
+        self.provisional = False
+        if self.mode != "network":
             for trainee in self.trainees:
                 if keep:
                     trainee.keep(TAUGHT)
@@ -82,6 +87,14 @@ class Answering:
         self.taught = self._served
         self.learnt_online = True  # the networks are other ones than what predicts
         self.leave_copy()
+
+    def learns_on(self) -> None:
+        """The networks are about to learn online: a copy that comes from no training would soon be far behind them."""
+        if self.provisional and not self.serving:
+            for trainee in self.trainees:
+                trainee.forget(TAUGHT)
+            self.taught, self.provisional = None, False
+        self.learnt_online = True
 
     def predict(self, look: Callable[[], Tensor]) -> Tensor:
         """Probabilities (N, C); `look` is what the networks say that are looked through."""
@@ -118,6 +131,8 @@ class Answering:
 
     def state(self) -> dict[str, Tensor]:
         found = {"learnt_online": torch.tensor(self.learnt_online)}
+        if self.provisional:
+            found["provisional"] = torch.tensor(True)
         if self.taught is not None:
             found["taught"] = self.taught
         if self._served is not None:
@@ -127,6 +142,7 @@ class Answering:
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         """Once the trainees have their copies."""
         self.learnt_online = bool(tensors.get("learnt_online", False))  # older versions kept no copies
+        self.provisional = bool(tensors.get("provisional", False))
         taught, kept = tensors.get("taught"), self.trainees[0].copies.get(TAUGHT)
         if taught is None and kept is not None:  # saved before it was kept apart: all classes of then
             taught = torch.ones(len(kept.held["head.linear.weight"]))

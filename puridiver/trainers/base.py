@@ -131,7 +131,7 @@ class Trainer(ABC):
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
         alone = self._stream_loss(images, labels, mixed=replay is not None)
-        self._answering.learnt_online = True
+        self._answering.learns_on()
         losses = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
@@ -171,7 +171,10 @@ class Trainer(ABC):
         return SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
 
     def end_consolidation(self) -> None:
-        """Back to learning online; a consolidation that is left before its end changes nothing of what predicts."""
+        """Back to learning online; where it was left before its end, what predicted meanwhile goes on to.
+
+        But for classes that this was not taught, and half of what "both" asks: there it is the network as it is.
+        """
         for trainee in self.trainees:
             trainee.restart_average()
         self._answering.end(keep=self.learns_online)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
+from puridiver.grid.measures import METRICS
 from tests.grid.page.samples import full_run, write_ledger
 
 TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
@@ -71,6 +72,14 @@ def test_of_two_orders_of_published_streams_one_may_be_asked_for(
             printed = capsys.readouterr().out
             assert shown in printed
             assert hidden not in printed
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_that_there_is_can_be_asked_for(metric, tmp_path, capsys):
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text("")
+    main(["table", "table1", str(ledger), "--metric", metric])  # argparse would leave with an error of its own
+    assert "invalid choice" not in capsys.readouterr().err
 
 
 def test_a_preset_s_table_may_be_of_another_metric(tmp_path, capsys):

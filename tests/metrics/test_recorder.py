@@ -65,7 +65,7 @@ def test_the_last_accuracy_is_that_of_the_learner_at_the_end(watched):
 
 def test_the_accuracy_on_classes_that_have_come_leaves_the_others_out(watched):
     for event in watched.of_kind("task"):
-        come = [c for c, count in enumerate(event["stream_per_class"]) if count]
+        come = [c for c, count in enumerate(event["stream_per_class"]) if count]  # of all: tests/cli/test_run.py
         rows = np.array(event["confusion"])[come]
         assert event["seen_accuracy"] == pytest.approx(sum(event["confusion"][c][c] for c in come) / rows.sum())
     summary = watched.recorder.summary()
