@@ -51,10 +51,8 @@ class Options:
         0.0,
         "PuriDivER: weight of the loss that a sample had on arrival, once its batch had been learnt from online and "
         "before any memory training, beside today's in Eq. 2 (0: today's alone)",
-        low=0,
-        high=100,
-        later=True,
-    )
+        low=0, high=100, later=True,
+    )  # fmt: skip
     ntd_views: int = _option(
         8,
         "augmented copies over which an arriving sample's loss is averaged (NTD; PuriDivER where that has a weight)",
@@ -150,11 +148,7 @@ class Options:
     # Memory training
     epochs: int = _option(256, "[row 14] epochs of one consolidation", low=1)
     consolidations: int = _option(
-        1,
-        "how often a run trains on the memory in each task, `epochs` each time: evenly spread over its samples, the "
-        "last time at its end (a `Learner` does so when it is told to)",
-        low=1,
-        later=True,
+        1, "memory trainings of a run in each task, `epochs` each, the last at its end", low=1, later=True
     )
     lr: float = _option(0.05, "learning rate of memory training", low=0)
     schedule: str = _option(
