@@ -114,7 +114,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
-    from puridiver.report.table import as_sentence, latex_table
+    from puridiver.report.table import as_sentence, latex_label, latex_table
 
     name, *places = args.ledger
     if more := [place for place in places if _names_grid(place)]:
@@ -132,7 +132,9 @@ def _grid_table(args: argparse.Namespace) -> str:
     else:
         return FORMATS[args.format](results.table(args.any_code, args.metric or "last"))
     if args.format == "latex":
-        return latex_table(headings, lines, as_sentence(results.grid.title), as_sentence("; ".join(notes)))
+        which = ("against", args.against, args.metric or "") if args.against else ("long",)
+        caption, note = as_sentence(results.grid.title), as_sentence("; ".join(notes))
+        return latex_table(headings, lines, caption, latex_label(results.grid.name, *which), note)
     text = report.FORMATS[args.format](lines, headings)
     return text if args.format == "csv" else f"{text}\n\n{'; '.join(notes)}."
 

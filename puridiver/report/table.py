@@ -252,11 +252,22 @@ def _of_figures(column: Sequence[str]) -> bool:
     return any(re.match(r"\W*\d", cell) for cell in column) and set(words) <= {"not run"}
 
 
-def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str, note: str) -> str:
-    """A tabular with its caption, as a paper takes it, and in small print below what its figures are."""
-    head = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{latex_escaped(caption)}}}"]
+def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str, label: str, note: str) -> str:
+    r"""A tabular with its caption and \label, as a paper takes it, and in small print below what its figures are."""
+    head = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_escaped(caption)}}}",
+        rf"\label{{{label}}}",  # after the caption, whose number it takes
+    ]
     below = rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {latex_escaped(note)}}}"
     return "\n".join([*head, latex_tabular(heading, lines), below, r"\end{table}"])
+
+
+def latex_label(*words: str) -> str:
+    """A label of letters, digits and hyphens alone: other signs mean something to LaTeX, or to the packages in use."""
+    return "tab:" + "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words)))
 
 
 def as_sentence(words: str) -> str:

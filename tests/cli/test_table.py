@@ -125,3 +125,15 @@ def test_a_part_of_a_grid_is_asked_for_as_when_it_is_run(tmp_path, capsys):
         assert ("RSV" in told) == ("methods" not in part)
     assert main(["table", "table1?methods=none of these", ledger]) == 2
     assert "there is no method 'none of these'" in capsys.readouterr().err
+
+
+def test_latex_tables_have_labels_of_their_own(tmp_path, capsys):
+    runs = [full_run(seed, 0.5, **method) for seed in (1, 2) for method in ({}, {"sampler": "rsv", "trainer": "plain"})]
+    words = ["table", "table1", str(write_ledger(tmp_path / "l.jsonl", runs)), "--format", "latex"]
+    for more, label in (
+        ([], "table1-cifar10"), (["--metric", "average-seen"], "table1-cifar10-average-seen-accuracy"),
+        (["--long"], "table1-long"), (["--against", "RSV"], "table1-against-rsv"),
+        (["--against", "RSV", "--metric", "purity"], "table1-against-rsv-purity"),
+    ):  # fmt: skip
+        assert main([*words, *more]) == 0
+        assert rf"\label{{tab:{label}}}" in capsys.readouterr().out.splitlines()

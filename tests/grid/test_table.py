@@ -11,6 +11,7 @@ import pytest
 
 from puridiver.grid.cells import Method
 from puridiver.grid.define import find_grid
+from puridiver.grid.measures import METRICS
 from puridiver.grid.page.verdicts import deviation_of, runs_of, value_of
 from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
 from tests.grid.samples import row
@@ -94,6 +95,21 @@ def test_latex_has_booktabs_rules_and_every_special_character_escaped() -> None:
     body = text.partition("\n")[2]
     assert "%" not in body.replace(r"\%", "")
     assert "±" not in body
+
+
+def test_every_latex_table_has_a_label_of_its_own() -> None:
+    rows = [*LEDGER, row(1, 0.5, data="digits")]
+    tables = [
+        make_table(find_grid("table1", ["cifar10", "digits"]), rows, metric=METRICS[name])
+        for name in ("last", "purity")
+    ]
+    labels = [line for table in tables for line in FORMATS["latex"](table).splitlines() if line.startswith(r"\label")]
+    assert labels == [
+        r"\label{tab:table1-cifar10}",
+        r"\label{tab:table1-digits}",
+        r"\label{tab:table1-cifar10-memory-purity}",
+        r"\label{tab:table1-digits-memory-purity}",
+    ]
 
 
 def test_runs_of_other_code_are_left_out_with_a_note_or_counted_with_one() -> None:
