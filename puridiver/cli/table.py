@@ -152,14 +152,18 @@ def _ledger_table(args: argparse.Namespace) -> str:
     from pathlib import Path
 
     from puridiver.grid.results import ledger_at
-    from puridiver.report import FORMATS, summarise
+    from puridiver.report import FORMATS
     from puridiver.report.ledger import read_rows, row_of_run
+    from puridiver.report.table import summarise_titled
+    from puridiver.report.titles import Title, titles_beside
 
     rows: list[dict[str, Any]] = []
-    for place in args.ledger:
-        run = row_of_run(Path(place))
-        rows += read_rows(ledger_at(Path(place))) if run is None else [run]
-    return FORMATS[args.format](summarise(_in_order(rows, args.order)))
+    titles: dict[str, Title] = {}
+    for place in map(Path, args.ledger):
+        run = row_of_run(place)
+        rows += read_rows(ledger_at(place)) if run is None else [run]
+        titles |= titles_beside(place)
+    return FORMATS[args.format](*summarise_titled(_in_order(rows, args.order), titles))
 
 
 def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:

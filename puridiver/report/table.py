@@ -13,6 +13,7 @@ from puridiver.errors import DataError
 from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
 from puridiver.report.ledger import code_of, device_type
+from puridiver.report.titles import Title
 from puridiver.stream_names import WORD, is_published, order_in_record, without_seed
 from puridiver.streams.noise import noise_name
 
@@ -42,12 +43,40 @@ HEADINGS = (
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """One line of text cells for each kind of run, in order of first appearance; repeated seeds count once."""
+    kinds = _kinds(rows)
+    return [_line(members, mark) for members, mark in zip(kinds, _marks(kinds), strict=True)]
+
+
+def summarise_titled(
+    rows: Sequence[dict[str, Any]], titles: Mapping[str, Title]
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The lines of `summarise` and their headings; with what a grid calls each method, by the identity of its runs.
+
+    Where the grid gave no method a name of its own, the columns of sampler and trainer say it all.
+    """
+    lines, methods = summarise(rows), [_title_of(members, titles) for members in _kinds(rows)]
+    if not any(methods):
+        return lines, HEADINGS
+    named = [
+        (data, title or f"{sampler} + {trainer}", sampler, trainer, *rest)
+        for title, (data, sampler, trainer, *rest) in zip(methods, lines, strict=True)
+    ]
+    return named, (HEADINGS[0], "method", *HEADINGS[1:])
+
+
+def _title_of(members: Sequence[Mapping[str, Any]], titles: Mapping[str, Title]) -> str:
+    """What the grid calls runs of one kind; empty where that is but their sampler and trainer."""
+    named = (titles[row["cell"]].text for row in members if row.get("cell") in titles)
+    return next((text for text in named if text != f"{members[0]['sampler']} + {members[0]['trainer']}"), "")
+
+
+def _kinds(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rows that differ by seed alone, together."""
     groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for row in rows:
         key = (settings_of(row), code_of(row))
         groups.setdefault(key, {})[row["seed"]] = row  # a later run of the same seed replaces the earlier
-    kinds = [list(group.values()) for group in groups.values()]
-    return [_line(members, mark) for members, mark in zip(kinds, _marks(kinds), strict=True)]
+    return [list(group.values()) for group in groups.values()]
 
 
 def settings_of(row: Mapping[str, Any]) -> str:
