@@ -68,6 +68,11 @@ def add_actions(parser: argparse.ArgumentParser) -> Any:
     return parser.add_subparsers(dest="action", metavar="ACTION")
 
 
+def print_note(text: str) -> None:
+    """On standard error, so that what is printed for programs stays as it is."""
+    print(f"note: {text}", file=sys.stderr)
+
+
 @contextmanager
 def told_afterwards(tell: Callable[[], None]) -> Iterator[None]:
     """Do what must not be lost, then `tell` of it; where it fails, that nobody listens must not hide the error."""
