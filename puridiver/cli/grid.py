@@ -139,7 +139,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
     wishes = Wishes(args.engine, args.lanes, args.processes, device, args.ray_address, args.gpus_per_worker)
     with closing(choose_engine(wishes, len(wanted), folder.path / LOGS, sources)) as engine:
         planned = plan(wanted, sources, engine.runtime)
-        told = (notes(p.cell.config, sources.of(p.cell.config), engine.runtime(p.cell.config)) for p in planned)
+        told = (
+            notes(p.cell.config, sources.of(p.cell.config), engine.runtime(p.cell.config), p.task_ends) for p in planned
+        )
         for note in [] if args.quiet else dict.fromkeys(note for found in told for note in found):
             console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
         if args.dry_run:
