@@ -93,6 +93,12 @@ def notes(
     trainer = TRAINERS.get(config.trainer)
     if trainer is not None and trainer.wants_hint and not config.tell_noise:
         yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
+    # Of one from outside nobody knows what it looks at.
+    if config.tell_noise and trainer is not None and plugins.is_own(trainer) and not trainer.reads_hint:
+        yield (
+            f"tell_noise changes nothing with the trainer {config.trainer}, which does not look at what it is told, "
+            "but its runs count as others than those without: leave it out"
+        )
 
 
 def unread_options(config: RunConfig, options: Options) -> Iterator[str]:

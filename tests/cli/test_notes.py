@@ -13,6 +13,8 @@ from puridiver.cli.notes import notes, unread_options
 from puridiver.config import RunConfig
 from puridiver.recipes import recipe
 from puridiver.runtime import Runtime
+from puridiver.trainers import TRAINERS
+from puridiver.trainers.plain import Plain
 
 
 def told(config: RunConfig) -> list[str]:
@@ -122,3 +124,21 @@ def test_epochs_of_trainings_that_tasks_are_too_short_for_are_not_counted():
     assert [note.split()[0] for note in found if "which is a quick look" in note] == [str(7 * 31)]
     enough = dataclasses.replace(config, options={"consolidations": 3, "batch_size": 100})
     assert not [note for note in told(enough) if "is more than a task has batches" in note]
+
+
+@pytest.mark.parametrize(("trainer", "deaf"), [("plain", 1), ("puridiver", 1), ("coteaching", 0), ("dividemix", 0)])
+def test_that_a_trainer_is_told_what_it_does_not_look_at_is_told(trainer, deaf):
+    def about_it(tell_noise: bool) -> list[str]:
+        found = told(RunConfig(sampler="rsv", trainer=trainer, tell_noise=tell_noise))
+        return [note for note in found if "tell_noise changes nothing" in note]
+
+    assert len(about_it(True)) == deaf
+    assert about_it(False) == []
+
+
+def test_of_a_trainer_from_outside_nobody_knows_whether_it_looks_at_the_noise(monkeypatch):
+    class Told(Plain):
+        name = "told"
+
+    monkeypatch.setitem(TRAINERS, "told", Told)
+    assert not [note for note in told(RunConfig(trainer="told", tell_noise=True)) if "tell_noise" in note]
