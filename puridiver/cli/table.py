@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.common import add_command, add_plugin_option, print_note
 from puridiver.stream_names import ORDERS, has_order
 
 if TYPE_CHECKING:
@@ -163,7 +163,13 @@ def _ledger_table(args: argparse.Namespace) -> str:
         run = row_of_run(place)
         rows += read_rows(ledger_at(place)) if run is None else [run]
         titles |= titles_beside(place)
-    return FORMATS[args.format](*summarise_titled(_in_order(rows, args.order), titles))
+    rows = _in_order(rows, args.order)
+    if short := sum(row["shortened"] for row in rows):
+        print_note(
+            f"{short} of {len(rows)} runs are shortened (--stream-limit, --test-limit): they are for a quick look, and "
+            "enter no table of a grid, only this list"
+        )
+    return FORMATS[args.format](*summarise_titled(rows, titles))
 
 
 def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:

@@ -35,6 +35,15 @@ def test_the_table_shows_what_the_ledger_holds(two_runs: Path, capsys: pytest.Ca
         assert "(shortened)" in line
 
 
+def test_that_shortened_runs_are_but_a_list_is_told(two_runs, tmp_path, capsys):
+    assert main(["table", str(two_runs / "ledger.jsonl")]) == 0
+    told = capsys.readouterr()
+    assert "note: 2 of 2 runs are shortened (--stream-limit, --test-limit)" in told.err
+    assert "enter no table of a grid" in told.err
+    assert main(["table", str(write_ledger(tmp_path / "whole.jsonl", [full_run(1, 0.5)]))]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_the_table_goes_into_a_page(two_runs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- here:begin -->\n<!-- here:end -->\n")
