@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from puridiver.grid.page.links import anchors_of
 from puridiver.grid.page.page import fidelity_block, headline_block, make_page
 from puridiver.recipes import OFFICIAL, RECIPES, replaced
 from tests.grid.page.samples import full_run, runs_of
@@ -52,6 +53,29 @@ def test_a_ledger_of_ones_own_is_a_page_of_its_runs() -> None:
     assert "not run" not in page
     assert "does it reproduce" not in page
     assert line(part(page, "Runs (2)"), "digits")[5] == "55.0 ± 7.1"
+
+
+def test_a_long_page_begins_with_links_to_its_sections() -> None:
+    page = page_of(runs_of("table1"))
+    listed = [line for line in page.splitlines() if line.startswith("- [")]
+    assert [line.removeprefix("- [").partition("](#")[0] for line in listed] == [
+        line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")
+    ]
+    assert "- [CIFAR-10, Table 1](#cifar-10-table-1)" in listed
+    assert page.index(listed[-1]) < page.index("\n## ")
+    own = page_of([full_run(seed, data="digits", stream="blurry-10") for seed in (1, 2)])
+    assert "](#" not in own  # two sections are found without
+
+
+def test_anchors_are_those_that_github_gives() -> None:
+    headings = [
+        "## What each row of FIDELITY.md is worth",
+        "### `official`, one at a time",
+        "### `official`: one at a time",
+    ]
+    assert anchors_of(headings) == [
+        "what-each-row-of-fidelitymd-is-worth", "official-one-at-a-time", "official-one-at-a-time-1",
+    ]  # fmt: skip
 
 
 def test_the_same_ledger_gives_the_same_bytes() -> None:
