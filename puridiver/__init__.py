@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PuridiverError,
     )
     from puridiver.experiment import Experiment
+    from puridiver.grid.campaign import run_grid
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
@@ -51,6 +52,7 @@ __all__ = [
     "audit",
     "recipe",
     "register",
+    "run_grid",
 ]
 
 _HOMES = {
@@ -75,6 +77,7 @@ _HOMES = {
     "audit": "puridiver.auditing.audit",
     "recipe": "puridiver.recipes",
     "register": "puridiver.plugins",
+    "run_grid": "puridiver.grid.campaign",
 }
 
 

@@ -23,7 +23,7 @@ def test_public_names_are_the_promised_ones():
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
     learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
     methods = {"Head", "Network", "Sampler", "Trainer", "register"}
-    runs = {"Experiment", "RunConfig"}
+    runs = {"Experiment", "RunConfig", "run_grid"}
     assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()
