@@ -374,3 +374,10 @@ def test_what_a_run_would_be_warned_of_a_grid_tells_once(tmp_path, capsys):
     assert told.count("7 memory epochs are all warm-up (baseline_warmup=10): selfie is plain training") == 1
     assert main(["grid", str(path), "--out", str(tmp_path / "out"), "--dry-run", "--quiet"]) == 0
     assert "warm-up" not in capsys.readouterr().err
+
+
+def test_a_method_that_is_told_what_its_trainer_does_not_look_at_is_noted(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "told.toml"
+    path.write_text(FILE.replace('"gbs+plain"', '{ sampler = "rsv", trainer = "plain", tell_noise = true }') + SETTINGS)
+    assert grid(path, tmp_path / "out", "--dry-run") == 0
+    assert "note: tell_noise changes nothing with the trainer plain" in capsys.readouterr().err
