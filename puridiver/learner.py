@@ -14,7 +14,8 @@ from torch import Tensor
 
 from puridiver import divergence, inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
-from puridiver.errors import ConsolidatingError, DataError
+from puridiver.consolidating import Consolidating, Consolidation
+from puridiver.errors import DataError
 from puridiver.inputs import Label
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import Network, choose_network
@@ -22,7 +23,7 @@ from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import Samples
-from puridiver.saved import Consolidation, grouped, settings_of
+from puridiver.saved import grouped, settings_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 from puridiver.turns import Turns
 
@@ -109,13 +110,14 @@ class Learner:
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class
-        self.consolidations = 0
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
-        self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self._under_way = self._told_diverged = False
+        self._told_diverged = False
         # One thread may predict while another learns, between two parts of that; of those who change it each waits for
         # the one before to end (taken first).
         self._lock, self._changing = Turns(), Turns()
+        self._consolidating = Consolidating(
+            self._keeper, self._replay, self._lock, self._changing, lambda: self.trainer, self._moment
+        )
         self._trainer: Trainer | None = self._build_trainer() if self.classes else None
 
     def __repr__(self) -> str:
@@ -145,11 +147,9 @@ class Learner:
     def _numbers_of(self, labels: list[Label]) -> Tensor:
         """Class ids of labels that are about to be learnt, (N,); new classes join."""
         with self._lock:
-            self._check_not_under_way("observing")
+            self._consolidating.check_none_under_way("observing")
             found = inputs.new_classes(labels, self.classes, self.grow)
-            if self.begun is not None:  # saved so, and loaded
-                self.trainer.end_consolidation()
-                self._end_consolidation(warn_if_left=True)
+            self._consolidating.leave()
             self._add_classes(found)
         ids = {label: i for i, label in enumerate(self.classes)}
         return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
@@ -179,50 +179,7 @@ class Learner:
         `warn_if_left=False`, for those who saved it and go on later). A learner that was saved in the middle of a
         consolidation and loaded goes on with it here; one that observes a batch instead has left it early.
         """
-        return self._consolidation(inputs.as_epochs(epochs), warn_if_left)
-
-    def _consolidation(self, epochs: int | None, warn_if_left: bool) -> Generator[int, None, None]:
-        with self._changing, self._lock:
-            begun = self._begin_consolidation(epochs)
-            self._under_way = True
-            steps = self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done)
-        try:
-            while True:
-                with self._lock, learning():  # for one epoch: another thread may predict between two
-                    epoch = next(steps, None)
-                    if epoch is None:
-                        return
-                    self.begun = Consolidation(epoch + 1, begun.epochs)
-                yield epoch
-        finally:  # also where the caller leaves before the last epoch
-            with self._lock:
-                steps.close()
-                self._end_consolidation(warn_if_left)
-
-    def _begin_consolidation(self, epochs: int | None) -> Consolidation:
-        if not len(self.memory) and not len(self.delayed):
-            raise ValueError("the memory is empty: observe a batch before consolidating")
-        self._check_not_under_way("another")
-        if self.begun is not None:
-            self.begun.check_goes_on_for(epochs)
-            return self.begun
-        self._replay.drop()
-        if not len(self.memory):  # all that came is still waiting
-            moment = self._moment(torch.zeros((), device=self.runtime.device))
-            self._keeper.take_waiting(moment, self.trainer.meet)
-        self.begun = Consolidation(0, self.options.epochs if epochs is None else epochs)
-        return self.begun
-
-    def _check_not_under_way(self, before: str) -> None:
-        if self._under_way:
-            raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
-
-    def _end_consolidation(self, warn_if_left: bool) -> None:
-        if self.begun is not None:
-            self.consolidations += self.begun.epochs_done > 0
-            if warn_if_left:
-                self.begun.warn_if_left()
-        self.begun, self._under_way = None, False
+        return self._consolidating.run(inputs.as_epochs(epochs), self.options.epochs, warn_if_left)
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -264,7 +221,7 @@ class Learner:
         stays. The next `consolidate` trains on the corrected labels.
         """
         with self._changing, self._lock:
-            self._check_not_under_way("correcting labels")
+            self._consolidating.check_none_under_way("correcting labels")
             new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
             self._replay.drop()  # drawn with the old labels
             return self.memory.relabel(new) + self.delayed.relabel(new)
@@ -288,6 +245,16 @@ class Learner:
     def capacity(self) -> int:
         """How many samples are held at most, those that wait included."""
         return self._keeper.capacity
+
+    @property
+    def consolidations(self) -> int:
+        """How many there were; also those that were left after an epoch or more."""
+        return self._consolidating.count
+
+    @property
+    def begun(self) -> Consolidation | None:
+        """The consolidation that has begun and not ended: it is under way, or the learner was saved in it."""
+        return self._consolidating.begun
 
     @property
     def trainer_name(self) -> str:
@@ -339,10 +306,9 @@ class Learner:
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
-        self.seen, self.consolidations = settings["seen"], settings["consolidations"]
-        # These are absent in what older versions saved.
-        self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
-        self.begun = saved.consolidation_of(settings)
+        self.seen = settings["seen"]
+        self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))  # absent in what older versions saved
+        self._consolidating.load_state(settings["consolidations"], saved.consolidation_of(settings))
         self._load_tensors(tensors)
 
     @classmethod

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from puridiver import divergence, plugins, storage
+from puridiver.consolidating import Consolidation
 from puridiver.errors import DataError
 from puridiver.inputs import is_whole
 from puridiver.recipes import Options
@@ -27,33 +27,6 @@ logger = logging.getLogger(__name__)
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
 IN_RUN = "learner"  # where the folder of a run has the learner
 PARTS = ("memory", "delayed", "trainer", "generator", "replay")
-
-
-@dataclass(frozen=True)
-class Consolidation:
-    """How far a consolidation has come."""
-
-    epochs_done: int
-    epochs: int
-
-    def __str__(self) -> str:
-        return f"consolidation {self.epochs_done} of {self.epochs} under way"
-
-    def check_goes_on_for(self, epochs: int | None) -> None:
-        if epochs not in (None, self.epochs):
-            raise ValueError(
-                f"epochs should be {self.epochs}, or left out, to go on with the consolidation "
-                f"that this learner was saved in, but got {epochs}"
-            )
-
-    def warn_if_left(self) -> None:
-        """For when it is over, to its end or not."""
-        if self.epochs_done < self.epochs:
-            logger.warning(
-                "a consolidation was left after %d of %d epochs: what predicted meanwhile goes on to "
-                "(online_prediction='network': the network as it is), until another one has come to its end",
-                self.epochs_done, self.epochs,
-            )  # fmt: skip
 
 
 def described(learner: Learner) -> str:

@@ -1,0 +1,118 @@
+"""A learner's trainings on its memory: one at a time, an epoch at a turn, so that others may predict in between."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from puridiver.errors import ConsolidatingError
+from puridiver.memory import Keeper, Moment
+from puridiver.replay import Replay
+from puridiver.runtime import learning
+from puridiver.trainers import Trainer
+from puridiver.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """How far a consolidation has come."""
+
+    epochs_done: int
+    epochs: int
+
+    def __str__(self) -> str:
+        return f"consolidation {self.epochs_done} of {self.epochs} under way"
+
+    def check_goes_on_for(self, epochs: int | None) -> None:
+        if epochs not in (None, self.epochs):
+            raise ValueError(
+                f"epochs should be {self.epochs}, or left out, to go on with the consolidation "
+                f"that this learner was saved in, but got {epochs}"
+            )
+
+    def warn_if_left(self) -> None:
+        """For when it is over, to its end or not."""
+        if self.epochs_done < self.epochs:
+            logger.warning(
+                "a consolidation was left after %d of %d epochs: what predicted meanwhile goes on to "
+                "(online_prediction='network': the network as it is), until another one has come to its end",
+                self.epochs_done, self.epochs,
+            )  # fmt: skip
+
+
+class Consolidating:
+    """Begins, goes on with and ends trainings on the memory; knows how many there were and how far one has come.
+
+    `trainer` and `moment` are asked when a training begins: a learner that knows no class yet has neither. `changing`
+    is held by those who change the learner as long as that takes, `lock` by all who compute (taken last).
+    """
+
+    def __init__(
+        self, keeper: Keeper, replay: Replay, lock: Turns, changing: Turns, trainer: Callable[[], Trainer],
+        moment: Callable[[Tensor], Moment],
+    ) -> None:  # fmt: skip
+        self._keeper, self._replay, self._lock, self._changing = keeper, replay, lock, changing
+        self._trainer, self._moment = trainer, moment
+        self.count = 0  # of those that came to an end, or were left after an epoch or more
+        self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
+        self.under_way = False
+
+    def load_state(self, count: int, begun: Consolidation | None) -> None:
+        self.count, self.begun = count, begun
+
+    def run(self, epochs: int | None, default: int, warn_if_left: bool) -> Generator[int, None, None]:
+        """Train for some epochs, or go on with what was begun; yields the number of each finished epoch."""
+        with self._changing, self._lock:
+            begun = self._begin(epochs, default)
+            self.under_way = True
+            steps = self._trainer().consolidate(self._keeper.memory.samples, begun.epochs, begun.epochs_done)
+        try:
+            while True:
+                with self._lock, learning():  # for one epoch: another thread may predict between two
+                    epoch = next(steps, None)
+                    if epoch is None:
+                        return
+                    self.begun = Consolidation(epoch + 1, begun.epochs)
+                yield epoch
+        finally:  # also where the caller leaves before the last epoch
+            with self._lock:
+                steps.close()
+                self._end(warn_if_left)
+
+    def leave(self) -> None:
+        """Be done with what was begun, saved and loaded, and is not gone on with."""
+        if self.begun is not None:
+            self._trainer().end_consolidation()
+            self._end(warn_if_left=True)
+
+    def check_none_under_way(self, before: str) -> None:
+        if self.under_way:
+            raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
+
+    def _begin(self, epochs: int | None, default: int) -> Consolidation:
+        memory, waiting = self._keeper.memory, self._keeper.delayed
+        if not len(memory) and not len(waiting):
+            raise ValueError("the memory is empty: observe a batch before consolidating")
+        self.check_none_under_way("another")
+        if self.begun is not None:
+            self.begun.check_goes_on_for(epochs)
+            return self.begun
+        self._replay.drop()
+        if not len(memory):  # all that came is still waiting
+            no_loss = torch.zeros((), device=waiting.samples.labels.device)
+            self._keeper.take_waiting(self._moment(no_loss), self._trainer().meet)
+        self.begun = Consolidation(0, default if epochs is None else epochs)
+        return self.begun
+
+    def _end(self, warn_if_left: bool) -> None:
+        if self.begun is not None:
+            self.count += self.begun.epochs_done > 0
+            if warn_if_left:
+                self.begun.warn_if_left()
+        self.begun, self.under_way = None, False
