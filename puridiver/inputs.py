@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 Label = int | str
+SourceId = int | str  # by which a caller knows a sample
 
 
 def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
@@ -95,6 +96,27 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
     if values.dtype.kind not in "iuUS" and not all(map(_is_label, values.tolist())):
         raise ValueError(f"labels should be integers or strings, but got {values.dtype}")
     return [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
+
+
+def as_source_ids(ids: Any, n_images: int) -> list[SourceId]:
+    """A plain list of int or str ids, one for each image."""
+    unordered = isinstance(ids, str | bytes | set | frozenset | Mapping) or not isinstance(ids, Iterable)
+    if unordered or getattr(ids, "ndim", 1) != 1:
+        came = f"the shape {tuple(ids.shape)}" if hasattr(ids, "shape") else f"a {type(ids).__name__}"
+        raise ValueError(f"ids should be a list of {n_images}, one for each image in their order, but got {came}")
+    # Not by way of an array, which would make text of the numbers beside a text.
+    found = [_plain_id(each) for each in (ids.tolist() if isinstance(ids, Tensor | np.ndarray) else ids)]
+    if len(found) != n_images:
+        raise ValueError(f"ids should be as many as the images, {n_images}, but got {len(found)}")
+    return found
+
+
+def _plain_id(value: object) -> SourceId:
+    if isinstance(value, str):
+        return str(value)
+    if is_whole(value):
+        return int(value)
+    raise ValueError(f"ids should be strings or integers, but got a {type(value).__name__}: {value!r}")
 
 
 def _is_label(value: object) -> bool:
@@ -202,23 +224,43 @@ def as_seed(seed: Any) -> int:
 
 def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:
     """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so."""
+    _check_is_dict(labels, "arrival", 17)
     _check_arrivals(labels, seen)
-    for arrival, label in labels.items():
+    return {int(arrival): number for arrival, number in _corrected(labels, classes, grow).items()}
+
+
+def as_corrections_by_id(
+    labels: Mapping[SourceId, Label], classes: list[Label], held: Mapping[int, SourceId], grow: bool
+) -> dict[int, int]:
+    """The same of labels by the caller's ids, where those of samples that are `held` are known by arrival."""
+    _check_is_dict(labels, "id", "photo-17.png")
+    plain = {_plain_id(key): label for key, label in labels.items()}
+    numbers = _corrected(plain, classes, grow)
+    return {arrival: numbers[key] for arrival, key in held.items() if key in numbers}
+
+
+def _corrected(labels: Mapping[Any, Label], classes: list[Label], grow: bool) -> dict[Any, int]:
+    """Class ids of labels that correct others, by the keys that they came with."""
+    for key, label in labels.items():
         if not _is_label(label):  # True would be class 1, and 3.0 class 3
             raise ValueError(
-                f"the label of a correction should be an integer or a string, but got {label!r} for {arrival!r}"
+                f"the label of a correction should be an integer or a string, but got {label!r} for {key!r}"
             )
     advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
     check_known(labels.values(), classes, advice)
-    ids = {label: i for i, label in enumerate(classes)}
-    return {int(arrival): ids[label] for arrival, label in labels.items()}
+    numbers = {label: i for i, label in enumerate(classes)}
+    return {key: numbers[label] for key, label in labels.items()}
+
+
+def _check_is_dict(labels: object, what: str, example: object) -> None:
+    if not isinstance(labels, Mapping):
+        raise ValueError(
+            f"corrections should be a dict of {what}: label, such as {{{example!r}: 'dog'}}, but got a "
+            f"{type(labels).__name__}"
+        )
 
 
 def _check_arrivals(labels: Mapping[int, Label], seen: int) -> None:
-    if not isinstance(labels, Mapping):
-        raise ValueError(
-            f"corrections should be a dict of arrival: label, such as {{17: 'dog'}}, but got a {type(labels).__name__}"
-        )
     if labels and not seen:
         raise ValueError("nothing was observed yet: there is no sample whose label could be corrected")
     for arrival in labels:

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from puridiver import divergence, inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
+from puridiver.by_arrival import ByArrival
 from puridiver.consolidating import Consolidating, Consolidation
 from puridiver.errors import DataError
-from puridiver.inputs import Label
+from puridiver.inputs import Label, SourceId
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import Network, choose_network
 from puridiver.recipes import Options, made_for
@@ -106,6 +107,7 @@ class Learner:
         self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
         self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
+        self._ids = ByArrival[SourceId](self._keeper)  # the caller's
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
@@ -125,16 +127,19 @@ class Learner:
 
     # Learning --------------------------------------------------------------------------------------------------
 
-    def observe(self, images: Any, labels: Any) -> range:
+    def observe(self, images: Any, labels: Any, ids: Any = None) -> range:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
         Returns their arrivals, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or floats in
-        [0, 1]. A `ValueError` leaves the learner as it was. More than 64 images (four times the option `batch_size`)
-        are learnt from as several batches, between which another thread may predict; a single one is joined by memory
-        samples from the start, where the recipe replays: BatchNorm has no statistics of one.
+        [0, 1]. `ids`, strings or integers of your own, one for each image, stay with what the memory keeps
+        (`held_ids`, `audit`); that they differ is up to you. A `ValueError` leaves the learner as it was. More than 64
+        images (four times the option `batch_size`) are learnt from as several batches, between which another thread
+        may predict; a single one is joined by memory samples from the start, where the recipe replays: BatchNorm has
+        no statistics of one.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
+        own_ids = [] if ids is None else inputs.as_source_ids(ids, len(x))
         with self._changing, learning():
             numbers, first = self._numbers_of(given), self.seen
             # A large batch has as much to teach as the small ones that it could have come as.
@@ -142,6 +147,7 @@ class Learner:
             for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
                 with self._lock:
                     self._learn(part, its_numbers.tolist())
+                    self._note_ids(own_ids[self.seen - len(part) - first : self.seen - first])
             return range(first, self.seen)
 
     def _numbers_of(self, labels: list[Label]) -> Tensor:
@@ -163,6 +169,10 @@ class Learner:
         self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)
         self.seen_of.update(numbers)
+
+    def _note_ids(self, ids: list[SourceId]) -> None:
+        """Of the samples that were learnt from last; once they are, so that no sample to come can inherit an id."""
+        self._ids.note(dict(enumerate(ids, self.seen - len(ids))))
 
     def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
@@ -212,19 +222,28 @@ class Learner:
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
-    def correct(self, labels: Mapping[int, Label]) -> int:
-        """Replace the labels of memory samples, named by their arrival; returns how many of them are held.
+    def correct(self, labels: Mapping[Any, Label], *, by_id: bool = False) -> int:
+        """Replace the labels of memory samples; returns how many of them are held.
 
-        For labels that a person has checked, those found right included: such a label is not doubted any more (by
-        the trainer `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first.
-        Arrivals that the memory does not hold any more change nothing: what the network learnt from them in passing
+        Samples are named by their arrival, or with `by_id` by the ids that you gave to `observe`. For labels that a
+        person has checked, those found right included: such a label is not doubted any more (by the trainer
+        `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first.
+        Samples that the memory does not hold any more change nothing: what the network learnt from them in passing
         stays. The next `consolidate` trains on the corrected labels.
         """
         with self._changing, self._lock:
             self._consolidating.check_none_under_way("correcting labels")
-            new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
+            if by_id:
+                new = inputs.as_corrections_by_id(labels, self.classes, self._ids.held(), self.grow)
+            else:
+                new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
             self._replay.drop()  # drawn with the old labels
             return self.memory.relabel(new) + self.delayed.relabel(new)
+
+    def held_ids(self) -> dict[int, SourceId]:
+        """Your own ids (`observe`) of the samples that are held, by arrival; those that wait included."""
+        with self._lock:
+            return self._ids.held()
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first.
@@ -232,7 +251,9 @@ class Learner:
         Those that it takes for another class, then the others, whose `p_correct` may be small, too (`AuditRow`).
         """
         with self._lock:
-            return audit_rows(self.memory.samples, self.split(), self.classes) if len(self.memory) else []
+            if not len(self.memory):
+                return []
+            return audit_rows(self.memory.samples, self.split(), self.classes, self._ids.held())
 
     def split(self) -> Split:
         """The memory divided by the network as it is now, whatever the trainer."""
@@ -307,7 +328,9 @@ class Learner:
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
         self.seen = settings["seen"]
-        self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))  # absent in what older versions saved
+        # What has a default here is absent in what older versions saved.
+        self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
+        self._ids.load_state(settings.get("ids", []))
         self._consolidating.load_state(settings["consolidations"], saved.consolidation_of(settings))
         self._load_tensors(tensors)
 

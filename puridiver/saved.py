@@ -59,6 +59,7 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         ),
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
+        "ids": list(learner.held_ids().items()),
         "consolidations": learner.consolidations,
         "consolidation": dataclasses.asdict(learner.begun) if learner.begun else None,
     }

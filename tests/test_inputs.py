@@ -11,12 +11,14 @@ import torch
 from puridiver.inputs import (
     as_classes,
     as_corrections,
+    as_corrections_by_id,
     as_epochs,
     as_image_shape,
     as_images,
     as_labels,
     as_memory,
     as_seed,
+    as_source_ids,
     new_classes,
 )
 
@@ -290,3 +292,62 @@ def test_arrivals_may_be_integers_of_any_kind(kind):
     found = as_corrections({kind(3): "dog"}, ["cat", "dog"], 20, False)
     assert found == {3: 1}
     assert [type(arrival) for arrival in found] == [int]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ((7, "7"), [7, "7"]),
+        (np.array([3, 4]), [3, 4]),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (np.array([3, "b"], dtype=object), [3, "b"]),
+        (torch.tensor([3, 4]), [3, 4]),
+        (range(2), [0, 1]),
+        ([np.int64(1), np.str_("x")], [1, "x"]),
+    ],
+)
+def test_ids_become_plain_python_values(ids, expected):
+    found = as_source_ids(ids, 2)
+    assert found == expected
+    assert [type(each) for each in found] == [type(each) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["a"], "ids should be as many as the images, 2, but got 1"),
+        (["a", "b", "c"], "ids should be as many as the images, 2, but got 3"),
+        ("ab", "ids should be a list of 2, one for each image in their order, but got a str"),
+        (5, "ids should be a list of 2, .* but got a int"),
+        ({"a", "b"}, "ids should be a list of 2, .* but got a set"),
+        (np.zeros((2, 1), dtype=int), r"ids should be a list of 2, .* but got the shape \(2, 1\)"),
+        (["a", None], "ids should be strings or integers, but got a NoneType: None"),
+        ([1, 2.0], "ids should be strings or integers, but got a float: 2.0"),
+        ([1, True], "ids should be strings or integers, but got a bool: True"),
+        (torch.tensor([0.5, 1.0]), "ids should be strings or integers, but got a float: 0.5"),
+        ([b"a", b"b"], "ids should be strings or integers, but got a bytes: b'a'"),
+    ],
+)
+def test_ids_that_cannot_be_used_are_refused(ids, message):
+    with pytest.raises(ValueError, match=message):
+        as_source_ids(ids, 2)
+
+
+def test_corrections_by_id_are_those_of_the_samples_that_have_it():
+    held = {4: "a", 7: "b", 9: "a"}
+    assert as_corrections_by_id({"a": "owl", "gone": "cat"}, ["cat", "owl"], held, False) == {4: 1, 9: 1}
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([("a", "cat")], r"a dict of id: label, such as \{'photo-17.png': 'dog'\}, but got a list"),
+        ({1.5: "cat"}, "ids should be strings or integers, but got a float: 1.5"),
+        ({"gone": "dog"}, "labels should be among the classes 'cat', 'owl', but got 'dog'; a correction adds no class"),
+        ({"gone": None}, "the label of a correction should be an integer or a string, but got None for 'gone'"),
+    ],
+)
+def test_corrections_by_id_that_make_no_sense_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        as_corrections_by_id(labels, ["cat", "owl"], {}, False)

@@ -33,6 +33,10 @@ class Keeper:
         """How many samples are held at most, those that wait included."""
         return self.memory.capacity + self.delayed.capacity
 
+    def arrivals(self) -> list[int]:
+        """Of all samples that are held: the memory's, then those that wait."""
+        return [*self.memory.samples.arrivals.tolist(), *self.delayed.samples.arrivals.tolist()]
+
     def take(self, batch: Samples, moment: Moment, meet: Meet) -> None:
         """A batch has arrived."""
         noted = replace(batch, notes=moment.runtime.move(self.sampler.note_arrivals(batch, moment)))
