@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
@@ -46,6 +47,15 @@ class Consolidation:
             )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Ended:
+    """A consolidation that came to its end, or was left; when, in seconds since 1970."""
+
+    how_far: Consolidation
+    begun_at: float | None  # None: by an earlier process
+    ended_at: float
+
+
 class Consolidating:
     """Begins, goes on with and ends trainings on the memory; knows how many there were and how far one has come.
 
@@ -62,6 +72,8 @@ class Consolidating:
         self.count = 0  # of those that came to an end, or were left after an epoch or more
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self.under_way = False
+        self.begun_at: float | None = None
+        self.last: Ended | None = None
 
     def load_state(self, count: int, begun: Consolidation | None) -> None:
         self.count, self.begun = count, begun
@@ -70,7 +82,8 @@ class Consolidating:
         """Train for some epochs, or go on with what was begun; yields the number of each finished epoch."""
         with self._changing, self._lock:
             begun = self._begin(epochs, default)
-            self.under_way = True
+            self.under_way, self.begun_at = True, time.time()
+            self._keeper.counts()  # who asks for them meanwhile shall not wait for the device
             steps = self._trainer().consolidate(self._keeper.memory.samples, begun.epochs, begun.epochs_done)
         try:
             while True:
@@ -113,6 +126,7 @@ class Consolidating:
     def _end(self, warn_if_left: bool) -> None:
         if self.begun is not None:
             self.count += self.begun.epochs_done > 0
+            self.last = Ended(self.begun, self.begun_at, time.time())
             if warn_if_left:
                 self.begun.warn_if_left()
-        self.begun, self.under_way = None, False
+        self.begun, self.under_way, self.begun_at = None, False, None

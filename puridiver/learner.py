@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
@@ -23,8 +24,9 @@ from puridiver.nets import Network, choose_network
 from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
-from puridiver.samples import Samples
+from puridiver.samples import arrived
 from puridiver.saved import grouped, settings_of
+from puridiver.status import LastTimes, status_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 from puridiver.turns import Turns
 
@@ -113,7 +115,8 @@ class Learner:
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
-        self._told_diverged = False
+        self.has_said_nan = False  # among its predictions: it has diverged
+        self._times = LastTimes()
         # One thread may predict while another learns, between two parts of that; of those who change it each waits for
         # the one before to end (taken first).
         self._lock, self._changing = Turns(), Turns()
@@ -162,13 +165,15 @@ class Learner:
 
     def _learn(self, images: Tensor, numbers: list[int]) -> None:
         """From one batch, by class ids."""
-        batch = self._batch(images, numbers)
+        labels = self.runtime.move(torch.tensor(numbers, dtype=torch.int64))
+        batch = arrived(self._on_device(images), labels, self.seen)
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
         replayed = self._replay.next(self.trainer, self.consolidations > 0, alone=len(batch) == 1)
         loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
         self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)
         self.seen_of.update(numbers)
+        self._times.observed = time.time()
 
     def _note_ids(self, ids: list[SourceId]) -> None:
         """Of the samples that were learnt from last; once they are, so that no sample to come can inherit an id."""
@@ -211,7 +216,7 @@ class Learner:
         with self._lock:
             look = self.trainer.probabilities if as_it_is else self.trainer.predict
             found = self.runtime.read(look(self._on_device(x)).float()).numpy()
-        self._told_diverged = self._told_diverged or divergence.warn_of(found)
+        self.has_said_nan = self.has_said_nan or divergence.warn_of(found)
         return found
 
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
@@ -262,6 +267,15 @@ class Learner:
             logits = self.trainer.outputs(samples.images).logits
         return split_memory(logits, samples.labels, samples.arrivals, samples.checked, self.options)
 
+    def status(self) -> dict[str, Any]:
+        """Figures to watch a learner by, as JSON can hold them; told at once, also while a consolidation is under way.
+
+        Samples and classes that came, what of them is held, how far consolidations are, the sizes of the sets of the
+        last memory epoch, when something was last done (seconds since 1970, by this process); see docs/SERVICE.md.
+        """
+        trainer = self._trainer
+        return status_of(self, self._keeper, self._consolidating, trainer.sets if trainer else None, self._times)
+
     @property
     def capacity(self) -> int:
         """How many samples are held at most, those that wait included."""
@@ -297,7 +311,9 @@ class Learner:
         with self._changing:
             with self._lock:
                 frozen = saved.frozen(Path(folder), *self.state())
-            return storage.write(Path(folder), frozen)  # the disk takes its time: others may predict meanwhile
+            written = storage.write(Path(folder), frozen)  # the disk takes its time: others may predict meanwhile
+            self._times.saved = time.time()
+            return written
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""
@@ -367,15 +383,6 @@ class Learner:
             self._trainer = self._build_trainer()
         else:
             self._trainer.grow(len(self.classes))
-
-    def _batch(self, images: Tensor, ids: list[int]) -> Samples:
-        device, n = self.runtime.device, len(ids)
-        return Samples(
-            self._on_device(images),
-            self.runtime.move(torch.tensor(ids, dtype=torch.int64)),
-            torch.arange(self.seen, self.seen + n, device=device),
-            torch.zeros(n, device=device),
-        )
 
     def _on_device(self, images: Tensor) -> Tensor:
         """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""

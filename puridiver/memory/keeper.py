@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +15,14 @@ from puridiver.memory.memory import Memory
 from puridiver.samples import Samples, joined
 
 Meet = Callable[[Samples, int], None]  # told of a pool, and how many of it are the memory's, before a choice
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Samples of each class, by class id: those that are held, and those of them whose label a person has checked."""
+
+    held: Counter[int]
+    checked: Counter[int]
 
 
 class Keeper:
@@ -27,6 +37,7 @@ class Keeper:
         self._checks = not type(sampler).__module__.startswith("puridiver.")
         self.memory = Memory(capacity - delay, image_shape, device)
         self.delayed = Memory(delay, image_shape, device)  # arrivals that wait to be chosen from
+        self._counted: tuple[list[Tensor], Counts] | None = None  # the labels, and what they gave
 
     @property
     def capacity(self) -> int:
@@ -36,6 +47,18 @@ class Keeper:
     def arrivals(self) -> list[int]:
         """Of all samples that are held: the memory's, then those that wait."""
         return [*self.memory.samples.arrivals.tolist(), *self.delayed.samples.arrivals.tolist()]
+
+    def counts(self) -> Counts:
+        """Of all that is held. Of labels that were counted already nobody has to wait for the device."""
+        held = [self.memory.samples, self.delayed.samples]
+        tensors = [tensor for samples in held for tensor in (samples.labels, samples.checked)]
+        known = self._counted
+        if known is not None and all(map(operator.is_, known[0], tensors)):
+            return known[1]
+        labels, checked = (torch.cat(pair).cpu() for pair in (tensors[::2], tensors[1::2]))
+        found = Counts(Counter(labels.tolist()), Counter(labels[checked].tolist()))
+        self._counted = tensors, found
+        return found
 
     def take(self, batch: Samples, moment: Moment, meet: Meet) -> None:
         """A batch has arrived."""
