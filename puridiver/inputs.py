@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -202,6 +203,14 @@ def as_epochs(epochs: Any) -> int | None:
     if epochs is not None and (not is_whole(epochs) or epochs < 1):
         raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
     return None if epochs is None else int(epochs)
+
+
+def as_seconds(seconds: Any) -> float | None:
+    """A time to spend, or None: as long as it takes."""
+    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and 0 < seconds < math.inf):
+        raise ValueError(f"seconds should be a number above 0, or None for as long as it takes, but got {seconds!r}")
+    return None if seconds is None else float(seconds)
 
 
 def is_whole(value: object) -> TypeGuard[int]:

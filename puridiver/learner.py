@@ -25,7 +25,7 @@ from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
 from puridiver.samples import arrived
-from puridiver.saved import grouped, settings_of
+from puridiver.saved import Parts, settings_of
 from puridiver.status import LastTimes, status_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 from puridiver.turns import Turns
@@ -150,7 +150,9 @@ class Learner:
             for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
                 with self._lock:
                     self._learn(part, its_numbers.tolist())
-                    self._note_ids(own_ids[self.seen - len(part) - first : self.seen - first])
+                    if own_ids:  # not before: where learning fails, what comes next would inherit them
+                        its_rows = range(self.seen - len(part), self.seen)
+                        self._ids.note({arrival: own_ids[arrival - first] for arrival in its_rows})
             return range(first, self.seen)
 
     def _numbers_of(self, labels: list[Label]) -> Tensor:
@@ -175,26 +177,30 @@ class Learner:
         self.seen_of.update(numbers)
         self._times.observed = time.time()
 
-    def _note_ids(self, ids: list[SourceId]) -> None:
-        """Of the samples that were learnt from last; once they are, so that no sample to come can inherit an id."""
-        self._ids.note(dict(enumerate(ids, self.seen - len(ids))))
-
-    def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
+    def consolidate(
+        self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None, *, seconds: float | None = None
+    ) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
 
-        15, 31, 63, ... epochs end where the rate of warm restarts is low, others amid one."""
-        for epoch in self.consolidation(epochs):
+        15, 31, 63, ... epochs end where the rate of warm restarts is low, others amid one. With `seconds` it ends
+        there, too: after the last such number that they are likely to suffice for, and no later than after the epoch
+        in which they are over (`status` tells how many it were).
+        """
+        for epoch in self.consolidation(epochs, seconds=seconds):
             if on_epoch is not None:
                 on_epoch(epoch)
 
-    def consolidation(self, epochs: int | None = None, *, warn_if_left: bool = True) -> Generator[int, None, None]:
+    def consolidation(
+        self, epochs: int | None = None, *, seconds: float | None = None, warn_if_left: bool = True
+    ) -> Generator[int, None, None]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
         Where it is left before the last, what predicted meanwhile goes on to, and a warning is logged (but with
         `warn_if_left=False`, for those who saved it and go on later). A learner that was saved in the middle of a
         consolidation and loaded goes on with it here; one that observes a batch instead has left it early.
         """
-        return self._consolidating.run(inputs.as_epochs(epochs), self.options.epochs, warn_if_left)
+        asked = inputs.as_epochs(epochs), self.options.epochs, inputs.as_seconds(seconds)
+        return self._consolidating.run(*asked, warn_if_left)
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -333,13 +339,7 @@ class Learner:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `save` writes: settings, which are JSON, and tensors."""
-        tensors = self._keeper.state()
-        tensors["generator.trainer"] = self._trainer_generator.get_state()
-        tensors["generator.sampler"] = self._sampler_generator.get_state()
-        if self._trainer is not None:
-            tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
-        tensors |= {f"replay.{name}": value for name, value in self._replay.state().items()}
-        return settings_of(self), tensors
+        return settings_of(self), self._parts().state()
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
@@ -348,7 +348,7 @@ class Learner:
         self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
         self._ids.load_state(settings.get("ids", []))
         self._consolidating.load_state(settings["consolidations"], saved.consolidation_of(settings))
-        self._load_tensors(tensors)
+        self._parts().load_state(tensors)
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
@@ -357,14 +357,9 @@ class Learner:
         learner.load_state(settings, tensors)
         return learner
 
-    def _load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        groups = grouped(tensors)
-        self._keeper.load_state(groups["memory"], groups["delayed"])
-        if self._trainer is not None:
-            self._trainer.load_state(groups["trainer"])
-        self._replay.load_state(groups["replay"])
-        self._trainer_generator.set_state(groups["generator"]["trainer"])
-        self._sampler_generator.set_state(groups["generator"]["sampler"])
+    def _parts(self) -> Parts:
+        generators = {"trainer": self._trainer_generator, "sampler": self._sampler_generator}
+        return Parts(self._keeper, self._trainer, self._replay, generators)
 
     # Inside ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +15,10 @@ from puridiver import divergence, plugins, storage
 from puridiver.consolidating import Consolidation
 from puridiver.errors import DataError
 from puridiver.inputs import is_whole
+from puridiver.memory import Keeper
 from puridiver.recipes import Options
-from puridiver.trainers import NoiseHint
+from puridiver.replay import Replay
+from puridiver.trainers import NoiseHint, Trainer
 
 if TYPE_CHECKING:
     from puridiver.learner import Learner
@@ -26,7 +28,7 @@ logger = logging.getLogger(__name__)
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
 IN_RUN = "learner"  # where the folder of a run has the learner
-PARTS = ("memory", "delayed", "trainer", "generator", "replay")
+GROUPS = ("memory", "delayed", "trainer", "generator", "replay")
 
 
 def described(learner: Learner) -> str:
@@ -141,9 +143,34 @@ def frozen(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -
     return storage.freeze(settings, tensors)
 
 
-def grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+class Parts(NamedTuple):
+    """What of a learner is saved as tensors."""
+
+    keeper: Keeper
+    trainer: Trainer | None
+    replay: Replay
+    generators: dict[str, torch.Generator]
+
+    def state(self) -> dict[str, Tensor]:
+        tensors = self.keeper.state()
+        tensors |= {f"generator.{name}": generator.get_state() for name, generator in self.generators.items()}
+        if self.trainer is not None:
+            tensors |= {f"trainer.{name}": value for name, value in self.trainer.state().items()}
+        return tensors | {f"replay.{name}": value for name, value in self.replay.state().items()}
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        groups = _grouped(tensors)
+        self.keeper.load_state(groups["memory"], groups["delayed"])
+        if self.trainer is not None:
+            self.trainer.load_state(groups["trainer"])
+        self.replay.load_state(groups["replay"])
+        for name, generator in self.generators.items():
+            generator.set_state(groups["generator"][name])
+
+
+def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """Tensors named "trainer.weights" and the like, by part."""
-    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    groups: dict[str, dict[str, Tensor]] = {part: {} for part in GROUPS}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         groups[part][rest] = value

@@ -17,6 +17,7 @@ from puridiver.inputs import (
     as_images,
     as_labels,
     as_memory,
+    as_seconds,
     as_seed,
     as_source_ids,
     new_classes,
@@ -351,3 +352,16 @@ def test_corrections_by_id_are_those_of_the_samples_that_have_it():
 def test_corrections_by_id_that_make_no_sense_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         as_corrections_by_id(labels, ["cat", "owl"], {}, False)
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), True, "30", np.float64("nan")])
+def test_seconds_are_a_number_above_zero(wrong):
+    with pytest.raises(ValueError, match="seconds should be a number above 0, or None for as long as it takes, but"):
+        as_seconds(wrong)
+
+
+def test_seconds_of_numpy_become_python_s_own():
+    found = [as_seconds(np.float32(2.5)), as_seconds(np.int64(3)), as_seconds(4)]
+    assert found == [2.5, 3.0, 4.0]
+    assert {type(each) for each in found} == {float}
+    assert as_seconds(None) is None

@@ -1,15 +1,18 @@
 """Robust trainers: one file each, all with the two moves of `Trainer`."""
 
+from puridiver.trainers.answering import FEWEST_EPOCHS
 from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext, as_hint
 from puridiver.trainers.coteaching import CoTeaching
 from puridiver.trainers.dividemix import DivideMix
 from puridiver.trainers.plain import Plain
 from puridiver.trainers.puridiver import PuriDivERTrainer
+from puridiver.trainers.schedule import lows
 from puridiver.trainers.selfie import Selfie
 from puridiver.trainers.split import SET_NAMES, Sets, Split, split_memory
 from puridiver.trainers.spr import SelfReplay
 
 __all__ = [
+    "FEWEST_EPOCHS",
     "SET_NAMES",
     "TRAINERS",
     "NoiseHint",
@@ -18,6 +21,7 @@ __all__ = [
     "Trainer",
     "TrainerContext",
     "as_hint",
+    "lows",
     "split_memory",
 ]
 
