@@ -15,7 +15,12 @@ from puridiver.plugins import is_own
 from puridiver.recipes import Options
 
 NAMES = frozenset(option.name for option in dataclasses.fields(Options))
-BOOKKEEPING = ("puridiver.recipes", "dataclasses", "copy")  # look at every option, whatever the method
+BOOKKEEPING = (
+    "puridiver.options",
+    "puridiver.recipes",
+    "dataclasses",
+    "copy",
+)  # look at every option, whatever the method
 # Worked out for every method, and used with few: views that only PuriDivER's trainer takes, a loss and a switch that
 # only some samplers ask for.
 OF_A_RUN = {"consolidations"}  # a learner trains on its memory when it is told to
