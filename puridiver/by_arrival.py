@@ -26,6 +26,10 @@ class ByArrival(Generic[Value]):
         if len(self._noted) > 2 * self._keeper.capacity:
             self._noted = self.held()
 
+    def forget(self, arrivals: Iterable[int]) -> None:
+        for arrival in arrivals:
+            self._noted.pop(arrival, None)
+
     def held(self) -> dict[int, Value]:
         """Those of samples that are held, in the order of the memory."""
         if not self._noted:

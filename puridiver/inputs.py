@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -101,15 +101,22 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
 
 def as_source_ids(ids: Any, n_images: int) -> list[SourceId]:
     """A plain list of int or str ids, one for each image."""
-    unordered = isinstance(ids, str | bytes | set | frozenset | Mapping) or not isinstance(ids, Iterable)
-    if unordered or getattr(ids, "ndim", 1) != 1:
-        came = f"the shape {tuple(ids.shape)}" if hasattr(ids, "shape") else f"a {type(ids).__name__}"
-        raise ValueError(f"ids should be a list of {n_images}, one for each image in their order, but got {came}")
-    # Not by way of an array, which would make text of the numbers beside a text.
-    found = [_plain_id(each) for each in (ids.tolist() if isinstance(ids, Tensor | np.ndarray) else ids)]
+    found = [
+        _plain_id(each) for each in _listed(ids, "ids", f"a list of {n_images}, one for each image in their order")
+    ]
     if len(found) != n_images:
         raise ValueError(f"ids should be as many as the images, {n_images}, but got {len(found)}")
     return found
+
+
+def _listed(values: Any, what: str, expected: str, allowed: tuple[type, ...] = ()) -> list[Any]:
+    """The values of anything that has some in an order, and of what is `allowed` beside that."""
+    ordered = isinstance(values, Iterable) and not isinstance(values, str | bytes | set | frozenset | Mapping)
+    if not (ordered or isinstance(values, allowed)) or getattr(values, "ndim", 1) != 1:
+        came = f"the shape {tuple(values.shape)}" if hasattr(values, "shape") else f"a {type(values).__name__}"
+        raise ValueError(f"{what} should be {expected}, but got {came}")
+    # Not by way of an array, which would make text of the numbers beside a text.
+    return values.tolist() if isinstance(values, Tensor | np.ndarray) else list(values)
 
 
 def _plain_id(value: object) -> SourceId:
@@ -198,6 +205,12 @@ def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> N
             raise ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
 
 
+def numbered(labels: Iterable[Label], classes: list[Label]) -> list[int]:
+    """Class ids of labels that are among the classes."""
+    numbers = {label: i for i, label in enumerate(classes)}
+    return [numbers[label] for label in labels]
+
+
 def as_epochs(epochs: Any) -> int | None:
     """A number of epochs, or None: as many as the options say."""
     if epochs is not None and (not is_whole(epochs) or epochs < 1):
@@ -231,21 +244,31 @@ def as_seed(seed: Any) -> int:
     return int(seed)
 
 
-def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:
-    """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so."""
-    _check_is_dict(labels, "arrival", 17)
-    _check_arrivals(labels, seen)
-    return {int(arrival): number for arrival, number in _corrected(labels, classes, grow).items()}
-
-
-def as_corrections_by_id(
-    labels: Mapping[SourceId, Label], classes: list[Label], held: Mapping[int, SourceId], grow: bool
+def as_corrections(
+    labels: Mapping[Any, Label], classes: list[Label], seen: int, grow: bool, ids: Mapping[int, SourceId] | None = None
 ) -> dict[int, int]:
-    """The same of labels by the caller's ids, where those of samples that are `held` are known by arrival."""
+    """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so.
+
+    With `ids`, those of the caller's by arrival that are held, the labels came by these.
+    """
+    if ids is None:
+        _check_is_dict(labels, "arrival", 17)
+        _check_arrivals(labels, seen)
+        return {int(arrival): number for arrival, number in _corrected(labels, classes, grow).items()}
     _check_is_dict(labels, "id", "photo-17.png")
-    plain = {_plain_id(key): label for key, label in labels.items()}
-    numbers = _corrected(plain, classes, grow)
-    return {arrival: numbers[key] for arrival, key in held.items() if key in numbers}
+    numbers = _corrected({_plain_id(key): label for key, label in labels.items()}, classes, grow)
+    return {arrival: numbers[key] for arrival, key in ids.items() if key in numbers}
+
+
+def as_arrivals(samples: Any, seen: int, ids: Mapping[int, SourceId] | None = None) -> list[int]:
+    """Arrivals of samples, given as such; or with `ids`, those of the caller's by arrival that are held, by these."""
+    expected = "whole numbers, as `audit` tells them" if ids is None else "strings or integers"
+    found = _listed(samples, "arrivals" if ids is None else "ids", f"a list or set of {expected}", (set, frozenset))
+    if ids is None:
+        _check_arrivals(found, seen)
+        return [int(arrival) for arrival in found]
+    named = {_plain_id(each) for each in found}
+    return [arrival for arrival, key in ids.items() if key in named]
 
 
 def _corrected(labels: Mapping[Any, Label], classes: list[Label], grow: bool) -> dict[Any, int]:
@@ -257,8 +280,7 @@ def _corrected(labels: Mapping[Any, Label], classes: list[Label], grow: bool) ->
             )
     advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
     check_known(labels.values(), classes, advice)
-    numbers = {label: i for i, label in enumerate(classes)}
-    return {key: numbers[label] for key, label in labels.items()}
+    return dict(zip(labels, numbered(labels.values(), classes), strict=True))
 
 
 def _check_is_dict(labels: object, what: str, example: object) -> None:
@@ -269,10 +291,10 @@ def _check_is_dict(labels: object, what: str, example: object) -> None:
         )
 
 
-def _check_arrivals(labels: Mapping[int, Label], seen: int) -> None:
-    if labels and not seen:
+def _check_arrivals(arrivals: Collection[object], seen: int) -> None:
+    if arrivals and not seen:
         raise ValueError("nothing was observed yet: there is no sample whose label could be corrected")
-    for arrival in labels:
+    for arrival in arrivals:
         if not is_whole(arrival):
             raise ValueError(f"arrivals should be whole numbers, as `audit` tells them, but got {arrival!r}")
         if not 0 <= arrival < seen:

@@ -16,6 +16,7 @@ from torch import Tensor
 from puridiver import divergence, inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.by_arrival import ByArrival
+from puridiver.checks import Checks
 from puridiver.consolidating import Consolidating, Consolidation
 from puridiver.errors import DataError
 from puridiver.inputs import Label, SourceId
@@ -109,7 +110,7 @@ class Learner:
         self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
         self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
-        self._ids = ByArrival[SourceId](self._keeper)  # the caller's
+        self._ids, self._checks = ByArrival[SourceId](self._keeper), Checks(self._keeper)  # ids: the caller's
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
@@ -150,9 +151,8 @@ class Learner:
             for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
                 with self._lock:
                     self._learn(part, its_numbers.tolist())
-                    if own_ids:  # not before: where learning fails, what comes next would inherit them
-                        its_rows = range(self.seen - len(part), self.seen)
-                        self._ids.note({arrival: own_ids[arrival - first] for arrival in its_rows})
+                    # Not before: where learning fails, what comes next would inherit them.
+                    self._ids.note({a: own_ids[a - first] for a in range(self.seen - len(part), self.seen) if own_ids})
             return range(first, self.seen)
 
     def _numbers_of(self, labels: list[Label]) -> Tensor:
@@ -162,8 +162,7 @@ class Learner:
             found = inputs.new_classes(labels, self.classes, self.grow)
             self._consolidating.leave()
             self._add_classes(found)
-        ids = {label: i for i, label in enumerate(self.classes)}
-        return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
+        return torch.tensor(inputs.numbered(labels, self.classes), dtype=torch.int64)
 
     def _learn(self, images: Tensor, numbers: list[int]) -> None:
         """From one batch, by class ids."""
@@ -238,18 +237,27 @@ class Learner:
 
         Samples are named by their arrival, or with `by_id` by the ids that you gave to `observe`. For labels that a
         person has checked, those found right included: such a label is not doubted any more (by the trainer
-        `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first.
-        Samples that the memory does not hold any more change nothing: what the network learnt from them in passing
-        stays. The next `consolidate` trains on the corrected labels.
+        `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first (for half of a class at most:
+        option `checked_share`). Samples that the memory does not hold any more change nothing: what the network learnt
+        from them in passing stays. The next `consolidate` trains on the corrected labels. `uncheck` undoes it.
         """
         with self._changing, self._lock:
             self._consolidating.check_none_under_way("correcting labels")
-            if by_id:
-                new = inputs.as_corrections_by_id(labels, self.classes, self._ids.held(), self.grow)
-            else:
-                new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
+            ids = self._ids.held() if by_id else None
+            new = inputs.as_corrections(labels, self.classes, self.seen, self.grow, ids)
             self._replay.drop()  # drawn with the old labels
-            return self.memory.relabel(new) + self.delayed.relabel(new)
+            return self._checks.make(new)
+
+    def uncheck(self, samples: Iterable[Any], *, by_id: bool = False) -> int:
+        """Undo `correct` for samples, named by arrival or id; returns how many of them are held and were checked.
+
+        They get back the labels that they came with, and may be doubted and dropped like any other.
+        """
+        with self._changing, self._lock:
+            self._consolidating.check_none_under_way("undoing checks of labels")
+            arrivals = inputs.as_arrivals(samples, self.seen, self._ids.held() if by_id else None)
+            self._replay.drop()
+            return self._checks.undo(arrivals)
 
     def held_ids(self) -> dict[int, SourceId]:
         """Your own ids (`observe`) of the samples that are held, by arrival; those that wait included."""
@@ -262,9 +270,8 @@ class Learner:
         Those that it takes for another class, then the others, whose `p_correct` may be small, too (`AuditRow`).
         """
         with self._lock:
-            if not len(self.memory):
-                return []
-            return audit_rows(self.memory.samples, self.split(), self.classes, self._ids.held())
+            held = self.memory.samples
+            return audit_rows(held, self.split(), self.classes, self._ids.held()) if len(held) else []
 
     def split(self) -> Split:
         """The memory divided by the network as it is now, whatever the trainer."""
@@ -339,7 +346,8 @@ class Learner:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `save` writes: settings, which are JSON, and tensors."""
-        return settings_of(self), self._parts().state()
+        settings = {**settings_of(self), "ids": self._ids.state(), "came_with": self._checks.state()}
+        return settings, self._parts().state()
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
@@ -347,6 +355,7 @@ class Learner:
         # What has a default here is absent in what older versions saved.
         self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
         self._ids.load_state(settings.get("ids", []))
+        self._checks.load_state(settings.get("came_with", []))
         self._consolidating.load_state(settings["consolidations"], saved.consolidation_of(settings))
         self._parts().load_state(tensors)
 

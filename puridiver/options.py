@@ -51,6 +51,12 @@ class Options:
         "before any memory training, beside today's in Eq. 2 (0: today's alone)",
         low=0, high=100, later=True,
     )  # fmt: skip
+    checked_share: float = _option(
+        0.5,
+        "PuriDivER: of each class's samples this share at most, those that came last, is kept before all others "
+        "because a person has checked their labels (1: all that were checked)",
+        low=0, high=1, later=True,
+    )  # fmt: skip
     ntd_views: int = _option(
         8,
         "augmented copies over which an arriving sample's loss is averaged (NTD; PuriDivER where that has a weight)",

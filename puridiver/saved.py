@@ -42,7 +42,7 @@ def described(learner: Learner) -> str:
 
 
 def settings_of(learner: Learner) -> dict[str, Any]:
-    """All that is no tensor, as JSON."""
+    """What the learner is and how far it has come, as JSON."""
     return {
         "classes": learner.classes,
         "image_shape": list(learner.image_shape),
@@ -61,7 +61,6 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         ),
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
-        "ids": list(learner.held_ids().items()),
         "consolidations": learner.consolidations,
         "consolidation": dataclasses.asdict(learner.begun) if learner.begun else None,
     }

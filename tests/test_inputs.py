@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from puridiver.inputs import (
+    as_arrivals,
     as_classes,
     as_corrections,
-    as_corrections_by_id,
     as_epochs,
     as_image_shape,
     as_images,
@@ -337,7 +337,7 @@ def test_ids_that_cannot_be_used_are_refused(ids, message):
 
 def test_corrections_by_id_are_those_of_the_samples_that_have_it():
     held = {4: "a", 7: "b", 9: "a"}
-    assert as_corrections_by_id({"a": "owl", "gone": "cat"}, ["cat", "owl"], held, False) == {4: 1, 9: 1}
+    assert as_corrections({"a": "owl", "gone": "cat"}, ["cat", "owl"], 10, False, held) == {4: 1, 9: 1}
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_corrections_by_id_are_those_of_the_samples_that_have_it():
 )
 def test_corrections_by_id_that_make_no_sense_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
-        as_corrections_by_id(labels, ["cat", "owl"], {}, False)
+        as_corrections(labels, ["cat", "owl"], 10, False, {})
 
 
 @pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), True, "30", np.float64("nan")])
@@ -365,3 +365,30 @@ def test_seconds_of_numpy_become_python_s_own():
     assert found == [2.5, 3.0, 4.0]
     assert {type(each) for each in found} == {float}
     assert as_seconds(None) is None
+
+
+@pytest.mark.parametrize("samples", [[4, 9], (4, 9), {4, 9}, np.array([4, 9]), torch.tensor([4, 9]), range(4, 10, 5)])
+def test_arrivals_may_come_in_any_list_or_set(samples):
+    found = as_arrivals(samples, 10)
+    assert sorted(found) == [4, 9]
+    assert {type(arrival) for arrival in found} == {int}
+
+
+def test_ids_name_the_samples_that_have_them():
+    assert as_arrivals(["a", "gone"], 10, {4: "a", 7: "b", 9: "a"}) == [4, 9]
+
+
+@pytest.mark.parametrize(
+    ("samples", "ids", "message"),
+    [
+        (4, None, "arrivals should be a list or set of whole numbers, as `audit` tells them, but got a int"),
+        ([10], None, "arrivals should be from 0 to 9, as seen so far, but got 10"),
+        ([1.0], None, "arrivals should be whole numbers, as `audit` tells them, but got 1.0"),
+        ("a", {}, "ids should be a list or set of strings or integers, but got a str"),
+        ([None], {}, "ids should be strings or integers, but got a NoneType: None"),
+        ({"a": 1}, {}, "ids should be a list or set of strings or integers, but got a dict"),
+    ],
+)
+def test_what_names_no_samples_is_refused(samples, ids, message):
+    with pytest.raises(ValueError, match=message):
+        as_arrivals(samples, 10, ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -47,6 +47,18 @@ class Keeper:
     def arrivals(self) -> list[int]:
         """Of all samples that are held: the memory's, then those that wait."""
         return [*self.memory.samples.arrivals.tolist(), *self.delayed.samples.arrivals.tolist()]
+
+    def labels(self, checked: bool = False) -> dict[int, int]:
+        """Class ids by arrival of all samples that are held, or of those whose labels a person has checked."""
+        found: dict[int, int] = {}
+        for samples in (self.memory.samples, self.delayed.samples):
+            rows = samples.checked if checked else slice(None)
+            found |= zip(samples.arrivals[rows].tolist(), samples.labels[rows].tolist(), strict=True)
+        return found
+
+    def relabel(self, labels: Mapping[int, int], checked: bool) -> int:
+        """Give samples labels, by their arrival, and say if a person has checked those; how many of them are held."""
+        return self.memory.relabel(labels, checked) + self.delayed.relabel(labels, checked)
 
     def counts(self) -> Counts:
         """Of all that is held. Of labels that were counted already nobody has to wait for the device."""
