@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
     from puridiver.config import RunConfig
+    from puridiver.data.pictures import image_batch
     from puridiver.errors import (
         BusyError,
         ConsolidatingError,
@@ -50,6 +51,7 @@ __all__ = [
     "Trainer",
     "__version__",
     "audit",
+    "image_batch",
     "recipe",
     "register",
     "run_grid",
@@ -75,6 +77,7 @@ _HOMES = {
     "Sampler": "puridiver.memory",
     "Trainer": "puridiver.trainers",
     "audit": "puridiver.auditing.audit",
+    "image_batch": "puridiver.data.pictures",
     "recipe": "puridiver.recipes",
     "register": "puridiver.plugins",
     "run_grid": "puridiver.grid.campaign",

@@ -21,7 +21,7 @@ def test_public_names_are_sorted_and_exist():
 def test_public_names_are_the_promised_ones():
     errors = {"BusyError", "ConsolidatingError", "DataError", "DivergedError", "ManifestError", "PuridiverError"}
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
-    learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
+    learners = {"Learner", "NoiseHint", "Options", "image_batch", "recipe", "__version__"}
     methods = {"Head", "Network", "Sampler", "Trainer", "register"}
     runs = {"Experiment", "RunConfig", "run_grid"}
     assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
