@@ -25,9 +25,9 @@ class Checks:
         return self._keeper.relabel(labels, checked=True)
 
     def undo(self, arrivals: Collection[int]) -> int:
-        """Returns how many of the samples are held and were checked; what saves of older versions say keeps its label.
+        """Returns how many of the samples are held and were checked.
 
-        Of those it is not known what they came with.
+        Where an older version saved them, it is not known what they came with: they keep their labels.
         """
         checked, known = self._keeper.labels(checked=True), self._came_with.held()
         before = {a: known.get(a, checked[a]) for a in arrivals if a in checked}

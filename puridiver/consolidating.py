@@ -144,7 +144,8 @@ class Consolidating:
             if not len(self._keeper.memory):  # all that came is still waiting
                 no_loss = torch.zeros((), device=self._keeper.memory.samples.labels.device)
                 self._keeper.take_waiting(self._moment(no_loss), self._trainer().meet)
-        self._keeper.counts()  # who asks for them meanwhile shall not wait for the device
+        self._trainer().runtime.wait()  # other lanes have the host meanwhile
+        self._keeper.counts()  # who asks for them while it trains shall not wait for the device
         self.begun, self.under_way, self.begun_at = planned, True, time()
 
     def _end(self, warn_if_left: bool, spent: TimeBudget | None = None) -> None:
