@@ -51,9 +51,10 @@ class RunConfig:
     tasks: int | None = setting(None, "number of tasks of a generated stream (default: 5, or what suits the data)")
     noise: str | None = setting(
         None,
-        "label noise of a generated stream: none, sym-RATE, asym-RATE, instance-RATE or human:SET (for a class map of "
-        "your own make the stream with `puridiver stream make --noise-map`; default: sym-40, and none for data of your "
-        "own, whose labels pass as they came)",
+        "label noise of a generated stream: none, sym-RATE, asym-RATE, instance-RATE, human:SET or matrix:FILE (.npy "
+        "or .csv, row the true class, column the given one, rows sum to 1). For a class map of your own make the "
+        "stream with `puridiver stream make --noise-map` (default: sym-40, and none for data of your own, whose "
+        "labels pass as they came)",
     )
     noise_file: str | None = setting(None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt, .npz, .npy)")
     noise_map: str | None = setting(

@@ -34,7 +34,7 @@ from puridiver.provenance import all_code, command_for, commit, identify, plugin
 from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device, steady_threads
-from puridiver.streams import NOISE_KINDS, Stream, TrueLabels
+from puridiver.streams import Stream, TrueLabels, noise_kind
 from puridiver.trainers import NoiseHint
 
 logger = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ class Experiment:
             "config": dataclasses.asdict(self.config),
             "resolved": {
                 "tasks": resolve_tasks(self.config, self.source),
-                "noise": resolve_noise(self.config, self.source),
+                "noise": runs.without_folder(resolve_noise(self.config, self.source)),
                 "memory": learner.capacity,
                 "network": learner.network,
                 "device": str(learner.runtime.device),
@@ -260,7 +260,7 @@ class Experiment:
             return None
         if self.manifest.realised_noise is None:
             raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
-        return NoiseHint(NOISE_KINDS[self.manifest.noise].told_as, self.manifest.realised_noise)
+        return NoiseHint(noise_kind(self.manifest.noise).told_as, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
         images, labels, verified = self.evaluation_set
@@ -316,6 +316,7 @@ class Experiment:
             "noise": manifest.noise,
             "noise_rate": manifest.noise_rate,
             "noise_map": config.noise_map,
+            **({"noise_matrix": manifest.noise_matrix} if manifest.noise_matrix else {}),
             "stream_noise": manifest.realised_noise,
             "sampler": config.sampler,
             "trainer": config.trainer,

@@ -18,7 +18,7 @@ from puridiver.errors import DataError
 from puridiver.lock import file_lock
 from puridiver.recipes import PAPER, without_later
 from puridiver.storage import write_atomically
-from puridiver.stream_names import LISTED, as_recorded, is_published
+from puridiver.stream_names import LISTED, MATRIX_FILE, as_recorded, is_published
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
@@ -159,8 +159,9 @@ class RunFolder:
         differing = [f"{name} is {then!r} there and {now!r} here" for name, then, now in values]
         if names == ["stream_hash"]:
             raise DataError(
-                f"{self.path} holds a run on another stream: the data have changed since, or the version it was begun "
-                "with made streams otherwise (CHANGELOG.md); go on with those, or --force starts anew"
+                f"{self.path} holds a run on another stream: the data have changed since, or a noise matrix has, or "
+                "the version it was begun with made streams otherwise (CHANGELOG.md); go on with those, or --force starts "
+                "anew"
             )
         if differing:
             raise DataError(
@@ -219,7 +220,9 @@ def identity_hash(description: dict[str, Any]) -> str:
 
 
 def without_folder(value: Any) -> Any:
-    """The name alone of a file or folder that data or a stream are read from; anything else as it is."""
+    """The name alone of a file or folder that data, a stream or noise are read from; anything else as it is."""
+    if isinstance(value, str) and value.startswith(MATRIX_FILE):
+        return MATRIX_FILE + Path(value.removeprefix(MATRIX_FILE)).name
     if not isinstance(value, str) or not (os.sep in value or value.endswith((".npz", ".json"))):
         return value
     return Path(value).name or value

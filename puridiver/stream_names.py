@@ -16,6 +16,7 @@ WORD, SHUFFLED, LISTED = "official", "shuffled", "listed"
 ORDERS = (SHUFFLED, LISTED)
 LISTED_KIND = f"{WORD}:{LISTED}"
 PUBLISHED_KINDS = (WORD, LISTED_KIND)  # as columns of grids name them
+MATRIX_FILE = "matrix:"  # before the path of a noise matrix
 EXAMPLES = f'"{WORD}:sym40:1" (or "{WORD}:sym40:1:{LISTED}", in the order of the files)'
 
 

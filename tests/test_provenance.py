@@ -7,13 +7,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from puridiver import data, provenance
 from puridiver.config import RunConfig
 from puridiver.experiment import Experiment
-from puridiver.provenance import Identity, hash_code, identify, settings_hash
+from puridiver.provenance import Identity, command_for, hash_code, identify, settings_hash
 from puridiver.recipes import Options, recipe
 from puridiver.resolve import resolve_run_stream
 from puridiver.runtime import Runtime
@@ -122,6 +123,22 @@ def test_a_named_noise_map_is_another_stream_and_an_unknown_one_is_refused() -> 
     assert identity(noise="asym-40", noise_map="spr-cifar10").cell != identity(noise="asym-40").cell
     with pytest.raises(ValueError, match="next, pairs, spr-cifar10"):
         identity(noise="asym-40", noise_map="mine")
+
+
+def test_two_noise_matrices_of_one_name_are_two_noises_wherever_they_lie(tmp_path: Path) -> None:
+    def found(folder: str, share: float) -> Identity:
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "T.npy", np.eye(10) * (1 - share) + share / 10)
+        return identity(noise=f"matrix:{tmp_path / folder / 'T.npy'}")
+
+    one, other, one_elsewhere = found("a", 0.4), found("b", 0.6), found("c", 0.4)
+    assert one == one_elsewhere
+    assert one.cell != other.cell
+    assert one.settings_hash != other.settings_hash
+
+
+def test_the_command_of_a_noise_matrix_names_the_file_without_its_folder() -> None:
+    assert command_for(RunConfig(noise="matrix:/elsewhere/T.npy")) == "puridiver run --noise matrix:T.npy"
 
 
 @pytest.fixture

@@ -29,6 +29,8 @@ examples:
       PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
   puridiver run --noise asym-40 --seed 3 --out runs/asym40-3
       other noise and seed; config, manifest, metrics, summary and learner go to a folder
+  puridiver run --noise matrix:T.csv
+      label noise by a transition matrix of your own (row the true class, column the given one)
   puridiver run --out runs/a --tensorboard runs/tb
       watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.recipes import SUITS_TINY_IMAGES
+from puridiver.stream_names import MATRIX_FILE
 
 if TYPE_CHECKING:
     from puridiver.config import RunConfig
@@ -76,6 +77,9 @@ def to_settings(args: argparse.Namespace) -> dict[str, Any]:
     for name in ("data", "data_root", "stream", "splits", "noise_file"):  # so that a run can be resumed from any folder
         if given.get(name) and is_place(name, given[name]):
             given[name] = os.path.abspath(os.path.expanduser(given[name]))
+    if (given.get("noise") or "").startswith(MATRIX_FILE):
+        file = given["noise"].removeprefix(MATRIX_FILE)
+        given["noise"] = MATRIX_FILE + os.path.abspath(os.path.expanduser(file))
     options = parse_assignments(args.assignments)
     if "epochs" in options and given.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {given['epochs']} and --set epochs={options['epochs']} differ: say one of them")

@@ -30,6 +30,7 @@ examples:
   puridiver stream make --from pictures/ --test-share 0.2 --out mine.json
   puridiver stream make --from pictures.csv --test-share 0.2 --kind time --bad-files skip --out mine.json
   puridiver stream make --data cifar10 --noise human:worst --noise-file CIFAR-10_human.pt --out human.json
+  puridiver stream make --data cifar10 --noise matrix:T.csv --out mine.json
 """
 SHOW_EXAMPLES = """\
 examples:
@@ -98,7 +99,8 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     make.add_argument(
         "--noise",
         metavar="SPEC",
-        help='"sym-40", "asym-20", "instance-30", "human:worst", "none", ... (sym-40; none for data of your own)',
+        help='"sym-40", "asym-20", "instance-30", "human:worst", "none", ... (sym-40; none for data of your own); '
+        '"matrix:T.npy" or "matrix:T.csv": row the true class, column the given one, rows sum to 1',
     )
     make.add_argument(
         "--noise-file", type=Path, metavar="FILE", help="for human noise: CIFAR-10N's or CIFAR-100N's file"
@@ -243,9 +245,11 @@ def _import_official(args: argparse.Namespace, options: dict[str, Any]) -> Strea
 def read_noise_map(spec: str, class_names: tuple[str, ...]) -> dict[int, int]:
     """A class map by name ("next"), or from a JSON object of class names or ids."""
     from puridiver.streams import NAMED_MAPS
+    from puridiver.streams.matrix import refuse_as_map
 
     if spec in NAMED_MAPS:
         return NAMED_MAPS[spec](len(class_names))
+    refuse_as_map(spec)
     try:
         content = json.loads(Path(spec).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -98,6 +98,9 @@ def _print_table(manifest: StreamManifest) -> None:
         names = manifest.class_names
         flips = ", ".join(f"{names[a]} to {names[b]}" for a, b in sorted(manifest.noise_map.items()))
         console.print(f"wrong labels turn {flips}", markup=False, soft_wrap=True)
+    if manifest.noise_matrix:
+        right = [f"{name} {row[label]:.3g}" for label, (name, row) in enumerate(_named_rows(manifest))]
+        console.print(f"chance of a right label by the noise matrix: {', '.join(right)}", markup=False, soft_wrap=True)
     table = Table(title="samples by given label (* major)", title_justify="left")
     table.add_column("class")
     for task in range(manifest.n_tasks):
@@ -112,6 +115,10 @@ def _print_table(manifest: StreamManifest) -> None:
     table.add_row("... of the last tenth", *map(_percent, late_minor(manifest)))
     console.print(table)
     console.print(f"hash {manifest.content_hash}", soft_wrap=True)
+
+
+def _named_rows(manifest: StreamManifest) -> list[tuple[str, tuple[float, ...]]]:
+    return list(zip(manifest.class_names, manifest.noise_matrix or (), strict=True))
 
 
 def _minor_shares(manifest: StreamManifest) -> list[float | None]:

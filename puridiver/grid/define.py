@@ -15,6 +15,7 @@ from puridiver.errors import DataError
 from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
 from puridiver.recipes import RECIPES, Options, replaced
+from puridiver.stream_names import MATRIX_FILE
 
 HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
 GRID_KEYS = ("title", "data", "streams", "noises", "methods", "seeds")
@@ -103,7 +104,7 @@ def with_noises(grids: Sequence[Grid], noises: Sequence[str]) -> list[Grid]:
 
 def _same_noise(noise: str) -> str:
     """ "sym-40" and "sym40" are one."""
-    return noise.replace("-", "").lower()
+    return noise if noise.startswith(MATRIX_FILE) else noise.replace("-", "").lower()
 
 
 def same_title(one: str, other: str) -> bool:

@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.streams.blurry import blurry_tasks
 from puridiver.streams.checks import IntArray, check_choice
 from puridiver.streams.disjoint import disjoint_tasks
 from puridiver.streams.manifest import CUTS, StreamManifest, source_fields
+from puridiver.streams.matrix import MATRIX, PREFIX, Matrix, as_matrix, matrix_name, read_matrix
 from puridiver.streams.noise import (
-    NOISE_KINDS,
     ClassMap,
     Spoiling,
     check_class_map,
+    check_noise_kind,
     next_class_map,
+    noise_kind,
     noise_name,
     parse_noise,
 )
@@ -57,6 +60,7 @@ def make_stream(
     noise: str | tuple[str, float] = "sym-40",
     noise_map: ClassMap | None = None,
     noise_file: Path | str | None = None,
+    noise_matrix: ArrayLike | None = None,
     seed: int = 0,
     holdout: int = 0,
     cut_by: str = "given",
@@ -71,10 +75,13 @@ def make_stream(
         equal parts of it); where it is not blurry, or one task has all classes, `minor_share` has no meaning and
         counts as 0.
     noise
-        A spec such as "sym-40", "asym-20", "instance-30", "human:worst" or "none", or a pair (kind, rate). It comes on
-        top of the labels that the source gives, of which some must be known to be right or wrong.
+        A spec such as "sym-40", "asym-20", "instance-30", "human:worst", "matrix:T.npy", "matrix" or "none", or a pair
+        (kind, rate). It comes on top of the labels that the source gives, of which some must be known to be right or
+        wrong.
     noise_file
         For human noise, the published label file (see `puridiver.streams.human`).
+    noise_matrix
+        For the noise "matrix", the transition matrix itself: row the true class, column the given one.
     noise_map
         For asymmetric noise, class id to class id; by default the source's map, else the next class.
     holdout
@@ -87,9 +94,10 @@ def make_stream(
     """
     check_choice("kind", kind, CUTTERS)
     check_choice("cut_by", cut_by, CUTS)
-    noise_kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
-    class_map = _choose_map(source, noise_kind, noise_map)
-    _check_measurable(source, noise_kind, rate)
+    kind_of_noise, rate, matrix = _read_noise(noise, noise_matrix)
+    check_noise_kind(kind_of_noise, matrix, len(source.class_names))
+    class_map = _choose_map(source, kind_of_noise, noise_map)
+    _check_measurable(source, kind_of_noise, rate)
     holdout_rng, noise_rng, tasks_rng = _generators(seed)
 
     labels, n_classes = _source_labels(source), len(source.class_names)
@@ -97,25 +105,40 @@ def make_stream(
     samples = np.setdiff1d(np.arange(len(labels)), held)
     true = _true_labels(source, samples, cut_by)
     images = source.train.images
-    spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file)
-    given = NOISE_KINDS[noise_kind].apply(spoiling)
+    spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file, matrix)
+    given = noise_kind(kind_of_noise).apply(spoiling)
     share = minor_share if kind == "blurry" and n_tasks > 1 else 0.0
     cut_labels = given if cut_by == "given" else true
     cut = Cut(cut_labels, n_classes, n_tasks, share, _times(source, samples), tasks_rng, rest_to_last)
     tasks = _cut_tasks(kind, cut, source.class_names)
     return StreamManifest(
         **source_fields(source), kind=kind, seed=seed, n_tasks=n_tasks, minor_share=float(share), cut_by=cut_by,
-        noise=noise_kind, noise_rate=float(rate), noise_map=class_map, realised_noise=realised_noise(given, true),
+        noise=kind_of_noise, noise_rate=float(rate), noise_map=class_map, realised_noise=realised_noise(given, true),
         task_ends=tasks.ends, major_classes=tuple(tasks.major_classes), holdout=held,
-        order=samples[tasks.order], labels=given[tasks.order],
+        order=samples[tasks.order], labels=given[tasks.order], noise_matrix=matrix,
     )  # fmt: skip
 
 
-def _check_measurable(source: DataSource, noise_kind: str, rate: float) -> None:
+def _read_noise(noise: str | tuple[str, float], noise_matrix: ArrayLike | None) -> tuple[str, float, Matrix | None]:
+    """Kind and rate, and the matrix, if the noise is one: from the file that the spec names, or as it is given."""
+    if not isinstance(noise, str):
+        return *noise, None if noise_matrix is None else as_matrix(noise_matrix)
+    if noise == MATRIX:
+        if noise_matrix is None:
+            raise ValueError('the noise "matrix" needs noise_matrix, an array, or a file: "matrix:T.npy"')
+        matrix = as_matrix(noise_matrix)
+        return matrix_name(matrix), 0.0, matrix
+    if noise_matrix is not None:
+        raise ValueError(f'noise_matrix should go with noise="matrix", but the noise is {noise!r}')
+    matrix_of_file = read_matrix(noise.removeprefix(PREFIX)) if noise.startswith(PREFIX) else None
+    return *parse_noise(noise), matrix_of_file
+
+
+def _check_measurable(source: DataSource, kind: str, rate: float) -> None:
     """Refuse to plant noise where nobody could say how many labels are wrong afterwards."""
-    if noise_kind != "none" and not source.train.truth_known:
+    if kind != "none" and not source.train.truth_known:
         raise ValueError(
-            f"noise {noise_name(noise_kind, rate)} cannot be planted in {source.name!r}, whose true labels are not "
+            f"noise {noise_name(kind, rate)} cannot be planted in {source.name!r}, whose true labels are not "
             "known: the noise should be none, or say --trust-labels to take the labels it has for true"
         )
 
@@ -160,11 +183,10 @@ def _source_labels(source: DataSource) -> IntArray:
     return source.train.labels.numpy()
 
 
-def _choose_map(source: DataSource, noise_kind: str, noise_map: ClassMap | None) -> ClassMap | None:
-    check_choice("noise", noise_kind, NOISE_KINDS)
-    if not NOISE_KINDS[noise_kind].uses_map:
+def _choose_map(source: DataSource, kind: str, noise_map: ClassMap | None) -> ClassMap | None:
+    if not noise_kind(kind).uses_map:
         if noise_map is not None:
-            raise ValueError(f"a noise map should go with asymmetric noise, but the noise is {noise_kind!r}")
+            raise ValueError(f"a noise map should go with asymmetric noise, but the noise is {kind!r}")
         return None
     chosen = noise_map or source.asymmetric_map or next_class_map(len(source.class_names))
     check_class_map(chosen, len(source.class_names))

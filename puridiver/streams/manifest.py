@@ -18,8 +18,9 @@ from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
 from puridiver.storage import write_atomically
 from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
-from puridiver.streams.manifest_fields import READERS, to_json
-from puridiver.streams.noise import NOISE_KINDS, check_class_map
+from puridiver.streams.manifest_fields import LATER, READERS, to_json
+from puridiver.streams.matrix import Matrix
+from puridiver.streams.noise import check_class_map, check_noise_kind, noise_kind
 
 FORMAT = 1
 KINDS = ("blurry", "disjoint", "time", "official")
@@ -48,6 +49,8 @@ class StreamManifest:
         Indices into the train images that are kept out of the stream, for validation.
     order, labels
         For each arrival, its index into the train images and its given label.
+    noise_matrix
+        Of the noise "matrix:HASH", the matrix: row the true class, column the given one.
     """
 
     source: str
@@ -69,6 +72,7 @@ class StreamManifest:
     order: IntArray
     labels: IntArray
     format: int = FORMAT  # of the file
+    noise_matrix: Matrix | None = None
 
     def __post_init__(self) -> None:
         _check_options(self)
@@ -95,8 +99,13 @@ class StreamManifest:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON can hold it, without the hash."""
-        return {field.name: to_json(getattr(self, field.name)) for field in fields(self)}
+        """Every field as JSON can hold it, without the hash.
+
+        One that came later is left out while it says nothing, so that the hashes of older manifests stand.
+        """
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        told = {name: value for name, value in values.items() if name not in LATER or value != LATER[name]}
+        return {name: to_json(value) for name, value in told.items()}
 
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
@@ -161,7 +170,7 @@ def _check_field_names(path: Path, content: dict[str, Any]) -> None:
         raise ManifestError(f"{path}: not a stream manifest, as `puridiver stream make` writes it: it names no format")
     if content.get("format") != FORMAT:
         raise ManifestError(f"{path}: format should be {FORMAT}, but got {content.get('format')!r}")
-    missing, unknown = sorted(READERS.keys() - content.keys()), sorted(content.keys() - READERS.keys())
+    missing, unknown = sorted(READERS.keys() - content.keys() - LATER.keys()), sorted(content.keys() - READERS.keys())
     if missing or unknown:
         raise ManifestError(f"{path}: fields missing: {missing or 'none'}; fields unknown: {unknown or 'none'}")
 
@@ -178,10 +187,10 @@ def _check_options(manifest: StreamManifest) -> None:
         raise ValueError(f"format should be {FORMAT}, but got {manifest.format!r}")
     check_choice("kind", manifest.kind, KINDS)
     check_choice("cut_by", manifest.cut_by, CUTS)
-    check_choice("noise", manifest.noise, NOISE_KINDS)
+    check_noise_kind(manifest.noise, manifest.noise_matrix, manifest.n_classes)
     check_share("minor_share", manifest.minor_share)
     check_share("noise_rate", manifest.noise_rate)
-    if not NOISE_KINDS[manifest.noise].has_rate and manifest.noise_rate:
+    if not noise_kind(manifest.noise).has_rate and manifest.noise_rate:
         raise ValueError(f"noise_rate should be 0 where noise is {manifest.noise!r}, but got {manifest.noise_rate}")
     if manifest.realised_noise is not None and not 0 <= manifest.realised_noise <= 1:
         raise ValueError(f"realised_noise should lie in 0 to 1, but got {manifest.realised_noise}")

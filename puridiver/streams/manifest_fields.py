@@ -73,6 +73,13 @@ def read_class_map(value: Any) -> dict[int, int] | None:
     return {int(key): read_integer(target) for key, target in value.items()}
 
 
+def read_optional_matrix(value: Any) -> tuple[tuple[float, ...], ...] | None:
+    return None if value is None else tuple(tuple(map(read_number, _read_list(row))) for row in _read_list(value))
+
+
+# Fields that older manifests do not have, and what they are there.
+LATER: dict[str, Any] = {"noise_matrix": None}
+
 READERS: dict[str, Callable[[Any], Any]] = {
     "format": read_integer,
     "source": read_text,
@@ -93,6 +100,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "holdout": read_array,
     "order": read_array,
     "labels": read_array,
+    "noise_matrix": read_optional_matrix,
 }
 
 

@@ -10,9 +10,19 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from puridiver.streams.checks import IntArray, as_labels, check_share, format_share, parse_share
+from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share, format_share, parse_share
 from puridiver.streams.human import HUMAN_SETS, human
 from puridiver.streams.instance import instance_dependent
+from puridiver.streams.matrix import (
+    MATRIX,
+    PREFIX,
+    Matrix,
+    as_matrix,
+    by_matrix,
+    matrix_name,
+    read_matrix,
+    refuse_as_map,
+)
 
 ClassMap = dict[int, int]
 
@@ -90,6 +100,7 @@ NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
 
 def named_map(name: str, n_classes: int) -> ClassMap:
     """The class map of that name."""
+    refuse_as_map(name)
     if name not in NAMED_MAPS:
         raise ValueError(f"a noise map should be one of {', '.join(NAMED_MAPS)}, but got {name!r}")
     return NAMED_MAPS[name](n_classes)
@@ -107,6 +118,7 @@ class Spoiling:
     class_map: ClassMap | None
     images: Tensor  # all train images, uint8 (N, H, W, C)
     noise_file: Path | str | None
+    matrix: Matrix | None = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +164,11 @@ NOISE_KINDS: dict[str, NoiseKind] = {
         lambda s: instance_dependent(s.labels, s.images, s.samples, s.n_classes, s.rate, s.rng),
     ),
     **{f"human:{name}": _human(name) for name in HUMAN_SETS},
+    MATRIX: NoiseKind(
+        "labels by a transition matrix of your own",
+        lambda s: by_matrix(s.labels, s.matrix or (), s.rng),
+        has_rate=False,
+    ),
 }
 RATELESS = tuple(name for name, kind in NOISE_KINDS.items() if not kind.has_rate)
 
@@ -159,19 +176,46 @@ RATELESS = tuple(name for name, kind in NOISE_KINDS.items() if not kind.has_rate
 def parse_noise(spec: str) -> tuple[str, float]:
     """Read "sym-40", "sym40", "asym-0.35", "instance-30", "human:worst", "none" or "clean" as (kind, rate).
 
-    Integers are percent, decimals below 1 are fractions; kinds without a rate have the rate 0.
+    Integers are percent, decimals below 1 are fractions; kinds without a rate have the rate 0. The kind of
+    "matrix:T.npy" is "matrix:" and a hash of what the file holds.
     """
-    if spec == "clean" or spec in RATELESS:
+    if spec.startswith(PREFIX):
+        return matrix_name(read_matrix(spec.removeprefix(PREFIX))), 0.0
+    if spec == "clean" or (spec in RATELESS and spec != MATRIX):
         return ("none" if spec == "clean" else spec), 0.0
     match = re.fullmatch(r"([a-z]+)-?([\d.]+)", spec)
     if match is None or match[1] not in NOISE_KINDS or match[1] in RATELESS:
         raise ValueError(
             'noise should be "none", "clean", "sym-RATE", "asym-RATE" or "instance-RATE", such as "sym-40", or '
-            f'"human:SET" with one of {", ".join(HUMAN_SETS)}, but got {spec!r}'
+            f'"human:SET" with one of {", ".join(HUMAN_SETS)}, or "matrix:FILE" with an '
+            f".npy or .csv file, but got {spec!r}"
         )
     return match[1], parse_share(match[2], f"the rate of noise {spec!r}")
 
 
 def noise_name(kind: str, rate: float) -> str:
     """The spec that `parse_noise` reads back: "sym-40", "none"."""
-    return kind if kind in RATELESS else f"{kind}-{format_share(rate)}"
+    return kind if is_matrix(kind) or kind in RATELESS else f"{kind}-{format_share(rate)}"
+
+
+def is_matrix(kind: str) -> bool:
+    """Whether the kind of a noise is a matrix of one's own."""
+    return kind.startswith(PREFIX)
+
+
+def noise_kind(kind: str) -> NoiseKind:
+    """What there is to know of a kind, also of the matrices, each of which is a kind of its own."""
+    return NOISE_KINDS[MATRIX if is_matrix(kind) else kind]
+
+
+def check_noise_kind(kind: str, matrix: Matrix | None, n_classes: int) -> None:
+    """Refuse a kind that there is not, or a matrix that is not the one that the kind names."""
+    if not is_matrix(kind):
+        check_choice("noise", kind, (name for name in NOISE_KINDS if name != MATRIX))
+        if matrix is not None:
+            raise ValueError(f"a noise matrix should go with the noise matrix, but the noise is {kind!r}")
+        return
+    if matrix is None:
+        raise ValueError(f"the noise {kind!r} needs its matrix (noise_matrix)")
+    if matrix_name(as_matrix(matrix, n_classes)) != kind:
+        raise ValueError(f"noise_matrix should be the matrix of {kind!r}, but is {matrix_name(matrix)!r}")

@@ -22,7 +22,7 @@ from puridiver.stream_names import LISTED, parse_published
 from puridiver.streams.build import realised_noise
 from puridiver.streams.checks import IntArray, as_labels
 from puridiver.streams.manifest import StreamManifest, source_fields
-from puridiver.streams.noise import NOISE_KINDS, ClassMap, parse_noise
+from puridiver.streams.noise import ClassMap, noise_kind, parse_noise
 from puridiver.streams.official_json import read_tasks
 from puridiver.streams.official_named import read_named_tasks
 from puridiver.streams.tasks import group_classes
@@ -161,7 +161,7 @@ def _manifest(
             f"{where}: {rate:.1%} of the labels should be wrong, but {realised:.1%} are: "
             "the file is damaged or belongs to other data"
         )
-    noise_map = _observed_map(true, labels) if NOISE_KINDS[kind].uses_map else None
+    noise_map = _observed_map(true, labels) if noise_kind(kind).uses_map else None
     if not listed:
         index, labels = shuffled_within_tasks(index, labels, ends, seed)
     try:

@@ -11,6 +11,7 @@ from puridiver.stream_names import is_published
 from puridiver.streams.build import make_stream
 from puridiver.streams.checks import parse_share
 from puridiver.streams.manifest import StreamManifest
+from puridiver.streams.matrix import PREFIX
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.official import find_official
 
@@ -47,6 +48,10 @@ def parse_stream(spec: str) -> dict[str, Any]:
         raise ValueError(
             'a stream should be "blurry-10", "blurry-10:sym-40", "disjoint", "time", "official:sym40:1", '
             f'"official:sym40:1:listed" or the path of a manifest (.json), but got {spec!r}'
+        )
+    if noise.startswith(PREFIX):
+        raise ValueError(
+            f"a noise matrix has no place in the name of a stream: say --noise {noise} and --stream {tasks}"
         )
     options: dict[str, Any] = {"kind": tasks}
     if match:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from puridiver.data.base import DataSource
 from puridiver.streams.build import CUTTERS, make_stream, realised_noise
 from puridiver.streams.manifest import StreamManifest
-from puridiver.streams.noise import NOISE_KINDS
+from puridiver.streams.noise import noise_kind
 from puridiver.streams.stream import how_data_differ
 from puridiver.streams.tasks import group_classes
 
@@ -51,7 +51,7 @@ def _noise_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
 def _rebuild_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
     if manifest.kind not in CUTTERS:
         return []  # a published stream has no seed to make it from
-    if NOISE_KINDS[manifest.noise].from_file:
+    if noise_kind(manifest.noise).from_file:
         return []  # nor have labels that people gave; the manifest's own hash keeps them
     try:
         again = rebuild(manifest, source).to_dict()
@@ -61,7 +61,7 @@ def _rebuild_problems(manifest: StreamManifest, source: DataSource) -> list[str]
     return [
         f"making the stream again from seed {manifest.seed} gives another {name}"
         for name in recorded
-        if recorded[name] != again[name] and name != "source"  # the same data may go by another name
+        if recorded[name] != again.get(name) and name != "source"  # the same data may go by another name
     ]
 
 
@@ -74,6 +74,7 @@ def rebuild(manifest: StreamManifest, source: DataSource) -> StreamManifest:
         minor_share=manifest.minor_share,
         noise=(manifest.noise, manifest.noise_rate),
         noise_map=manifest.noise_map,
+        noise_matrix=manifest.noise_matrix,
         seed=manifest.seed,
         holdout=len(manifest.holdout),
         cut_by=manifest.cut_by,

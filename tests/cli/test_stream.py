@@ -84,6 +84,21 @@ def test_make_reads_noise_maps_of_names_and_ids(content, expected, source, tmp_p
     assert manifest.noise_map == expected
 
 
+def test_make_draws_labels_by_a_matrix_and_show_tells_of_it(source, tmp_path, capsys):
+    np.savetxt(tmp_path / "T.csv", np.full((6, 6), 0.1) + 0.4 * np.eye(6), delimiter=",")
+    manifest = make(tmp_path, "--noise", f"matrix:{tmp_path / 'T.csv'}")
+    assert manifest.noise_matrix[0] == (0.5, 0.1, 0.1, 0.1, 0.1, 0.1)
+    assert manifest.realised_noise == 0.5
+    assert run("show", tmp_path / "stream.json") == 0
+    assert "right label by the noise matrix: airplane 0.5, bird 0.5" in capsys.readouterr().out
+
+
+def test_a_matrix_given_as_a_map_is_told_where_it_belongs(source, tmp_path):
+    np.save(tmp_path / "T.npy", np.eye(6))
+    with pytest.raises(ValueError, match=r"--noise matrix:.*T.npy without --noise-map"):
+        make(tmp_path, "--noise", "asym-20", "--noise-map", tmp_path / "T.npy")
+
+
 def test_make_knows_noise_maps_by_name(source, tmp_path):
     manifest = make(tmp_path, "--noise", "asym-20", "--noise-map", "next")
     assert manifest.noise_map == {c: (c + 1) % 6 for c in range(6)}
