@@ -60,6 +60,9 @@ class RunConfig:
     noise_map: str | None = setting(
         None, "named class map of asymmetric noise: next, pairs or spr-cifar10 (default: the data's own)"
     )
+    imbalance: float | None = setting(
+        None, "long-tailed classes in a generated stream: the rarest has this share of the most frequent one's images"
+    )
     holdout: int = setting(0, "train images kept out of a generated stream for validation")
     evaluate_on: str = setting("test", "what accuracy is measured on", ("test", "validation"))
     seed: int = setting(0, "seed of the learner and of a generated stream")

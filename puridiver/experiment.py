@@ -35,6 +35,7 @@ from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
+from puridiver.streams.imbalance import BALANCED
 from puridiver.trainers import NoiseHint
 
 logger = logging.getLogger(__name__)
@@ -317,6 +318,7 @@ class Experiment:
             "noise_rate": manifest.noise_rate,
             "noise_map": config.noise_map,
             **({"noise_matrix": manifest.noise_matrix} if manifest.noise_matrix else {}),
+            **({"imbalance": manifest.imbalance} if manifest.imbalance != BALANCED else {}),
             "stream_noise": manifest.realised_noise,
             "sampler": config.sampler,
             "trainer": config.trainer,

@@ -34,6 +34,7 @@ from puridiver.config import (
 )
 from puridiver.runs import without_folder
 from puridiver.stream_names import LISTED, WORD, is_published, parse_published
+from puridiver.streams.imbalance import BALANCED
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.specs import parse_stream
 
@@ -49,8 +50,8 @@ CANNOT_CHANGE_RESULTS = ("cli", "report", "grid", "bench.py", "__main__.py")
 # it stands, so that a new one counts too.
 TOLD_OTHERWISE = frozenset(
     ("data", "data_root", "image_size", "test_share", "bad_files", "trust_labels", "stream", "splits", "tasks", "noise",
-     "noise_map", "noise_file", "holdout", "recipe", "memory", "network", "epochs", "device", "precision", "graphs",
-     "diversity", "options")
+     "noise_map", "noise_file", "imbalance", "holdout", "recipe", "memory", "network", "epochs", "device", "precision",
+     "graphs", "diversity", "options")
 )  # fmt: skip
 # These only add figures to a run that is the same without them.
 ONLY_MEASURED = frozenset(("diversity", "evaluate_epochs"))
@@ -97,6 +98,8 @@ def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) ->
         return f"{WORD}:{noise}" if order == LISTED else [f"{WORD}:{noise}", order]
     tasks, spec = resolve_tasks(config, source), parse_stream(config.stream)
     made: dict[str, Any] = {"tasks": tasks, "noise_map": config.noise_map, "holdout": config.holdout}
+    if config.imbalance not in (None, BALANCED):  # left out of older hashes
+        made["imbalance"] = config.imbalance
     if spec["kind"] != "time" and len(source.class_names) % tasks:
         made["left_over"] = "spread"  # older versions gave all classes that were left over to the last task
     return {**made, "noise": parse_noise(resolve_noise(config, source)), **spec}

@@ -10,6 +10,7 @@ from puridiver.config import RunConfig, resolve_noise, resolve_tasks
 from puridiver.data.base import DataSource
 from puridiver.stream_names import is_published
 from puridiver.streams import StreamManifest, named_map, resolve_stream
+from puridiver.streams.imbalance import BALANCED
 
 
 def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
@@ -29,7 +30,7 @@ def file_options(config: RunConfig) -> data.FileOptions:
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     """The stream of a run; what a ready-made one decides itself must be left out of the config."""
     if config.stream.endswith(".json") or is_published(config.stream):
-        for name in ("tasks", "noise", "noise_map", "noise_file", "holdout"):
+        for name in ("tasks", "noise", "noise_map", "noise_file", "imbalance", "holdout"):
             if getattr(config, name) != getattr(RunConfig, name):
                 raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
     return resolve_stream(
@@ -40,6 +41,7 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
         noise=resolve_noise(config, source),
         noise_file=config.noise_file,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,
+        imbalance=BALANCED if config.imbalance is None else config.imbalance,
         seed=config.seed,
         holdout=config.holdout,
     )

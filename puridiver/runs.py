@@ -32,6 +32,9 @@ NOT_COMPARED = (
     "bad_files", "trust_labels", "noise_file",
 )  # fmt: skip
 
+# Fields that configs of older runs do not have; while they say nothing a run is what it was without them.
+LATER_FIELDS = ("imbalance",)
+
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """Strict JSON: nan and infinity, which JSON does not have, become null."""
@@ -160,8 +163,8 @@ class RunFolder:
         if names == ["stream_hash"]:
             raise DataError(
                 f"{self.path} holds a run on another stream: the data have changed since, or a noise matrix has, or "
-                "the version it was begun with made streams otherwise (CHANGELOG.md); go on with those, or --force starts "
-                "anew"
+                "the version it was begun with made streams otherwise (CHANGELOG.md); go on with those, or --force "
+                "starts anew"
             )
         if differing:
             raise DataError(
@@ -207,7 +210,8 @@ def identity(description: dict[str, Any]) -> dict[str, Any]:
     config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
     options = without_later(resolved.pop("options", {}))
     resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
-    kept = {name: without_folder(value) for name, value in config.items() if name not in NOT_COMPARED}
+    told = {name: value for name, value in config.items() if value is not None or name not in LATER_FIELDS}
+    kept = {name: without_folder(value) for name, value in told.items() if name not in NOT_COMPARED}
     return json.loads(to_json({**kept, **resolved, **options}))
 
 

@@ -34,7 +34,7 @@ def identity(runtime: Runtime = CPU, **changes: Any) -> Identity:
         {"seed": 1}, {"noise": "sym-20"}, {"stream": "disjoint"}, {"tasks": 2}, {"sampler": "rsv"},
         {"trainer": "plain"}, {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3},
         {"options": {"eta": 0.5}}, {"stream_limit": 9}, {"test_limit": 9}, {"tell_noise": True}, {"diversity": False},
-        {"holdout": 40}, {"anytime_points": 2}, {"noise": "asym-40", "noise_map": "spr-cifar10"},
+        {"holdout": 40}, {"anytime_points": 2}, {"noise": "asym-40", "noise_map": "spr-cifar10"}, {"imbalance": 0.5},
     ],
 )  # fmt: skip
 def test_what_decides_the_result_changes_the_identity(changes: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ def test_what_decides_the_result_changes_the_identity(changes: dict[str, Any]) -
     "changes",
     [
         {"data_root": "/elsewhere"}, {"splits": "/elsewhere"}, {"memory": 100}, {"network": "small"},
-        {"epochs": 31}, {"options": {"relabel": True}}, {"diversity": True},
+        {"epochs": 31}, {"options": {"relabel": True}}, {"diversity": True}, {"imbalance": 1.0},
     ],
 )  # fmt: skip
 def test_saying_what_is_so_anyway_does_not(changes: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ def test_the_hash_of_settings_leaves_out_the_seed_and_what_is_only_measured() ->
         {"noise": "sym-20"}, {"stream": "disjoint"}, {"tasks": 2}, {"sampler": "rsv"}, {"trainer": "plain"},
         {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3}, {"options": {"eta": 0.5}},
         {"stream_limit": 9}, {"test_limit": 9}, {"tell_noise": True}, {"holdout": 40}, {"anytime_points": 2},
-        {"noise": "asym-40", "noise_map": "spr-cifar10"},
+        {"noise": "asym-40", "noise_map": "spr-cifar10"}, {"imbalance": 0.5},
     ],
 )  # fmt: skip
 def test_the_hash_of_settings_has_all_else_that_decides_the_result(changes: dict[str, Any]) -> None:

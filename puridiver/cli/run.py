@@ -31,6 +31,8 @@ examples:
       other noise and seed; config, manifest, metrics, summary and learner go to a folder
   puridiver run --noise matrix:T.csv
       label noise by a transition matrix of your own (row the true class, column the given one)
+  puridiver run --imbalance 0.1
+      long-tailed classes: the rarest has a tenth of the most frequent one's images
   puridiver run --out runs/a --tensorboard runs/tb
       watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
   puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
@@ -242,7 +244,8 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
         table.add_column()
     table.add_column(justify="right")
     noise = noise_title(summary)
-    stream = f"{summary['data']}, {summary['stream']}, {noise}, seed {summary['seed']}"
+    tailed = f", imbalance {summary['imbalance']:g}" if "imbalance" in summary else ""
+    stream = f"{summary['data']}, {summary['stream']}{tailed}, {noise}, seed {summary['seed']}"
     right = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
     table.add_row("stream", stream, right)
     asked = summary.get("consolidations", 1)  # not in summaries of old versions

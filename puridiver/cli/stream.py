@@ -31,6 +31,7 @@ examples:
   puridiver stream make --from pictures.csv --test-share 0.2 --kind time --bad-files skip --out mine.json
   puridiver stream make --data cifar10 --noise human:worst --noise-file CIFAR-10_human.pt --out human.json
   puridiver stream make --data cifar10 --noise matrix:T.csv --out mine.json
+  puridiver stream make --data cifar10 --imbalance 0.01 --noise sym-20 --out long-tailed.json
 """
 SHOW_EXAMPLES = """\
 examples:
@@ -49,7 +50,7 @@ examples:
 # Flag (as argparse stores it) -> option of make_stream, for those that pass unchanged.
 PLAIN_OPTIONS = {
     "kind": "kind", "tasks": "n_tasks", "seed": "seed", "holdout": "holdout", "cut_by": "cut_by", "noise": "noise",
-    "noise_file": "noise_file",
+    "noise_file": "noise_file", "imbalance": "imbalance",
 }  # fmt: skip
 
 READ_BY = ("--test-share", "--image-size", "--bad-files", "--trust-labels")  # which are no part of a stream
@@ -112,7 +113,11 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         '"pairs" (by lot) or "spr-cifar10" (the usual map of the data, else the next class); the rate is that of the '
         "mapped classes",
     )
-    make.add_argument("--seed", type=int, metavar="N", help="of holdout, noise and tasks (0)")
+    make.add_argument(
+        "--imbalance", type=float, metavar="SHARE",
+        help="long-tailed classes: the rarest has this share of the most frequent one's images, such as 0.1 (1)",
+    )  # fmt: skip
+    make.add_argument("--seed", type=int, metavar="N", help="of holdout, noise, tasks and imbalance (0)")
     make.add_argument("--holdout", type=int, metavar="N", help="samples kept out for validation (0)")
     make.add_argument("--cut-by", choices=("given", "true"), help="labels that tasks are cut by (given)")
     told = "import a published stream, such as sym40:1, each task shuffled (sym40:1:listed: in the files' order)"

@@ -40,9 +40,9 @@ def describe(manifest: StreamManifest) -> str:
     if rate and manifest.noise == "none":
         told = f"labels as they came ({rate:.2%} wrong of those whose true label is known)"
     tasks = "1 task" if manifest.n_tasks == 1 else f"{manifest.n_tasks} tasks"
-    return (
-        f"{manifest.source}, {manifest.kind}{blur}, {len(manifest):,} samples in {tasks}, {told}, seed {manifest.seed}"
-    )
+    tailed = f", imbalance {manifest.imbalance:g}" if manifest.imbalance < 1 else ""
+    made = f"{manifest.kind}{blur}{tailed}"
+    return f"{manifest.source}, {made}, {len(manifest):,} samples in {tasks}, {told}, seed {manifest.seed}"
 
 
 def show_stream(args: argparse.Namespace) -> int:

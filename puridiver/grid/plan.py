@@ -17,7 +17,7 @@ from puridiver.runtime import Runtime, choose_runtime
 
 STREAM_FIELDS = (
     "data", "data_root", "image_size", "test_share", "bad_files", "trust_labels", "stream", "splits", "tasks", "noise",
-    "noise_map", "noise_file", "holdout", "seed",
+    "noise_map", "noise_file", "imbalance", "holdout", "seed",
 )  # fmt: skip
 
 

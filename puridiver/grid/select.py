@@ -125,7 +125,8 @@ def _stream_fits(row: Row, column: Column) -> bool:
     same_noise = noise_name(row["noise"], row["noise_rate"]) == noise_name(*parse_noise(column.noise))
     same_map = row.get("noise_map") == column.settings.get("noise_map")
     same_kind = row_kind(row) == column.stream or (row_kind(row) in PUBLISHED_KINDS and column.stream == GENERATED)
-    return same_noise and same_map and same_kind
+    same_balance = (row.get("imbalance") or 1) == (column.settings.get("imbalance") or 1)
+    return same_noise and same_map and same_kind and same_balance
 
 
 # Which of them share a table ---------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ FEW = 6  # series that one pair of axes can show apart
 
 # What makes runs differ in kind, beside the options that were changed; a label names only what runs do differ in.
 KIND = (
-    "method", "data", "stream_kind", "noise_name", "noise_map", "tasks", "holdout", "recipe", "memory", "network",
-    "epochs", "told_noise", "evaluated_on", "anytime_points", "shortened", "precision", "graphs", "device_type", "code",
+    "method", "data", "stream_kind", "noise_name", "noise_map", "imbalance", "tasks", "holdout", "recipe", "memory",
+    "network", "epochs", "told_noise", "evaluated_on", "anytime_points", "shortened", "precision", "graphs",
+    "device_type", "code",
 )  # fmt: skip
 SETTINGS = "settings"  # the hash of all settings but the seed: named where nothing else tells two kinds apart
 IN_CONFIG = ("noise_map", "tasks", "holdout", "anytime_points")
@@ -36,6 +37,7 @@ WORDS = {
     "memory": "memory {}", "epochs": "{} epochs", "told_noise": "told the noise: {}", "evaluated_on": "on {}",
     "shortened": "shortened: {}", "noise_map": "noise map {}", "tasks": "{} tasks", "holdout": "holdout {}",
     "anytime_points": "{} points a task", "graphs": "graphs: {}", "code": "code {}", SETTINGS: "settings {}",
+    "imbalance": "imbalance {}",
 }  # fmt: skip
 
 IN_SUMMARY = (

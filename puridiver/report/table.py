@@ -115,6 +115,7 @@ def _differing(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     marks = [""] * len(kinds)
     values: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "stream": lambda row: _stream(str(row.get("stream") or "")),
+        "imbalance": lambda row: str(row.get("imbalance") or 1),
         "judged on": lambda row: str(row.get("evaluated_on") or ""),
         "memory": lambda row: str(row.get("memory") or ""),
         "network": lambda row: str(row.get("network") or ""),

@@ -13,6 +13,7 @@ from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.streams.blurry import blurry_tasks
 from puridiver.streams.checks import IntArray, check_choice
 from puridiver.streams.disjoint import disjoint_tasks
+from puridiver.streams.imbalance import BALANCED, check_imbalance, thinned
 from puridiver.streams.manifest import CUTS, StreamManifest, source_fields
 from puridiver.streams.matrix import MATRIX, PREFIX, Matrix, as_matrix, matrix_name, read_matrix
 from puridiver.streams.noise import (
@@ -61,6 +62,7 @@ def make_stream(
     noise_map: ClassMap | None = None,
     noise_file: Path | str | None = None,
     noise_matrix: ArrayLike | None = None,
+    imbalance: float = BALANCED,
     seed: int = 0,
     holdout: int = 0,
     cut_by: str = "given",
@@ -84,13 +86,16 @@ def make_stream(
         For the noise "matrix", the transition matrix itself: row the true class, column the given one.
     noise_map
         For asymmetric noise, class id to class id; by default the source's map, else the next class.
+    imbalance
+        Below 1 the classes (by the source's labels, before noise) become long-tailed: the rarest has this share of the
+        most frequent one's samples, and the rest of the samples stays out of the stream.
     holdout
         How many train samples stay out of the stream for validation, balanced over the source's labels.
     cut_by
         Whether tasks are cut by the "given" (noisy) labels, as published, or by the "true" ones.
 
-    The holdout, the noise and the tasks draw from independent generators, so that the same seed puts the same
-    labels wrong whatever the tasks are.
+    The holdout, the noise, the tasks and the imbalance draw from independent generators, so that the same seed puts
+    the same labels wrong whatever the tasks are.
     """
     check_choice("kind", kind, CUTTERS)
     check_choice("cut_by", cut_by, CUTS)
@@ -98,11 +103,12 @@ def make_stream(
     check_noise_kind(kind_of_noise, matrix, len(source.class_names))
     class_map = _choose_map(source, kind_of_noise, noise_map)
     _check_measurable(source, kind_of_noise, rate)
-    holdout_rng, noise_rng, tasks_rng = _generators(seed)
+    holdout_rng, noise_rng, tasks_rng, imbalance_rng = _generators(seed)
 
     labels, n_classes = _source_labels(source), len(source.class_names)
     held = draw_holdout(labels, n_classes, holdout, holdout_rng)
     samples = np.setdiff1d(np.arange(len(labels)), held)
+    samples = samples[thinned(labels[samples], n_classes, check_imbalance(imbalance), imbalance_rng)]
     true = _true_labels(source, samples, cut_by)
     images = source.train.images
     spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file, matrix)
@@ -115,7 +121,7 @@ def make_stream(
         **source_fields(source), kind=kind, seed=seed, n_tasks=n_tasks, minor_share=float(share), cut_by=cut_by,
         noise=kind_of_noise, noise_rate=float(rate), noise_map=class_map, realised_noise=realised_noise(given, true),
         task_ends=tasks.ends, major_classes=tuple(tasks.major_classes), holdout=held,
-        order=samples[tasks.order], labels=given[tasks.order], noise_matrix=matrix,
+        order=samples[tasks.order], labels=given[tasks.order], noise_matrix=matrix, imbalance=float(imbalance),
     )  # fmt: skip
 
 
@@ -196,7 +202,7 @@ def _choose_map(source: DataSource, kind: str, noise_map: ClassMap | None) -> Cl
 def _generators(seed: int) -> list[np.random.Generator]:
     if seed < 0:
         raise ValueError(f"seed should be at least 0, but got {seed}")
-    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(4)]
 
 
 def draw_holdout(labels: IntArray, n_classes: int, n_held: int, rng: np.random.Generator) -> IntArray:

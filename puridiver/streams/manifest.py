@@ -18,6 +18,7 @@ from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
 from puridiver.storage import write_atomically
 from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
+from puridiver.streams.imbalance import BALANCED, check_imbalance
 from puridiver.streams.manifest_fields import LATER, READERS, to_json
 from puridiver.streams.matrix import Matrix
 from puridiver.streams.noise import check_class_map, check_noise_kind, noise_kind
@@ -51,6 +52,8 @@ class StreamManifest:
         For each arrival, its index into the train images and its given label.
     noise_matrix
         Of the noise "matrix:HASH", the matrix: row the true class, column the given one.
+    imbalance
+        The rarest class's share of the most frequent one's samples where the stream was made long-tailed, else 1.
     """
 
     source: str
@@ -73,6 +76,7 @@ class StreamManifest:
     labels: IntArray
     format: int = FORMAT  # of the file
     noise_matrix: Matrix | None = None
+    imbalance: float = BALANCED
 
     def __post_init__(self) -> None:
         _check_options(self)
@@ -190,6 +194,7 @@ def _check_options(manifest: StreamManifest) -> None:
     check_noise_kind(manifest.noise, manifest.noise_matrix, manifest.n_classes)
     check_share("minor_share", manifest.minor_share)
     check_share("noise_rate", manifest.noise_rate)
+    check_imbalance(manifest.imbalance)
     if not noise_kind(manifest.noise).has_rate and manifest.noise_rate:
         raise ValueError(f"noise_rate should be 0 where noise is {manifest.noise!r}, but got {manifest.noise_rate}")
     if manifest.realised_noise is not None and not 0 <= manifest.realised_noise <= 1:

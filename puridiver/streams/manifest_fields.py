@@ -78,7 +78,7 @@ def read_optional_matrix(value: Any) -> tuple[tuple[float, ...], ...] | None:
 
 
 # Fields that older manifests do not have, and what they are there.
-LATER: dict[str, Any] = {"noise_matrix": None}
+LATER: dict[str, Any] = {"noise_matrix": None, "imbalance": 1.0}
 
 READERS: dict[str, Callable[[Any], Any]] = {
     "format": read_integer,
@@ -101,6 +101,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "order": read_array,
     "labels": read_array,
     "noise_matrix": read_optional_matrix,
+    "imbalance": read_number,
 }
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
+from puridiver.streams.imbalance import BALANCED
 from puridiver.streams.manifest import StreamManifest
 
 
@@ -111,9 +112,9 @@ def how_data_differ(source: DataSource, manifest: StreamManifest) -> str | None:
     if manifest.source != source.name or manifest.class_names != tuple(source.class_names):
         return None
     there, here = len(manifest) + len(manifest.holdout), len(source.train)
-    published = manifest.kind == "official"  # such a stream need not use all of them
+    in_part = manifest.kind == "official" or manifest.imbalance < BALANCED  # such a stream need not use all of them
     options, fault = "--image-size, --test-share, --bad-files and --trust-labels", f"{source.name!r} was read otherwise"
-    if there != here and not published:
+    if there != here and not in_part:
         options, fault = "--test-share and --bad-files", f"{source.name!r} had {there:,} train images, not {here:,},"
     if source.train.names is None:
         return f"{fault} when the stream was made: its images or labels have changed"

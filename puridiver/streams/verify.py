@@ -75,6 +75,7 @@ def rebuild(manifest: StreamManifest, source: DataSource) -> StreamManifest:
         noise=(manifest.noise, manifest.noise_rate),
         noise_map=manifest.noise_map,
         noise_matrix=manifest.noise_matrix,
+        imbalance=manifest.imbalance,
         seed=manifest.seed,
         holdout=len(manifest.holdout),
         cut_by=manifest.cut_by,

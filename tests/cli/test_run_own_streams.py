@@ -1,4 +1,4 @@
-"""Runs and grids under label noise by a transition matrix of one's own."""
+"""Runs and grids on streams of one's own making: label noise by a transition matrix, long-tailed classes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from puridiver.cli import main
+from puridiver.report.reading import grouped, read_run
 from puridiver.runs import read_ledger
 
 TINY = (
@@ -74,3 +75,20 @@ def test_two_matrices_of_one_name_are_two_columns_of_a_grid(
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rsv")]
     for line, row in zip(lines, sorted(rows, key=lambda row: row["stream_noise"]), strict=True):
         assert f",{100 * row['last_accuracy']:.3f}," in line
+
+
+def test_a_long_tailed_run_tells_so_and_its_row_keeps_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ledger = tmp_path / "ledger.jsonl"
+    words = [word for word in TINY if word != "--json"]
+    for more in ([], ["--imbalance", "0.2"]):
+        assert main(["run", *words, *more, "--ledger", str(ledger), "--out", str(tmp_path / f"run{len(more)}")]) == 0
+    assert "blurry-10, imbalance 0.2" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+    balanced, tailed = read_ledger(ledger)
+    assert "imbalance" not in balanced
+    assert tailed["imbalance"] == 0.2
+    assert "--imbalance 0.2" in tailed["command"]
+    assert main(["table", str(ledger), "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["imbalance 1" in lines[1], "imbalance 0.2" in lines[2]] == [True, True]
+    runs = [read_run(tmp_path / f"run{number}") for number in (0, 2)]
+    assert [group.label.count("imbalance 0.2") for group in grouped(runs)] == [0, 1]
