@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from puridiver.nets import Head, Network
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
+    from puridiver.streams import write_manifest
     from puridiver.trainers import NoiseHint, Trainer
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "recipe",
     "register",
     "run_grid",
+    "write_manifest",
 ]
 
 _HOMES = {
@@ -81,6 +83,7 @@ _HOMES = {
     "recipe": "puridiver.recipes",
     "register": "puridiver.plugins",
     "run_grid": "puridiver.grid.campaign",
+    "write_manifest": "puridiver.streams",
 }
 
 

@@ -42,7 +42,8 @@ def describe(manifest: StreamManifest) -> str:
     tasks = "1 task" if manifest.n_tasks == 1 else f"{manifest.n_tasks} tasks"
     tailed = f", imbalance {manifest.imbalance:g}" if manifest.imbalance < 1 else ""
     made = f"{manifest.kind}{blur}{tailed}"
-    return f"{manifest.source}, {made}, {len(manifest):,} samples in {tasks}, {told}, seed {manifest.seed}"
+    seed = "" if manifest.kind == "custom" else f", seed {manifest.seed}"  # it has none
+    return f"{manifest.source}, {made}, {len(manifest):,} samples in {tasks}, {told}{seed}"
 
 
 def show_stream(args: argparse.Namespace) -> int:

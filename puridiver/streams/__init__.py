@@ -2,6 +2,7 @@
 
 from puridiver.streams.blurry import blurry_tasks
 from puridiver.streams.build import make_stream
+from puridiver.streams.custom import custom_stream, write_manifest
 from puridiver.streams.disjoint import disjoint_tasks
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import (
@@ -33,6 +34,7 @@ __all__ = [
     "TrueLabels",
     "asymmetric",
     "blurry_tasks",
+    "custom_stream",
     "disjoint_tasks",
     "find_official",
     "from_json",
@@ -49,4 +51,5 @@ __all__ = [
     "symmetric",
     "test_order_from_json",
     "verify",
+    "write_manifest",
 ]

@@ -24,7 +24,8 @@ from puridiver.streams.matrix import Matrix
 from puridiver.streams.noise import check_class_map, check_noise_kind, noise_kind
 
 FORMAT = 1
-KINDS = ("blurry", "disjoint", "time", "official")
+CUSTOM = "custom"  # order and labels as somebody gave them
+KINDS = ("blurry", "disjoint", "time", "official", CUSTOM)
 CUTS = ("given", "true")
 
 
@@ -38,7 +39,7 @@ class StreamManifest:
         Name and `DataSource.fingerprint` of the data.
     kind, seed, n_tasks, minor_share, cut_by
         How the tasks were cut: "blurry", "disjoint", "time" (equal parts of the order in time) or "official"
-        (published), by "given" or "true" labels.
+        (published), by "given" or "true" labels. In "custom", an order of one's own, all but n_tasks says nothing.
     noise, noise_rate, noise_map, realised_noise
         Kind of label noise, the rate asked for (0 where the kind has none), the class map of asymmetric noise, and
         the rate that came out: the share of wrong labels among those whose true label is known, None without any.

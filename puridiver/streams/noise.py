@@ -142,6 +142,13 @@ def _human(name: str) -> NoiseKind:
     )
 
 
+def _refuse_custom(spoiling: Spoiling) -> IntArray:
+    raise ValueError(
+        "custom noise is that of labels given by hand, which come with their manifest (puridiver.write_manifest), and "
+        "cannot be planted: name another noise, or the manifest (--stream FILE.json)"
+    )
+
+
 NOISE_KINDS: dict[str, NoiseKind] = {
     "none": NoiseKind(
         "labels as the source gives them",
@@ -164,6 +171,7 @@ NOISE_KINDS: dict[str, NoiseKind] = {
         lambda s: instance_dependent(s.labels, s.images, s.samples, s.n_classes, s.rate, s.rng),
     ),
     **{f"human:{name}": _human(name) for name in HUMAN_SETS},
+    "custom": NoiseKind("labels as they were given by hand", _refuse_custom, has_rate=False, from_file=True),
     MATRIX: NoiseKind(
         "labels by a transition matrix of your own",
         lambda s: by_matrix(s.labels, s.matrix or (), s.rng),

@@ -12,7 +12,7 @@ from torch import Tensor
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
 from puridiver.streams.imbalance import BALANCED
-from puridiver.streams.manifest import StreamManifest
+from puridiver.streams.manifest import CUSTOM, StreamManifest
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ def how_data_differ(source: DataSource, manifest: StreamManifest) -> str | None:
     if manifest.source != source.name or manifest.class_names != tuple(source.class_names):
         return None
     there, here = len(manifest) + len(manifest.holdout), len(source.train)
-    in_part = manifest.kind == "official" or manifest.imbalance < BALANCED  # such a stream need not use all of them
+    in_part = (
+        manifest.kind in ("official", CUSTOM) or manifest.imbalance < BALANCED
+    )  # such a stream need not use all of them
     options, fault = "--image-size, --test-share, --bad-files and --trust-labels", f"{source.name!r} was read otherwise"
     if there != here and not in_part:
         options, fault = "--test-share and --bad-files", f"{source.name!r} had {there:,} train images, not {here:,},"

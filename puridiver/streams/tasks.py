@@ -48,6 +48,13 @@ def group_classes(class_order: Sequence[int], n_tasks: int, rest_to_last: bool =
     return [tuple(int(c) for c in class_order[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
+def fullest_tasks(labels: Sequence[IntArray], n_classes: int) -> list[tuple[int, ...]]:
+    """For each task, by the labels of each, the classes of which most arrive in it, the earliest of several."""
+    counts = np.stack([np.bincount(part, minlength=n_classes) for part in labels])  # (tasks, classes)
+    fullest, there = counts.argmax(axis=0), counts.any(axis=0)
+    return [tuple(np.flatnonzero((fullest == task) & there).tolist()) for task in range(len(labels))]
+
+
 def random_groups(
     classes: int | IntArray, n_tasks: int, rng: np.random.Generator, rest_to_last: bool = False
 ) -> list[tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from puridiver.streams.checks import IntArray, as_labels
-from puridiver.streams.tasks import Tasks
+from puridiver.streams.tasks import Tasks, fullest_tasks
 
 
 def time_tasks(labels: IntArray, n_classes: int, n_tasks: int, times: np.ndarray | None) -> Tasks:
@@ -19,8 +19,4 @@ def time_tasks(labels: IntArray, n_classes: int, n_tasks: int, times: np.ndarray
     if not 1 <= n_tasks <= len(labels):
         raise ValueError(f"the number of tasks should be from 1 to that of samples, {len(labels)}, but got {n_tasks}")
     indices = np.array_split(np.argsort(times, kind="stable"), n_tasks)
-    counts = np.stack([np.bincount(labels[part], minlength=n_classes) for part in indices])  # (tasks, classes)
-    fullest = counts.argmax(axis=0)
-    there = counts.any(axis=0)
-    groups = [tuple(np.flatnonzero((fullest == task) & there).tolist()) for task in range(n_tasks)]
-    return Tasks(list(indices), groups)
+    return Tasks(list(indices), fullest_tasks([labels[part] for part in indices], n_classes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from puridiver.data.base import DataSource
 from puridiver.streams.build import CUTTERS, make_stream, realised_noise
-from puridiver.streams.manifest import StreamManifest
+from puridiver.streams.manifest import CUSTOM, StreamManifest
 from puridiver.streams.noise import noise_kind
 from puridiver.streams.stream import how_data_differ
 from puridiver.streams.tasks import group_classes
@@ -14,12 +14,14 @@ def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
     """What is wrong with the manifest, one line a problem; empty when all is well.
 
     Checks that it belongs to this data, that its realised noise is what the data say, and, for streams made
-    by seed, that making it again gives the same stream. (Whether a file was changed after it was written,
-    `StreamManifest.load` has checked.)
+    by seed, that making it again gives the same stream. Of one made by hand (custom) order and labels are what they
+    are; only labels that are said to be the data's own are compared with these. (Whether a file was changed after it
+    was written, `StreamManifest.load` has checked.)
     """
     # The other checks would only repeat, in many words, that the data are others.
     return _data_problems(manifest, source) or [
         *_noise_problems(manifest, source),
+        *_label_problems(manifest, source),
         *_rebuild_problems(manifest, source),
     ]
 
@@ -48,9 +50,17 @@ def _noise_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
     return [f"the realised noise should be {recorded}, but is {found}"]
 
 
+def _label_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
+    """Of a stream made by hand, whose labels no seed can make again: whether those that are the data's own are."""
+    if manifest.kind != CUSTOM or manifest.noise != "none":
+        return []
+    wrong = int((manifest.labels != source.train.labels.numpy()[manifest.order]).sum())
+    return [f"{wrong} labels are not the data's own, though the noise is none; it should be custom"] if wrong else []
+
+
 def _rebuild_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
     if manifest.kind not in CUTTERS:
-        return []  # a published stream has no seed to make it from
+        return []  # a published stream has no seed to make it from, nor has one made by hand
     if noise_kind(manifest.noise).from_file:
         return []  # nor have labels that people gave; the manifest's own hash keeps them
     try:

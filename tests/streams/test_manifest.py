@@ -41,7 +41,7 @@ DAMAGED = [
     ("n_classes", 9, "class_names should be 9, but got 10"),
     ("n_classes", "10", "n_classes should be an integer, but got '10'"),
     ("class_names", ["a"] * 9 + [1], "class_names should be a text"),
-    ("kind", "fuzzy", "kind should be one of blurry, disjoint, time, official, but got 'fuzzy'"),
+    ("kind", "fuzzy", "kind should be one of blurry, disjoint, time, official, custom, but got 'fuzzy'"),
     ("seed", -1, "seed should be at least 0"),
     ("seed", 1.0, "seed should be an integer"),
     ("n_tasks", 4, "n_tasks = 4"),

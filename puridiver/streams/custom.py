@@ -1,0 +1,112 @@
+"""Streams of one's own making: an order and labels as they are given, from which no seed could make them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from puridiver.data.base import DataSource
+from puridiver.streams.build import realised_noise
+from puridiver.streams.checks import IntArray, as_labels
+from puridiver.streams.manifest import CUSTOM, StreamManifest, source_fields
+from puridiver.streams.tasks import fullest_tasks
+
+
+def custom_stream(
+    source: DataSource,
+    order: ArrayLike,
+    labels: ArrayLike | None = None,
+    task_ends: Sequence[int] | None = None,
+    major_classes: Sequence[Sequence[int]] | None = None,
+    holdout: ArrayLike = (),
+) -> StreamManifest:
+    """A stream in an order, and with labels, of one's own.
+
+    Parameters
+    ----------
+    order
+        For each arrival, the row of its image among `source.train`; each at most once, and not all need arrive.
+    labels
+        For each arrival, the label that the learner is given: a class name or its number. Without it, the data's own.
+    task_ends
+        For each task, how many samples have arrived when it ends; without it, all is one task.
+    major_classes
+        For each task, the numbers of the classes that forgetting counts as its own; without it, each class is of the
+        task in which most of it arrives.
+    holdout
+        Rows of train images that do not arrive, for `--evaluate-on validation`.
+    """
+    rows, held = _as_rows(source, "order", order), _as_rows(source, "holdout", holdout)
+    if not len(rows):
+        raise ValueError("order should name at least one train image, but is empty")
+    own = source.train.labels.numpy()[rows]
+    given = own if labels is None else _as_class_ids(labels, len(rows), source.class_names)
+    ends = _as_ends(task_ends, len(rows))
+    groups = fullest_tasks(np.split(given, ends[:-1]), len(source.class_names))
+    return StreamManifest(
+        **source_fields(source), kind=CUSTOM, seed=0, n_tasks=len(ends), minor_share=0.0, cut_by="given",
+        noise="none" if np.array_equal(given, own) else CUSTOM, noise_rate=0.0, noise_map=None,
+        realised_noise=realised_noise(given, source.train.true_labels.numpy()[rows]), task_ends=ends,
+        major_classes=tuple(groups if major_classes is None else (tuple(map(int, group)) for group in major_classes)),
+        holdout=held, order=rows, labels=given,
+    )  # fmt: skip
+
+
+def write_manifest(
+    path: Path | str,
+    source: DataSource,
+    order: ArrayLike,
+    labels: ArrayLike | None = None,
+    task_ends: Sequence[int] | None = None,
+    major_classes: Sequence[Sequence[int]] | None = None,
+    holdout: ArrayLike = (),
+) -> StreamManifest:
+    """Write the manifest of a `custom_stream`, which takes the same arguments, for `puridiver run --stream PATH`."""
+    if Path(path).suffix != ".json":
+        raise ValueError(f"a manifest should be called *.json, by which a run knows it, but got {str(path)!r}")
+    manifest = custom_stream(source, order, labels, task_ends, major_classes, holdout)
+    manifest.save(path)
+    return manifest
+
+
+def _as_rows(source: DataSource, what: str, rows: ArrayLike) -> IntArray:
+    array = np.asarray(rows)
+    if array.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"{what} should be rows of train images, integers of shape (N,), but got {array.dtype} of shape "
+            f"{array.shape}"
+        )
+    if array.min() < 0 or array.max() >= len(source.train):
+        raise ValueError(
+            f"{what} should hold rows from 0 to {len(source.train) - 1}, the train images of {source.name!r}, but got "
+            f"{array.min()} to {array.max()}"
+        )
+    return array.astype(np.int64)
+
+
+def _as_class_ids(labels: ArrayLike, count: int, class_names: Sequence[str]) -> IntArray:
+    array = np.asarray(labels)
+    if array.shape != (count,):
+        raise ValueError(f"labels should be as many as order, {count}, but have the shape {array.shape}")
+    if array.dtype.kind != "U":
+        return as_labels(array, len(class_names))
+    unknown = sorted(set(array.tolist()) - set(class_names))
+    if unknown:
+        raise ValueError(f"labels should be among the classes {', '.join(class_names)}, but got {unknown[0]!r}")
+    numbers = {name: number for number, name in enumerate(class_names)}
+    return np.array([numbers[name] for name in array.tolist()], dtype=np.int64)
+
+
+def _as_ends(task_ends: Sequence[int] | None, count: int) -> tuple[int, ...]:
+    ends = (count,) if task_ends is None else tuple(int(end) for end in task_ends)
+    if not ends or ends[-1] != count or any(b <= a for a, b in zip((0, *ends), ends, strict=False)):
+        raise ValueError(
+            f"task_ends should rise from task to task to {count}, the number of arrivals, with none in between twice, "
+            f"but got {list(ends)}"
+        )
+    return ends
