@@ -19,6 +19,7 @@ from puridiver.cli.run_settings import config_to_run, flag_specs
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from puridiver.config import RunConfig
     from puridiver.experiment import Experiment
@@ -257,11 +258,15 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     judged = f"after all tasks, on {summary['evaluated_on']} images{', ' * bool(by)}{by}"
     table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
     table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
-    of_seen = summary.get("average_seen_accuracy")  # not in summaries of old versions
-    if of_seen is not None and f"{of_seen:.1%}" != f"{summary['average_accuracy']:.1%}":  # disjoint tasks
-        table.add_row("the same", "on classes that had come by then", f"{of_seen:.1%}")
+    _add_of_seen(table, summary, "average_accuracy", "average_seen_accuracy")
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
+    _add_of_seen(table, summary, "anytime_area", "anytime_seen_area")
     table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
+    transfer = summary.get("backward_transfer")  # not in summaries of old versions
+    if transfer is not None and transfer == transfer:  # nan of a single task
+        table.add_row(
+            "backward transfer", "mean change on them since just after their task", f"{100 * transfer:+.1f} points"
+        )
     if noisy is None or purity is None:
         table.add_row("memory purity", "true labels are not known", "not known")
     else:
@@ -283,6 +288,13 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     console.print(table, highlight=False)
     if summary["shortened"]:
         console.print("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")
+
+
+def _add_of_seen(table: Table, summary: dict[str, Any], of_all: str, of_seen: str) -> None:
+    """A figure once more on the classes that had come, where that differs: mostly with disjoint tasks."""
+    found = summary.get(of_seen)  # not in summaries of old versions
+    if found is not None and f"{found:.1%}" != f"{summary[of_all]:.1%}":
+        table.add_row("the same", "on classes that had come by then", f"{found:.1%}")
 
 
 SETS = {

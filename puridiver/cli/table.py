@@ -63,8 +63,12 @@ def add_parser(subparsers: Any) -> None:
         help="every method of a preset's table against this one, seed by seed: difference, 95 %% interval, p",
     )  # fmt: skip
     table.add_argument(
-        "--metric", choices=("last", "average", "average-seen", "anytime", "forgetting", "purity", "diversity"),
-        help="what a preset's table shows, and --against compares (default: last accuracy)",
+        "--metric",
+        choices=(
+            "last", "average", "average-seen", "anytime", "anytime-seen", "forgetting", "bwt", "purity", "diversity",
+        ),
+        help="what a preset's table shows, and --against compares (default: last accuracy); -seen: on the classes that "
+        "have come by then; bwt: backward transfer",
     )  # fmt: skip
     table.add_argument("--into", metavar="PAGE", help="write the table into this page instead of printing it")
     table.add_argument("--marker", default="table", help="name of the markers in the page (default: table)")

@@ -116,7 +116,8 @@ def against(
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
         "p, corrected: for the number of lines of one noise, or of those of all noises (Holm)",
         *([ALL_NOTE] if together else []),
-        "- not run, too few seeds, or the same difference (not 0) on every seed, which leaves nothing to judge it by",
+        "- not run, not recorded, too few seeds, or the same difference (not 0) on every seed, which leaves nothing to "
+        "judge it by",
     ]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
     return [*lines, *together], [*shown, *legend, *lost, *selection.notes, *own_settings(grid)]

@@ -21,7 +21,11 @@ METRICS: Mapping[str, Metric] = {
         "average_seen_accuracy", "average accuracy %, over the ends of the tasks, on classes that have come by then"
     ),
     "anytime": Metric("anytime_area", "anytime accuracy %, over the whole stream"),
+    "anytime-seen": Metric(
+        "anytime_seen_area", "anytime accuracy %, over the whole stream, on classes that have come by then"
+    ),
     "forgetting": Metric("forgetting", "forgetting, points"),
+    "bwt": Metric("backward_transfer", "backward transfer (BWT), points"),
     "purity": Metric("memory_purity", "memory purity %"),
     "diversity": Metric("memory_diversity", "memory diversity", 1.0),
 }

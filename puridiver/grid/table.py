@@ -30,7 +30,7 @@ NAMES = {
     "digits": "digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision",
     "food101n": "Food-101N",
 }  # fmt: skip
-NOT_RUN = "-"
+NOT_RUN, NOT_RECORDED = "-", "not recorded"
 LAST = METRICS["last"]
 CSV_BEFORE = ("method", "data", "stream", "noise")
 CSV_AFTER = ("standard deviation", "seeds", "paper %", "paper standard deviation")
@@ -41,7 +41,8 @@ CSV_DIVERGED = "diverged"
 class Entry:
     """One cell of a table: our mean and deviation over `seeds` runs, and the paper's figure as printed.
 
-    `diverged` is how many of the runs ended with a network that predicts nan, `places` how many decimals are shown.
+    `diverged` is how many of the runs ended with a network that predicts nan, `places` how many decimals are shown,
+    `unrecorded` how many runs do not have the figure.
     """
 
     mean: float | None
@@ -50,11 +51,12 @@ class Entry:
     paper: str
     diverged: int = 0
     places: int = 1
+    unrecorded: int = 0
 
     @property
     def ours(self) -> str:
         if self.mean is None:
-            return NOT_RUN
+            return NOT_RECORDED if self.unrecorded else NOT_RUN
         spread = "" if self.deviation is None else f" ± {self.deviation:.{self.places}f}"
         lost = f"; {self.diverged} diverged" if self.diverged else ""
         return f"{self.mean:.{self.places}f}{spread} ({self.seeds}{lost})"
@@ -156,7 +158,7 @@ def make_entry(rows: Sequence[Row], paper: str = "", figure: str = "last_accurac
     """A cell of the runs that count for it, one a seed; of another figure of theirs if asked for."""
     values = [row[figure] for row in rows if row.get(figure) is not None]
     if not values:
-        return Entry(None, None, 0, paper)
+        return Entry(None, None, 0, paper, unrecorded=len(rows))
     deviation = scale * statistics.stdev(values) if len(values) > 1 else None
     places = 1 if scale > 1 else 2
     return Entry(scale * statistics.mean(values), deviation, len(values), paper, count_diverged(rows), places)
@@ -170,7 +172,9 @@ def _legend(grid: Grid, blocks: Sequence[Block], noted: bool, metric: Metric) ->
         found.append(DIVERGED_NOTE)
     if any(entry.paper for entry in entries):
         found.append(f"[...] the paper's {paper_figures()[grid.paper]['source']}")
-    if any(entry.mean is None for entry in entries):
+    if any(entry.unrecorded for entry in entries):
+        found.append(f"{NOT_RECORDED}: was run, without measuring this, or by a version that did not tell it")
+    if any(entry.mean is None and not entry.unrecorded for entry in entries):
         found.append("- no run of these settings and this code" if noted else "- not run")
     absent = [method.title for method in grid.methods if not method.sampler]
     if absent:

@@ -3,6 +3,7 @@
 from puridiver.metrics.accuracy import (
     accuracy,
     anytime_area,
+    backward_transfer,
     class_accuracies,
     confusion_matrix,
     forgetting,
@@ -18,6 +19,7 @@ __all__ = [
     "Stopwatch",
     "accuracy",
     "anytime_area",
+    "backward_transfer",
     "class_accuracies",
     "confusion_matrix",
     "forgetting",

@@ -1,4 +1,4 @@
-"""Accuracy over time as pure functions of predictions: last, average, anytime area, forgetting, per class."""
+"""Accuracy over time as pure functions of predictions: last, average, anytime, forgetting, transfer, per class."""
 
 from __future__ import annotations
 
@@ -45,6 +45,18 @@ def forgetting(after_task: Sequence[Sequence[float]]) -> float:
     last = len(after_task) - 1
     drops = [max(row[t] for row in after_task[t:last]) - after_task[last][t] for t in range(last)]
     known = [drop for drop in drops if not math.isnan(drop)]  # a group of classes may have no test image
+    return sum(known) / len(known) if known else float("nan")
+
+
+def backward_transfer(after_task: Sequence[Sequence[float]]) -> float:
+    """Mean over earlier tasks of (accuracy on its classes at the end - just after it); below 0 where they are lost.
+
+    BWT of Lopez-Paz and Ranzato, "Gradient episodic memory" (NeurIPS 2017), with task t's major classes for its test
+    set. `after_task` is that of `forgetting`, which counts from the best accuracy since instead.
+    """
+    last = len(after_task) - 1
+    changes = [after_task[last][t] - after_task[t][t] for t in range(last)]
+    known = [change for change in changes if not math.isnan(change)]
     return sum(known) / len(known) if known else float("nan")
 
 

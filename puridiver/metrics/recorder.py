@@ -14,6 +14,7 @@ from puridiver.metrics.accuracy import (
     accuracy,
     accuracy_of_rows,
     anytime_area,
+    backward_transfer,
     class_accuracies,
     confusion_matrix,
     forgetting,
@@ -27,6 +28,7 @@ from puridiver.streams import Batch, TrueLabels
 from puridiver.trainers import Sets
 
 Event = dict[str, Any]
+Point = tuple[int, float]  # samples seen, accuracy
 EVALUATED_BYTES = 256 << 20  # images that are looked at in one go
 OF_A_TASK = ("event", "task", "seen", "accuracy", "seen_accuracy", "group_accuracy")  # no figures of the whole run
 
@@ -65,7 +67,8 @@ class Recorder:
     ) -> None:
         self.images, self.labels, self.verified, self.groups = images, labels, verified, groups
         self.truth, self.features, self.emit, self.clock = truth, features, emit, clock
-        self.curve: list[tuple[int, float]] = []
+        self.curve: list[Point] = []
+        self.seen_curve: list[Point] | None = []  # on classes that had come; None: of an old checkpoint without it
         self.after_task: list[list[float]] = []
         self.task_events: list[Event] = []
         self.epoch_accuracies: list[float] = []  # of the current task's memory epochs, where measured
@@ -95,11 +98,18 @@ class Recorder:
 
     def anytime(self, learner: Learner, task: int) -> None:
         """A point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
-        found = accuracy(self.evaluate(learner))
-        self.curve.append((learner.seen, found))
-        event = {"event": "anytime", "seen": learner.seen, "task": task, "accuracy": found, **self._memory(learner)}
+        found = self._noted(learner.seen, self.evaluate(learner))
+        event = {"event": "anytime", "seen": learner.seen, "task": task, **found, **self._memory(learner)}
         since_last, self._alphas_told = self._alphas[self._alphas_told :], len(self._alphas)
         self.emit({**event, "alpha": _mean(since_last), **self._divergence()})
+
+    def _noted(self, seen: int, confusion: Tensor) -> Event:
+        """The accuracy at this moment, on all classes and on those that have come, as points of both curves."""
+        found = {"accuracy": accuracy(confusion), "seen_accuracy": accuracy_of_rows(confusion, self._classes_so_far())}
+        self.curve.append((seen, found["accuracy"]))
+        if self.seen_curve is not None:
+            self.seen_curve.append((seen, found["seen_accuracy"]))
+        return found
 
     def epoch(self, learner: Learner, task: int, epoch: int, evaluate: bool) -> None:
         """After an epoch on the memory: how the trainer divided it, and the accuracy if that is wanted."""
@@ -116,14 +126,13 @@ class Recorder:
         """After a task's stream and consolidation: everything."""
         guesses = self._guesses(learner)
         confusion = confusion_matrix(guesses, self.labels, len(learner.classes))
-        self.curve.append((learner.seen, accuracy(confusion)))
+        found = self._noted(learner.seen, confusion)
         self.after_task.append(group_accuracies(confusion, self.groups))
         event: Event = {
             "event": "task",
             "task": task,
             "seen": learner.seen,
-            "accuracy": accuracy(confusion),
-            "seen_accuracy": accuracy_of_rows(confusion, self._classes_so_far()),
+            **found,
             "class_accuracy": class_accuracies(confusion),
             "group_accuracy": self.after_task[-1],
             "alpha": _mean(self._alphas),
@@ -154,14 +163,22 @@ class Recorder:
             "average_accuracy": sum(accuracies) / len(accuracies),
             "average_seen_accuracy": sum(known) / len(known) if known and None not in of_seen else None,
             "anytime_area": anytime_area(self.curve),
+            "anytime_seen_area": self._anytime_seen_area(),
             "forgetting": forgetting(self.after_task),
+            "backward_transfer": backward_transfer(self.after_task),
             "task_accuracy": accuracies,
             "task_seen_accuracy": of_seen,
+            "task_group_accuracy": self.after_task,
             "task_purity": [event["memory_purity"] for event in self.task_events],
             **kept,
             "seconds": sum(self.clock.seconds.values()),
             "phase_seconds": dict(self.clock.seconds),
         }
+
+    def _anytime_seen_area(self) -> float | None:
+        if self.seen_curve is None:
+            return None
+        return anytime_area([point for point in self.seen_curve if not math.isnan(point[1])])  # nan: no test image yet
 
     def snapshot(self, learner: Learner) -> MemorySnapshot:
         """The memory as it is, with the learner's opinion and the true label of each sample."""
@@ -184,6 +201,7 @@ class Recorder:
         """Everything noted so far: figures, which are JSON, and tensors."""
         figures = {
             "curve": self.curve,
+            "seen_curve": self.seen_curve,
             "after_task": self.after_task,
             "task_events": self.task_events,
             "epoch_accuracies": self.epoch_accuracies,
@@ -195,6 +213,8 @@ class Recorder:
     def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on from there; the clock is the run's to restore."""
         self.curve = [(seen, found) for seen, found in figures["curve"]]
+        of_seen = figures.get("seen_curve")
+        self.seen_curve = None if of_seen is None else [(seen, found) for seen, found in of_seen]
         self.after_task, self.task_events = list(figures["after_task"]), list(figures["task_events"])
         self.epoch_accuracies = list(figures["epoch_accuracies"])
         self._positions = [tensors["positions"]]

@@ -21,6 +21,7 @@ NULL = type(None)
 FIGURE, FIGURES = (*NUMBER, NULL), (list, NULL)
 OPTIONAL: dict[str, tuple[type, ...]] = {
     "anytime_area": FIGURE, "forgetting": FIGURE, "memory_diversity": FIGURE, "best_epoch_accuracy": FIGURE,
+    "average_seen_accuracy": FIGURE, "anytime_seen_area": FIGURE, "backward_transfer": FIGURE,
     "alpha": FIGURE, "stream_noise": FIGURE, "task_purity": FIGURES, "class_accuracy": FIGURES,
     "memory_per_class": FIGURES,
     "phase_seconds": (dict,), "versions": (dict,), "default_changes": (dict,), "lanes": (int,), "graphs": (bool,),

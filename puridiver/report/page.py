@@ -112,11 +112,16 @@ def _run_part(run: Run, number: int, several: bool) -> RunPart:
     return RunPart(name, title, run, headlines(run), figures, not_drawn, shown, reason)
 
 
-def _of_seen(s: dict[str, Any]) -> str:
+def _of_seen(s: dict[str, Any], of_all: str = "average_accuracy", of_seen: str = "average_seen_accuracy") -> str:
     """The same on the classes that had come by then, where that differs: disjoint tasks bring some of them late."""
-    found = s.get("average_seen_accuracy")
-    differs = found is not None and percent(found) != percent(s["average_accuracy"])
+    found = s.get(of_seen)
+    differs = found is not None and percent(found) != percent(s[of_all])
     return f"; {percent(found)} on classes that had come by then" if differs else ""
+
+
+def _transfer(s: dict[str, Any]) -> str:
+    found = s.get("backward_transfer")  # not in summaries of old versions; null of a single task
+    return "" if found is None else f"; since just after each task, {100 * found:+.1f} points (backward transfer)"
 
 
 def headlines(run: Run) -> list[Headline]:
@@ -128,9 +133,11 @@ def headlines(run: Run) -> list[Headline]:
                  f"stream, at the true last epoch{': ' * bool(by)}{by}. This is the headline."),
         _purity_headline(s),
         Headline("Average accuracy", percent(s["average_accuracy"]), f"mean over the ends of the tasks{_of_seen(s)}."),
-        Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings."),
+        Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings"
+                 f"{_of_seen(s, 'anytime_area', 'anytime_seen_area')}."),
         Headline("Forgetting", percent(s["forgetting"]),
-                 "mean drop on the classes of earlier tasks since they were known best; lower is better."),
+                 "mean drop on the classes of earlier tasks since they were known best; lower is better"
+                 f"{_transfer(s)}."),
     ]  # fmt: skip
     if s.get("memory_diversity") is not None:
         meaning = "mean distance between images of one class in the memory; higher is more varied."

@@ -96,8 +96,13 @@ def test_disjoint_tasks_are_also_judged_on_the_classes_that_had_come(capsys):
     summary = json.loads(capsys.readouterr().out)
     assert summary["average_seen_accuracy"] > summary["average_accuracy"]
     assert summary["task_seen_accuracy"][-1] == summary["last_accuracy"]
+    assert summary["anytime_seen_area"] > summary["anytime_area"]
+    ((first, _), (then, _)) = summary["task_group_accuracy"]
+    assert summary["backward_transfer"] == pytest.approx(then - first)
     assert main(["run", *TINY, *stream, "--quiet"]) == 0
-    assert "on classes that had come" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed.count("on classes that had come") == 2
+    assert f"{100 * (then - first):+.1f} points" in printed
 
 
 def test_every_flag_reaches_the_run(tmp_path, capsys):

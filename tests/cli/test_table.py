@@ -94,6 +94,20 @@ def test_every_metric_that_there_is_can_be_asked_for(metric, tmp_path, capsys):
     assert "invalid choice" not in capsys.readouterr().err
 
 
+def test_a_run_of_a_version_without_a_figure_is_not_one_that_was_not_run(tmp_path, capsys):
+    ledger = write_ledger(tmp_path / "l.jsonl", [full_run(1, 0.5), full_run(1, 0.5, "asym-40")])
+    words = ["table", "table1", str(ledger), "--methods", "PuriDivER", "--data", "cifar10"]
+    for metric in ("anytime-seen", "bwt"):
+        assert main([*words, "--metric", metric]) == 0
+        told = capsys.readouterr().out
+        (line,) = [line for line in told.splitlines() if line.startswith("PuriDivER")]
+        assert line.count("not recorded") == 2
+        assert " - " in line
+        assert "not recorded: was run, without measuring this" in told
+    assert main(words) == 0
+    assert "not recorded" not in capsys.readouterr().out
+
+
 def test_a_preset_s_table_may_be_of_another_metric(tmp_path, capsys):
     runs = [full_run(seed, 0.5, memory_purity=0.9, memory_diversity=seed + 0.25) for seed in (1, 2)]
     words = ["table", "table1", str(write_ledger(tmp_path / "l.jsonl", runs)), "--methods", "PuriDivER"]

@@ -9,7 +9,15 @@ import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
 
-from puridiver.metrics import accuracy, anytime_area, class_accuracies, confusion_matrix, forgetting, group_accuracies
+from puridiver.metrics import (
+    accuracy,
+    anytime_area,
+    backward_transfer,
+    class_accuracies,
+    confusion_matrix,
+    forgetting,
+    group_accuracies,
+)
 
 RNG = np.random.default_rng(0)
 TRUE, GUESS = RNG.integers(5, size=300), RNG.integers(5, size=300)
@@ -76,6 +84,13 @@ def test_forgetting_counts_from_the_end_of_a_task_and_may_be_negative():
 
 def test_a_single_task_forgets_nothing_that_could_be_measured():
     assert math.isnan(forgetting([[0.4]]))
+
+
+def test_backward_transfer_by_hand():
+    after_task = [[0.9, 0.1, 0.0], [0.8, 0.7, 0.1], [0.6, 0.9, 0.8]]
+    assert backward_transfer(after_task) == pytest.approx(((0.6 - 0.9) + (0.9 - 0.7)) / 2)
+    assert math.isnan(backward_transfer([[0.9]]))
+    assert backward_transfer([[math.nan, 0.5, 0.1], [0.4, 0.5, 0.1], [0.4, 0.2, 0.3]]) == pytest.approx(-0.3)
 
 
 def test_the_anytime_area_by_hand():

@@ -10,7 +10,7 @@ import torch
 
 from puridiver import Learner
 from puridiver.data import from_arrays
-from puridiver.metrics import Recorder, Stopwatch
+from puridiver.metrics import Recorder, Stopwatch, anytime_area, backward_transfer
 from puridiver.runtime import choose_runtime
 from puridiver.streams import Stream, TrueLabels, make_stream
 from tests.learner_samples import TINY, differing, patterns, tensors_of
@@ -72,6 +72,41 @@ def test_the_accuracy_on_classes_that_have_come_leaves_the_others_out(watched, m
     monkeypatch.setattr(recorder, "_positions", [torch.tensor(watched.positions[:1])])  # as if one sample had come
     (first,) = recorder._classes_so_far()
     assert first == int(recorder.truth.given_at(torch.tensor(watched.positions[:1])))
+
+
+def test_the_anytime_accuracy_on_classes_that_have_come_is_the_mean_of_its_own_points(watched):
+    events = [event for event in watched.events if event["event"] in ("anytime", "task")]
+    points = [(event["seen"], event["seen_accuracy"]) for event in events]
+    assert watched.recorder.summary()["anytime_seen_area"] == pytest.approx(anytime_area(points))
+    for event in events:
+        confusion = event.get("confusion")
+        if confusion is not None:
+            came = [c for c, count in enumerate(event["stream_per_class"]) if count]
+            rows = np.array(confusion)[came]
+            assert event["seen_accuracy"] == pytest.approx(rows[:, came].trace() / rows.sum())
+
+
+def test_points_before_any_test_image_has_a_class_that_came_do_not_count():
+    watched = Watched()
+    expected = watched.recorder.summary()["anytime_seen_area"]
+    watched.recorder.seen_curve.insert(0, (0, float("nan")))
+    assert watched.recorder.summary()["anytime_seen_area"] == expected
+
+
+def test_a_checkpoint_of_a_version_without_anytime_seen_leaves_it_unknown_and_the_rest_as_it_was():
+    watched, fresh = Watched(), Watched()
+    figures, tensors = watched.recorder.state()
+    assert figures.pop("seen_curve")
+    fresh.recorder.load_state(figures, tensors)
+    fresh.recorder.anytime(watched.learner, 2)
+    assert fresh.recorder.summary()["anytime_seen_area"] is None
+    assert fresh.recorder.summary()["anytime_area"] > 0
+
+
+def test_the_summary_has_the_table_that_forgetting_and_transfer_are_made_of(watched):
+    summary = watched.recorder.summary()
+    assert summary["task_group_accuracy"] == [event["group_accuracy"] for event in watched.ended]
+    assert summary["backward_transfer"] == pytest.approx(backward_transfer(summary["task_group_accuracy"]))
 
 
 def test_a_checkpoint_of_a_version_without_it_leaves_that_accuracy_unknown():

@@ -117,6 +117,21 @@ def test_the_average_on_classes_that_had_come_is_told_where_it_differs(grid: Pat
     )
 
 
+def test_anytime_on_classes_that_had_come_and_backward_transfer_are_told_where_they_are_known(grid: Path) -> None:
+    run = read_run(grid / "cells" / "puridiver-0")
+
+    def told(label: str, **changed: Any) -> str:
+        found = headlines(dataclasses.replace(run, summary={**run.summary, **changed}))
+        return next(headline.meaning for headline in found if headline.label == label)
+
+    assert "had come" not in told("Anytime accuracy", anytime_seen_area=None)
+    assert told("Anytime accuracy", anytime_area=0.4, anytime_seen_area=0.7).endswith(
+        "; 70.0 % on classes that had come by then."
+    )
+    assert "backward" not in told("Forgetting", backward_transfer=None)
+    assert told("Forgetting", backward_transfer=-0.034).endswith("-3.4 points (backward transfer).")
+
+
 def test_the_best_epoch_is_shown_as_unfair_and_only_where_it_was_measured(grid: Path, page: Path, evil_page: Path):
     run = read_run(grid / "cells" / "puridiver-0")
     words = f"Best epoch: {percent(run.summary['best_epoch_accuracy'])} . This epoch was chosen by looking"
