@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from puridiver.nets import Head, Network
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
+    from puridiver.report.frames import RunFrames, read_run
     from puridiver.streams import write_manifest
     from puridiver.trainers import NoiseHint, Trainer
 
@@ -48,11 +49,13 @@ __all__ = [
     "Options",
     "PuridiverError",
     "RunConfig",
+    "RunFrames",
     "Sampler",
     "Trainer",
     "__version__",
     "audit",
     "image_batch",
+    "read_run",
     "recipe",
     "register",
     "run_grid",
@@ -76,10 +79,12 @@ _HOMES = {
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
     "RunConfig": "puridiver.config",
+    "RunFrames": "puridiver.report.frames",
     "Sampler": "puridiver.memory",
     "Trainer": "puridiver.trainers",
     "audit": "puridiver.auditing.audit",
     "image_batch": "puridiver.data.pictures",
+    "read_run": "puridiver.report.frames",
     "recipe": "puridiver.recipes",
     "register": "puridiver.plugins",
     "run_grid": "puridiver.grid.campaign",

@@ -98,6 +98,7 @@ class Course:
         self._stopping, self._saving = stopping, saving
         self.progress.start(self._total_work())
         self.progress.advance(self.at.work, "preparing")
+        self.recorder.begin(self.learner)
         phases = {"stream": self._stream_phase, "memory": self._memory_phase, "evaluate": self._evaluate_phase}
         try:
             while self.at.task < self.stream.n_tasks:
@@ -158,6 +159,7 @@ class Course:
             self._advance(epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
             self._safe_point()
             self.clock.switch("consolidate")
+        self.recorder.consolidated(self.learner, self.at.task)
         if not self._in_last_part:  # after the last one all of the task is evaluated
             self.clock.switch("evaluate")
             self.recorder.anytime(self.learner, self.at.task)

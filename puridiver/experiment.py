@@ -29,7 +29,14 @@ from puridiver.course import AHEAD_BYTES, Course, Progress, Saving, trainings_of
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError
 from puridiver.learner import Learner
-from puridiver.metrics import Recorder, Stopwatch, joint_features
+from puridiver.metrics import (
+    MemoryWatch,
+    Recorder,
+    SampleHistory,
+    Stopwatch,
+    check_trace_file,
+    joint_features,
+)
 from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, versions
 from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
@@ -110,6 +117,7 @@ class Experiment:
         self.evaluation_set = self._evaluation_set()
         self._stopping = threading.Event()
         self.learner_lost = False  # whether a run was to keep its learner and could not
+        self._history: SampleHistory | None = None  # of a run that is traced
 
     def run(
         self,
@@ -118,8 +126,9 @@ class Experiment:
         resume: bool = False,
         checkpoint_every: float = CHECKPOINT_SECONDS,
         keep_learner: bool = False,
+        trace: Path | str | None = None,
     ) -> dict[str, Any]:
-        """Run to the end and return the summary; with a folder, leave a trace of everything in it.
+        """Run to the end and return the summary; with a folder, leave a record of everything in it.
 
         Parameters
         ----------
@@ -132,9 +141,18 @@ class Experiment:
             Seconds between checkpoints, which also come at the end of each phase; 0: only there.
         keep_learner
             Save the learner in the folder at the end, with the data's own class names.
+        trace
+            Write to this .csv or .parquet file what became of each sample that was ever in the memory
+            (`puridiver.metrics.SampleHistory`). The folder's events then tell it, too.
         """
+        if trace is not None:
+            check_trace_file(Path(trace))
+            self._history = SampleHistory(self.source.class_names)
         with steady_threads(self.learner.runtime.device, self.learner.network):
-            return self._run(folder, force, resume, checkpoint_every, keep_learner)
+            summary = self._run(folder, force, resume, checkpoint_every, keep_learner)
+        if trace is not None and self._history is not None:
+            self._history.write(Path(trace))
+        return summary
 
     def _run(
         self, folder: Path | None, force: bool, resume: bool, checkpoint_every: float, keep_learner: bool
@@ -170,18 +188,21 @@ class Experiment:
         saved = None
         if begun is not None:
             out.check_same_run(description, begun)
+            self._check_traced(out.path, begun)
             if (summary := out.read(runs.SUMMARY)) is not None:
                 if not keep_learner or self._keep_learner_after_all(out.path / runs.LEARNER, checkpoints):
                     checkpoints.remove()
+                self._recall(out)
                 return summary
             saved = checkpoints.load()
         course = self._course(out.append)
         changes = {}
         if begun is not None and saved is not None:
             out.cut_metrics(course.load_state(*saved))
+            self._recall(out)
             changes = changes_since(begun, description)
         else:
-            out.begin(description)
+            out.begin({**description, **({"traced": True} if self._history is not None else {})})
             self.manifest.save(out.path / runs.MANIFEST)
         course.run(self._stopping, Saving(out, checkpoints))
         summary = {**self._summary(course), **changes}
@@ -192,6 +213,21 @@ class Experiment:
         if kept:  # else the learner can be had from it, once there is room
             checkpoints.remove()
         return summary
+
+    def _check_traced(self, folder: Path, begun: dict[str, Any]) -> None:
+        """A run is traced from its beginning to its end, or not at all."""
+        if begun.get("traced"):
+            self._history = self._history or SampleHistory(self.source.class_names)
+        elif self._history is not None:
+            raise DataError(
+                f"the run in {folder} was begun without --trace: what entered its memory before is not known; go on "
+                "without it, or --force runs it anew"
+            )
+
+    def _recall(self, out: runs.RunFolder) -> None:
+        """What the events so far tell of samples in the memory."""
+        if self._history is not None:
+            self._history.recall(out.path / runs.METRICS)
 
     def _keep_memory(self, out: runs.RunFolder, course: Course) -> None:
         """The memory with its images, for reports. A disk that is too full for it must not cost the figures."""
@@ -265,7 +301,7 @@ class Experiment:
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
         images, labels, verified = self.evaluation_set
-        listeners = [*own_listeners, *self.listeners]
+        listeners = [*own_listeners, *([self._history.add] if self._history is not None else []), *self.listeners]
         truth = TrueLabels(self.source, self.manifest)
 
         def emit(event: dict[str, Any]) -> None:
@@ -275,7 +311,9 @@ class Experiment:
         if images.nbytes <= AHEAD_BYTES:
             images = self.learner.runtime.move(images)  # looked at many times
         clock = Stopwatch(self.learner.runtime)
-        recorder = Recorder(images, labels, self.manifest.major_classes, truth, self._features(), emit, clock, verified)
+        watch = MemoryWatch(truth, emit) if self._history is not None else None
+        groups = self.manifest.major_classes
+        recorder = Recorder(images, labels, groups, truth, self._features(), emit, clock, verified, watch)
         return Course(self.config, self.stream, self.learner, recorder, self.progress)
 
     def _summary(self, course: Course) -> dict[str, Any]:

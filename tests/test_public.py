@@ -23,7 +23,7 @@ def test_public_names_are_the_promised_ones():
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
     learners = {"Learner", "NoiseHint", "Options", "image_batch", "recipe", "__version__"}
     methods = {"Head", "Network", "Sampler", "Trainer", "register"}
-    runs = {"Experiment", "RunConfig", "run_grid", "write_manifest"}
+    runs = {"Experiment", "RunConfig", "RunFrames", "read_run", "run_grid", "write_manifest"}
     assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()

@@ -36,6 +36,8 @@ examples:
       long-tailed classes: the rarest has a tenth of the most frequent one's images
   puridiver run --out runs/a --tensorboard runs/tb
       watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
+  puridiver run --out runs/a --trace runs/a/samples.csv
+      also what became of each sample that was ever in the memory
   puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
       the plainest baseline, with two options of the recipe replaced
   puridiver run --data cifar10 --data-root DIR --stream official:sym40:1 --splits DIR --recipe official
@@ -75,6 +77,11 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
     parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
+    parser.add_argument(
+        "--trace", metavar="FILE",
+        help="write there (.csv or .parquet) what became of each sample that was ever in the memory: when it came and "
+        "went, its labels, its set and suggested label after each training (docs/METHODS.md)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
     parser.add_argument("--quiet", action="store_true", help="no progress bar, and no notes on the settings")
     add_plugin_option(parser)
@@ -97,6 +104,7 @@ def handle(args: argparse.Namespace) -> int:
         runs.check_free(folder, args.force, args.resume)
     if args.ledger:
         runs.check_ledger(Path(args.ledger))
+    _check_trace(args)
     finished = args.resume and folder is not None and row_of_run(folder) is not None
     config = config_to_run(args)
     try:
@@ -130,6 +138,15 @@ def _print(
             errors.print(text + _kept(args, folder), highlight=False, markup=False, soft_wrap=True)
 
 
+def _check_trace(args: argparse.Namespace) -> None:
+    if args.trace:
+        from puridiver.metrics import check_trace_file
+
+        check_trace_file(Path(args.trace))
+        if Path(args.trace).exists() and not (args.force or args.resume):
+            raise FileExistsError(f"{args.trace} is already there: add --force to replace it")
+
+
 def _kept(args: argparse.Namespace, folder: Path | None) -> str:
     if folder:
         return f"run folder: {folder}"
@@ -159,10 +176,12 @@ def run_once(
         for note in [] if args.quiet else [*told, *unread_options(config, experiment.options)]:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
-            return experiment.run(), 0
+            return experiment.run(trace=args.trace), 0
         try:
             with stopping_gently(experiment, errors):
-                done = experiment.run(folder, args.force, args.resume, args.checkpoint_every, args.keep_learner)
+                done = experiment.run(
+                    folder, args.force, args.resume, args.checkpoint_every, args.keep_learner, args.trace
+                )
             return done, int(experiment.learner_lost)
         except KeyboardInterrupt:
             if (folder / runs.CONFIG).exists():
@@ -170,6 +189,7 @@ def run_once(
                 again += [] if args.keep_learner else ["--no-keep-learner"]
                 again += ["--ledger", args.ledger] if args.ledger else []
                 again += ["--tensorboard", args.tensorboard] if args.tensorboard else []
+                again += ["--trace", args.trace] if args.trace else []
                 again += [word for place in args.plugins for word in ("--plugin", place)]
                 errors.print(f"to continue: {shlex.join(again)}", highlight=False, soft_wrap=True)
             raise

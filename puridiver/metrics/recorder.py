@@ -21,6 +21,7 @@ from puridiver.metrics.accuracy import (
     group_accuracies,
 )
 from puridiver.metrics.memory import memory_metrics, per_true_class, split_metrics
+from puridiver.metrics.memory_watch import MemoryWatch
 from puridiver.metrics.stopwatch import Stopwatch
 from puridiver.metrics.trace import memory_snapshot, split_trace
 from puridiver.snapshot import MemorySnapshot
@@ -52,6 +53,8 @@ class Recorder:
         Keeps the seconds of the run's phases; the run switches it.
     verified
         bool (N,): which labels of the evaluation set are true for certain; None: all of them, or nobody knows of any.
+    watch
+        Tells what enters and leaves the memory, in a run that is traced.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class Recorder:
         emit: Callable[[Event], None],
         clock: Stopwatch,
         verified: Tensor | None = None,
+        watch: MemoryWatch | None = None,
     ) -> None:
+        self.watch = watch
         self.images, self.labels, self.verified, self.groups = images, labels, verified, groups
         self.truth, self.features, self.emit, self.clock = truth, features, emit, clock
         self.curve: list[Point] = []
@@ -77,11 +82,18 @@ class Recorder:
         self._alphas_told = 0  # how many of them the anytime points have had
         self.diverged = False  # what the network said of the evaluation set the last time was not finite
 
+    def begin(self, learner: Learner) -> None:
+        """Before the first batch, or before a run goes on that was left."""
+        if self.watch is not None:
+            self.watch.begin(learner)
+
     def saw(self, batch: Batch, learner: Learner) -> None:
         """Note a batch that the learner has observed."""
         self._positions.append(batch.positions)
         if "alpha" in (found := learner.sampler.diagnostics()):
             self._alphas.append(found["alpha"])
+        if self.watch is not None:
+            self.watch.look(learner, batch.task, self._stream_positions)
 
     def evaluate(self, learner: Learner, as_it_is: bool = False) -> Tensor:
         """The confusion matrix on the evaluation set, by what the learner predicts or by its network as it is."""
@@ -113,6 +125,8 @@ class Recorder:
 
     def epoch(self, learner: Learner, task: int, epoch: int, evaluate: bool) -> None:
         """After an epoch on the memory: how the trainer divided it, and the accuracy if that is wanted."""
+        if self.watch is not None:  # samples that waited may have entered as the consolidation began
+            self.watch.look(learner, task, self._stream_positions)
         event: Event = {"event": "epoch", "task": task, "epoch": epoch}
         if (sets := learner.trainer.sets) is not None:
             event |= self._split(sets)
@@ -121,6 +135,11 @@ class Recorder:
             self.epoch_accuracies.append(event["accuracy"])
         if len(event) > 3:
             self.emit(event)
+
+    def consolidated(self, learner: Learner, task: int) -> None:
+        """After the last epoch of a training on the memory."""
+        if self.watch is not None:
+            self.watch.consolidated(learner, task, self._stream_positions)
 
     def task_ended(self, learner: Learner, task: int) -> Event:
         """After a task's stream and consolidation: everything."""

@@ -24,6 +24,7 @@ def split_trace(learner: Learner, true: Tensor) -> dict[str, Any]:
     split, given = learner.split(), learner.memory.samples.labels.cpu()
     guess = split.p_model.argmax(dim=1).cpu()
     return {
+        "arrivals": learner.memory.samples.arrivals.tolist(),
         "losses": _rounded(split.loss),
         "uncertainties": _rounded(equations.uncertainty(split.p_model)),
         "sets": split.codes().tolist(),

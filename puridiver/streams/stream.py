@@ -89,9 +89,14 @@ class TrueLabels:
             check_belongs(source, manifest)
         self._labels = source.train.true_labels[torch.from_numpy(manifest.order.copy())]
         self._given = torch.from_numpy(manifest.labels.copy())
+        self._rows = torch.from_numpy(manifest.order.copy())
 
     def __len__(self) -> int:
         return len(self._labels)
+
+    def rows_at(self, positions: Tensor) -> Tensor:
+        """Which of the train images arrived there."""
+        return self._rows[positions.cpu()]
 
     def given_at(self, positions: Tensor) -> Tensor:
         """The labels with which these samples arrived, to be compared with the true ones."""
