@@ -29,14 +29,7 @@ from puridiver.course import AHEAD_BYTES, Course, Progress, Saving, trainings_of
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError
 from puridiver.learner import Learner
-from puridiver.metrics import (
-    MemoryWatch,
-    Recorder,
-    SampleHistory,
-    Stopwatch,
-    check_trace_file,
-    joint_features,
-)
+from puridiver.metrics import MemoryWatch, Recorder, SampleHistory, Stopwatch, check_trace_file, joint_features
 from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, versions
 from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream

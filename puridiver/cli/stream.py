@@ -45,6 +45,7 @@ examples:
   puridiver stream verify stream.json --data my_images.npz --json
   puridiver stream verify mine.json --data pictures/ --test-share 0.2   as in `puridiver stream make`
   puridiver stream verify runs/mine/manifest.json                       a run remembers how its files were read
+  puridiver stream verify mine.json       one made by hand (kind custom): its data, rows and share of wrong labels
 """
 
 # Flag (as argparse stores it) -> option of make_stream, for those that pass unchanged.
@@ -94,7 +95,10 @@ def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     make.add_argument("--out", required=True, type=Path, metavar="FILE", help="where the manifest goes")
     make.add_argument("--force", action="store_true", help="replace FILE if it is there")
     # No defaults below: those of make_stream hold, and --official can tell what was asked for.
-    make.add_argument("--kind", choices=("blurry", "disjoint", "time"), help="how tasks are cut (blurry)")
+    make.add_argument(
+        "--kind", choices=("blurry", "disjoint", "time"),
+        help="how tasks are cut (blurry); an order of your own is written by puridiver.write_manifest (docs/DATA.md)",
+    )  # fmt: skip
     make.add_argument("--tasks", type=int, metavar="N", help="number of tasks (5)")
     make.add_argument("--minor", metavar="L", help="minor share of a blurry task, percent or fraction (10)")
     make.add_argument(
