@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
+    from puridiver.option import Option
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
     from puridiver.trainers import NoiseHint, Trainer
@@ -42,6 +43,7 @@ __all__ = [
     "ManifestError",
     "Network",
     "NoiseHint",
+    "Option",
     "Options",
     "PuridiverError",
     "RunConfig",
@@ -67,6 +69,7 @@ _HOMES = {
     "ManifestError": "puridiver.errors",
     "Network": "puridiver.nets",
     "NoiseHint": "puridiver.trainers",
+    "Option": "puridiver.option",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
     "RunConfig": "puridiver.config",

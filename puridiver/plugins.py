@@ -22,6 +22,7 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +31,7 @@ from typing import Any, TypeVar
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS, Sampler
 from puridiver.nets import NETWORKS, Network
+from puridiver.own_options import DOT, announce, check_of_one, values_of
 from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated as folders are in $PATH
@@ -54,6 +56,10 @@ class Origin:
 
 _origins: dict[type, Origin] = {}
 _loaded: set[str] = set()
+
+for _family_name, (_, _members) in FAMILIES.items():
+    for _name, _member in _members.items():
+        announce(_family_name, _name, _member)
 
 
 def register(member: Member) -> Member:
@@ -86,6 +92,7 @@ def register(member: Member) -> Member:
         origin = _origin(member)
         _refuse_two_files(family, name, _origins.get(registry.get(name, member), origin), origin)
         _origins[member] = origin
+    announce(family, name, member)
     registry[name] = member
     return member
 
@@ -148,6 +155,18 @@ def unread_options(sampler: str, trainer: str, arrival_weight: float) -> frozens
     read = {name for method in chosen if method is not None for name in method.reads}
     unseen = {"ntd_views"} if sampler == "puridiver" and not arrival_weight else set()
     return frozenset(option_readers()) - (read - unseen)
+
+
+def own_options(sampler: str, trainer: str, network: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that these declare themselves, by full names, with the values asked for or else their defaults."""
+    load_all()
+    chosen = (("sampler", sampler), ("trainer", trainer), ("network", network))
+    found: dict[str, Any] = {}
+    members = [(name, FAMILIES[family][1][name]) for family, name in chosen if name in FAMILIES[family][1]]
+    check_of_one(asked, [name for name, _ in members])
+    for name, member in members:
+        found |= {f"{name}{DOT}{option}": value for option, value in values_of(member, asked).items()}
+    return found
 
 
 # Loading -----------------------------------------------------------------------------------------------------------

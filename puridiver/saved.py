@@ -15,7 +15,7 @@ from torch import Tensor
 from puridiver import divergence, plugins, storage
 from puridiver.errors import DataError
 from puridiver.inputs import is_whole
-from puridiver.recipes import Options
+from puridiver.recipes import options_of
 from puridiver.trainers import NoiseHint
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
         "classes": settings["classes"] or None,
         "image_shape": tuple(settings["image_shape"]),
         "device": device,
-        "recipe": Options(**settings["options"]),
+        "recipe": options_of(settings["options"]),
         "hint": NoiseHint(**hint) if hint else None,
     }
 

@@ -71,6 +71,7 @@ def listing() -> dict[str, Any]:
     from puridiver import plugins
     from puridiver.memory import SAMPLERS
     from puridiver.nets import NETWORKS
+    from puridiver.own_options import options_by_method
     from puridiver.recipes import DESCRIPTIONS, RECIPES, Options
     from puridiver.trainers import TRAINERS
 
@@ -92,6 +93,16 @@ def listing() -> dict[str, Any]:
                 "read_by": readers.get(option.name, []),  # empty: by every method
             }
             for option in dataclasses.fields(Options)
+        },
+        "own_options": {
+            f"{method}.{name}": {
+                "help": option.help,
+                "type": type(option.default).__name__,
+                "default": option.default,
+                "choices": list(option.choices),
+            }
+            for method, options in options_by_method().items()
+            for name, option in options.items()
         },
     }
 
@@ -129,3 +140,10 @@ def _print_options() -> None:
             print(f"      {recipe:<10} {content['options'][name]}")
         if name in SUITS_TINY_IMAGES:
             print(f"      images under {TINY_IMAGE} px, whatever the recipe: {SUITS_TINY_IMAGES[name]}")
+    for name, option in found["own_options"].items():
+        print(name)
+        if option["help"]:
+            print(textwrap.fill(option["help"], 78, initial_indent="    ", subsequent_indent="    "))
+        if option["choices"]:
+            print(f"    choices: {', '.join(option['choices'])}")
+        print(f"      {option['type']}, default {option['default']}")

@@ -1,6 +1,7 @@
 """Robust trainers: one file each, all with the two moves of `Trainer`."""
 
-from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext, as_hint
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.context import NoiseHint, TrainerContext, as_hint
 from puridiver.trainers.coteaching import CoTeaching
 from puridiver.trainers.dividemix import DivideMix
 from puridiver.trainers.plain import Plain

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,14 +13,14 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
+from puridiver.own_options import check_known, values_of
 from puridiver.plans import Buffers, PlanRunner
-from puridiver.recipes import Options
-from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd
 from puridiver.trainers.answering import COPIES, Answering
 from puridiver.trainers.batches import in_batches
+from puridiver.trainers.context import TrainerContext
 from puridiver.trainers.looking import Look
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
@@ -31,41 +29,6 @@ from puridiver.trainers.split import Sets, Split
 # for 5,000. At 224 px making so many would take gigabytes.
 VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
-
-
-@dataclass(frozen=True)
-class NoiseHint:
-    """What a user may tell a trainer about the noise: its kind ("sym" or "asym") and its rate. Never needed."""
-
-    kind: str
-    rate: float
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("none", "sym", "asym") or not isinstance(self.rate, Real) or not 0 <= self.rate < 1:
-            raise ValueError(
-                f"a hint should be none, sym or asym with a rate in [0, 1), but got {self.kind!r}, {self.rate}"
-            )
-        object.__setattr__(self, "rate", float(self.rate))  # also a NumPy number, which could not be saved
-
-
-def as_hint(hint: object) -> NoiseHint | None:
-    """What a user gave as a hint, if it is one."""
-    if hint is not None and not isinstance(hint, NoiseHint):
-        raise ValueError(f"hint should be a NoiseHint, such as NoiseHint('sym', 0.4), or None, but got {hint!r}")
-    return hint
-
-
-@dataclass(frozen=True)
-class TrainerContext:
-    """Everything a trainer is made of."""
-
-    options: Options
-    network: str
-    n_classes: int
-    image_shape: tuple[int, int, int]
-    runtime: Runtime
-    generator: torch.Generator  # on the CPU: initial weights, augmentation, order of batches
-    hint: NoiseHint | None = None
 
 
 class Trainer(ABC):
@@ -81,13 +44,16 @@ class Trainer(ABC):
     n_networks: ClassVar[int] = 1
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
-    reads: ClassVar[tuple[str, ...]] = ()  # options of its own, besides those of every method
+    reads: ClassVar[tuple[str, ...]] = ()  # options of the recipe, besides those that every method goes by
+    own_options: ClassVar[Mapping[str, Any]] = {}  # further ones by name, with their defaults; values are in `own`
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options
         self.runtime, self.generator = context.runtime, context.generator
         self.n_classes = context.n_classes
         o = context.options
+        check_known(o.own)
+        self.own = values_of(type(self), o.own)
         self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong, o.weak)
         # One scaling for every source: a stream's own statistics are not known before it has passed.
         channels = context.image_shape[2]
@@ -111,7 +77,7 @@ class Trainer(ABC):
 
     def new_network(self, generator: torch.Generator) -> Network:
         o, context = self.options, self.context
-        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon, o.shortcut_relu)
+        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon, o.shortcut_relu, o.own)
         return build_network(context.network, self.n_classes, context.image_shape, settings, generator)
 
     def new_trainee(self, network: Network) -> Trainee:

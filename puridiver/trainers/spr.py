@@ -11,7 +11,8 @@ from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.spr import ENCODER_OPTIONS, scaled_epochs
 from puridiver.trainee import Trainee, adam
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.context import TrainerContext
 
 
 class SelfReplay(Trainer):
