@@ -56,6 +56,7 @@ class Origin:
 
 _origins: dict[type, Origin] = {}
 _loaded: set[str] = set()
+_roots: set[str] = set()  # names of the modules, or packages, that were loaded as plugins
 
 for _family_name, (_, _members) in FAMILIES.items():
     for _name, _member in _members.items():
@@ -205,6 +206,33 @@ def load(place: str) -> None:
             f"plugin {place} registers no sampler, trainer or network: put @puridiver.register before its class"
         )
     _loaded.add(place)
+    _roots.add(module.__name__.partition(".")[0])
+
+
+def unregistered() -> list[tuple[str, type]]:
+    """Classes of plugins that look like methods but cannot be chosen, for want of @puridiver.register; by family.
+
+    What others are derived from may be meant to be no method itself, unless it has a name.
+    """
+    known = {*_origins, *(member for _, registry in FAMILIES.values() for member in registry.values())}
+    return [
+        (family, kind)
+        for family, (base, _) in FAMILIES.items()
+        for kind in _descendants(base)
+        if kind not in known and _is_of_a_plugin(kind) and not inspect.isabstract(kind)
+        if "name" in vars(kind) or not _descendants(kind)
+    ]
+
+
+def _descendants(base: type) -> list[type]:
+    direct: list[type] = base.__subclasses__()
+    return list(dict.fromkeys([*direct, *(kind for each in direct for kind in _descendants(each))]))
+
+
+def _is_of_a_plugin(kind: type) -> bool:
+    """And still there: a file that was loaded again has made its classes anew."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__.partition(".")[0] in _roots and getattr(module, kind.__name__, None) is kind
 
 
 def _absolute(place: str) -> str:

@@ -253,3 +253,30 @@ def test_methods_lists_them(plugin: Path, capsys: pytest.CaptureFixture[str]) ->
     assert listed["my-smooth.rounds"] == {"help": "epochs in one", "type": "int", "default": 1, "choices": []}
     assert main(["methods", "--plugin", str(plugin), "--options"]) == 0
     assert "half.share\n      float, default 0.5\n" in capsys.readouterr().out
+
+
+UNREGISTERED = """
+class Shared(Smoothed):
+    def note(self):
+        return self.own["share"]
+
+class Quarter(Shared):
+    name = "quarter"
+
+class Nothing(puridiver.Sampler):
+    '''Has no choose, and so is no sampler yet.'''
+"""
+
+
+def test_check_tells_options_and_classes_that_were_not_registered(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "forgot.py"
+    path.write_text(PLUGIN + UNREGISTERED)
+    assert main(["methods", "--plugin", str(path), "--check"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "trainer my-smooth: no fault found",
+        "trainer my-smooth: options my-smooth.share=0.1, my-smooth.rounds=1, my-smooth.kind=all",
+        "trainer half: no fault found",
+        "trainer half: options half.share=0.5, half.rounds=1, half.kind=all",
+        "Quarter: looks like a trainer, but cannot be chosen: put @puridiver.register before its class",
+    ]

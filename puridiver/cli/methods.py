@@ -50,7 +50,8 @@ def handle(args: argparse.Namespace) -> int:
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
     from puridiver.method_check import find_faults
-    from puridiver.plugins import FAMILIES, is_own, load_all
+    from puridiver.own_options import declared
+    from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
 
     load_all()
     found = [(family, name) for family, (_, members) in FAMILIES.items() for name in members]
@@ -63,6 +64,11 @@ def _check() -> int:
         faulty |= bool(faults)
         for text in faults or ["no fault found"]:
             print(f"{family} {name}: {text}")
+        if options := declared(FAMILIES[family][1][name]):
+            told = ", ".join(f"{name}.{option}={each.default}" for option, each in options.items())
+            print(f"{family} {name}: options {told}")
+    for family, kind in unregistered():
+        print(f"{kind.__name__}: looks like a {family}, but cannot be chosen: put @puridiver.register before its class")
     return int(faulty)
 
 
