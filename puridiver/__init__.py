@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from puridiver.option import Option
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
-    from puridiver.trainers import NoiseHint, Trainer
+    from puridiver.trainers import LossTrainer, NoiseHint, Trainer
 
 __all__ = [
     "AuditReport",
@@ -40,6 +40,7 @@ __all__ = [
     "Experiment",
     "Head",
     "Learner",
+    "LossTrainer",
     "ManifestError",
     "Network",
     "NoiseHint",
@@ -66,6 +67,7 @@ _HOMES = {
     "Experiment": "puridiver.experiment",
     "Head": "puridiver.nets",
     "Learner": "puridiver.learner",
+    "LossTrainer": "puridiver.trainers",
     "ManifestError": "puridiver.errors",
     "Network": "puridiver.nets",
     "NoiseHint": "puridiver.trainers",

@@ -49,7 +49,7 @@ def handle(args: argparse.Namespace) -> int:
 
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
-    from puridiver.method_check import find_faults
+    from puridiver.method_check import find_faults, ignored_options
     from puridiver.own_options import declared
     from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
 
@@ -64,6 +64,12 @@ def _check() -> int:
         faulty |= bool(faults)
         for text in faults or ["no fault found"]:
             print(f"{family} {name}: {text}")
+        if family == "trainer" and not faults and (ignored := ignored_options(name)):
+            print(
+                f"{family} {name}: note: {' and '.join(ignored)} change nothing with it, so that it is not compared "
+                "like for like with plain; puridiver.LossTrainer and self.memory_batches go by them, and ignores = "
+                f"{tuple(ignored)} in the class lets runs say so (docs/METHODS.md)"
+            )
         if options := declared(FAMILIES[family][1][name]):
             told = ", ".join(f"{name}.{option}={each.default}" for option, each in options.items())
             print(f"{family} {name}: options {told}")

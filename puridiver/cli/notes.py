@@ -89,11 +89,15 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
 def unread_options(config: RunConfig, options: Options) -> Iterator[str]:
     """Options that were set and that neither method looks at; of a run with these options in all."""
     from puridiver import plugins
+    from puridiver.trainers import TRAINERS
 
     plugins.load_all()
     unread = plugins.unread_options(config.sampler, config.trainer, options.arrival_weight)
     readers = plugins.option_readers()
+    trainer = TRAINERS.get(config.trainer)
     for name in config.options:
+        if trainer is not None and name in trainer.ignores:
+            yield f"{config.trainer} does not go by {name}: it changes nothing here"
         if name in unread:
             of = " and ".join(readers[name])
             yield f"{name} is an option of {of}: with {config.sampler} + {config.trainer} it changes nothing here"

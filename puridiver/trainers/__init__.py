@@ -4,6 +4,7 @@ from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import NoiseHint, TrainerContext, as_hint
 from puridiver.trainers.coteaching import CoTeaching
 from puridiver.trainers.dividemix import DivideMix
+from puridiver.trainers.own_loss import LossTrainer
 from puridiver.trainers.plain import Plain
 from puridiver.trainers.puridiver import PuriDivERTrainer
 from puridiver.trainers.selfie import Selfie
@@ -13,6 +14,7 @@ from puridiver.trainers.spr import SelfReplay
 __all__ = [
     "SET_NAMES",
     "TRAINERS",
+    "LossTrainer",
     "NoiseHint",
     "Sets",
     "Split",

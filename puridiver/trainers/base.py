@@ -31,6 +31,15 @@ VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
 
+def mean_of(losses: Tensor, n: int) -> Tensor:
+    """The mean loss of a batch; an error where there is not one of each sample."""
+    if losses.shape != (n,):
+        raise ValueError(
+            f"sample_losses should return the loss of each sample, of shape ({n},), but returned {tuple(losses.shape)}"
+        )
+    return losses.mean()
+
+
 class Trainer(ABC):
     """Base of every trainer. A subclass writes `memory_epoch`; two-network methods set `n_networks`.
 
@@ -45,6 +54,7 @@ class Trainer(ABC):
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     reads: ClassVar[tuple[str, ...]] = ()  # options of the recipe, besides those that every method goes by
+    ignores: ClassVar[tuple[str, ...]] = ()  # options that most trainers go by and this one does not: runs note it
     own_options: ClassVar[Mapping[str, Any]] = {}  # further ones by name, with their defaults; values are in `own`
 
     def __init__(self, context: TrainerContext) -> None:
@@ -254,10 +264,30 @@ class Trainer(ABC):
         """Changes whenever tensors that a captured step refers to were replaced: networks, or the named buffers."""
         return (*(trainee.generation for trainee in self.trainees), *self.buffers.versions(*buffers))
 
+    def memory_batches(self, memory: Samples, targets: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The batches of one `plain_epoch`, CutMix and last batch included: rows (n,), scaled images, targets (n, C).
+
+        For steps of another kind, launched one kernel after the other.
+        """
+        views, targets = self.next_memory_view(memory), self.one_hot(memory.labels) if targets is None else targets
+        for plan, n in self.plain_plans(len(memory)):
+            for row in self.runtime.move(plan):
+                rows = row[:n]
+                images, mixed = augment.planned_cutmix(views[rows], targets[rows], row[n:])
+                yield rows, self.to_float(images), mixed
+
+    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """What `plain_epoch` learns by, a loss of each sample, (N,): of logits and soft targets, (N, C) each."""
+        return soft_cross_entropy(logits, targets)
+
+    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
+        """The same of the online step, where that is another loss than cross-entropy."""
+        return None
+
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
-        """Cross-entropy on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
+        """`sample_losses` on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
         self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
         for plan, n in self.plain_plans(len(memory)):
@@ -268,7 +298,7 @@ class Trainer(ABC):
         images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
         images, targets = augment.planned_cutmix(images, targets, row[n:])
         logits = trainee.logits(self.to_float(images))
-        loss = soft_cross_entropy(logits, targets).mean()
+        loss = mean_of(self.sample_losses(logits, targets), n)
         self.step(network, loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
 
     # The online step -------------------------------------------------------------------------------------------
@@ -317,8 +347,10 @@ class Trainer(ABC):
         if self.options.online_crop_flip:
             images = augment.planned_crop_flip(images, row[n + 4 :], self.views.crop_padding)
         images, targets = augment.planned_cutmix(images, targets, row[: n + 4])
-        loss = soft_cross_entropy(trainee.logits(self.to_float(images), train_norm), targets).mean()
-        self.step(network, loss)
+        logits = trainee.logits(self.to_float(images), train_norm)
+        loss = soft_cross_entropy(logits, targets).mean()  # Eq. 3's, whatever is learnt by
+        own = self.online_losses(logits, targets)
+        self.step(network, loss if own is None else mean_of(own, n))
         trainee.follow()
         self.buffers[key + "loss"].copy_(loss.detach())
 

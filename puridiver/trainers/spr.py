@@ -26,6 +26,7 @@ class SelfReplay(Trainer):
     title = "Self-Replay"
     summary = "SPR: self-supervised learning online; a copy is fine-tuned on the memory's labels"
     learns_online = False
+    ignores = ("cutmix", "last_batch")
     reads = ("spr_base_epochs", "finetune_lr", "finetune_clip", *ENCODER_OPTIONS)
 
     def __init__(self, context: TrainerContext) -> None:
