@@ -4,9 +4,12 @@ from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import NoiseHint, TrainerContext, as_hint
 from puridiver.trainers.coteaching import CoTeaching
 from puridiver.trainers.dividemix import DivideMix
+from puridiver.trainers.elr import EarlyLearning
+from puridiver.trainers.gce import GeneralisedCrossEntropy
 from puridiver.trainers.own_loss import LossTrainer
 from puridiver.trainers.plain import Plain
 from puridiver.trainers.puridiver import PuriDivERTrainer
+from puridiver.trainers.sce import SymmetricCrossEntropy
 from puridiver.trainers.selfie import Selfie
 from puridiver.trainers.split import SET_NAMES, Sets, Split, split_memory
 from puridiver.trainers.spr import SelfReplay
@@ -25,5 +28,9 @@ __all__ = [
 ]
 
 TRAINERS: dict[str, type[Trainer]] = {
-    trainer.name: trainer for trainer in (Plain, Selfie, CoTeaching, DivideMix, PuriDivERTrainer, SelfReplay)
-}
+    trainer.name: trainer
+    for trainer in (
+        Plain, Selfie, CoTeaching, DivideMix, PuriDivERTrainer, SelfReplay,
+        GeneralisedCrossEntropy, SymmetricCrossEntropy, EarlyLearning,
+    )
+}  # fmt: skip
