@@ -13,6 +13,7 @@ import torch
 import puridiver
 from puridiver import data, plugins
 from puridiver.cli import main
+from puridiver.cli.notes import grid_notes
 from puridiver.config import RunConfig, resolve_options
 from puridiver.grid.cells import cells
 from puridiver.grid.define import read_grid
@@ -233,6 +234,13 @@ def test_a_grid_gives_them_to_the_methods_that_have_them(plugin: Path, tmp_path:
 def test_a_grid_file_that_sets_them_wrongly_is_refused(plugin, tmp_path, methods, options, message) -> None:
     with pytest.raises(puridiver.DataError, match=message):
         read_grid(grid(tmp_path, methods, f"[grid.options]\n{options}\n"))
+
+
+def test_a_grid_notes_an_option_that_reaches_no_method(plugin: Path, tmp_path: Path) -> None:
+    found = read_grid(grid(tmp_path, '"rsv+plain", "rsv+half"'))
+    assert not list(grid_notes([found], {"options": {"half.share": 0.3}}))
+    (note,) = grid_notes([found], {"options": {"my-smooth.share": 0.3}})
+    assert note == "--set my-smooth.share reaches no method of the grid: none of them is my-smooth"
 
 
 def test_a_table_shows_runs_of_different_values_apart(plugin: Path, tmp_path: Path, capsys) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
+from puridiver.own_options import is_own_option
 from puridiver.stream_names import is_published
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def grid_notes(grids: Sequence[Grid], changes: Mapping[str, Any]) -> Iterator[st
             titles.setdefault(repr(cell.config), {})[cell.method.title] = None
         for same in dict.fromkeys(tuple(same) for same in titles.values() if len(same) > 1):
             yield f"{' and '.join(same)} are the same runs"
+        for name in filter(is_own_option, changes.get("options", {})):
+            if not any(name in cell.config.options for cell in found):
+                yield f"--set {name} reaches no method of the grid: none of them is {name.partition('.')[0]}"
         if found and all(cell.config.shortened for cell in found):
             yield "shortened runs enter no table of a grid; `puridiver table FOLDER` lists them"
 
