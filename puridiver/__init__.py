@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
     from puridiver.config import RunConfig
+    from puridiver.data.pictures import image_batch
     from puridiver.errors import (
         BusyError,
         ConsolidatingError,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         PuridiverError,
     )
     from puridiver.experiment import Experiment
+    from puridiver.grid.campaign import run_grid
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
@@ -52,8 +54,10 @@ __all__ = [
     "Trainer",
     "__version__",
     "audit",
+    "image_batch",
     "recipe",
     "register",
+    "run_grid",
 ]
 
 _HOMES = {
@@ -78,8 +82,10 @@ _HOMES = {
     "Sampler": "puridiver.memory",
     "Trainer": "puridiver.trainers",
     "audit": "puridiver.auditing.audit",
+    "image_batch": "puridiver.data.pictures",
     "recipe": "puridiver.recipes",
     "register": "puridiver.plugins",
+    "run_grid": "puridiver.grid.campaign",
 }
 
 

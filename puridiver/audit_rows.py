@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from puridiver.inputs import Label
+from puridiver.inputs import Label, SourceId
 from puridiver.samples import Samples
 from puridiver.trainers import SET_NAMES, Split
 
@@ -26,14 +26,18 @@ class AuditRow:
     suggested_label: Label
     set: str  # "clean", "relabel" or "unlabelled"
     checked: bool = False  # by a person (`Learner.correct`): not doubted any more
+    id: SourceId | None = None  # that the caller gave it (`Learner.observe`)
 
 
-def audit_rows(samples: Samples, split: Split, classes: Sequence[Label]) -> list[AuditRow]:
-    """The rows of a memory that was divided so: those first that are taken for another class, by `p_correct` each."""
+def audit_rows(samples: Samples, split: Split, classes: Sequence[Label], ids: Mapping[int, SourceId]) -> list[AuditRow]:
+    """The rows of a memory that was divided so: those first that are taken for another class, by `p_correct` each.
+
+    `ids` are the caller's, by arrival, of the samples that have one.
+    """
     suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
     columns = (samples.arrivals, samples.labels, split.p_clean, suggested, split.codes(), samples.checked)
     rows = [
-        AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code], checked)
+        AuditRow(arrival, classes[given], p, classes[better], SET_NAMES[code], checked, ids.get(arrival))
         for arrival, given, p, better, code, checked in zip(*(c.tolist() for c in columns), strict=True)
     ]
     return sorted(rows, key=lambda row: (row.suggested_label == row.given_label, row.p_correct, row.arrival))

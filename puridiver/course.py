@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.learner import Learner
 from puridiver.metrics import Recorder
+from puridiver.recipes import Options
 from puridiver.runs import RunFolder
 from puridiver.runtime import Runtime
 from puridiver.streams import Batch, Stream
@@ -65,6 +67,16 @@ class Saving:
     checkpoints: Checkpoints
 
 
+def trainings_of(task_ends: Sequence[int], options: Options, limit: int | None = None) -> list[int]:
+    """How often a run trains on its memory in each task, whose ends in the stream are given.
+
+    No more than the task has batches, of at most `limit` samples in all: there would be nothing new to train on.
+    """
+    sizes = (end - start for start, end in itertools.pairwise((0, *task_ends)))
+    samples = (size if limit is None else min(size, limit) for size in sizes)
+    return [max(1, min(options.consolidations, -(-count // options.batch_size))) for count in samples]
+
+
 class Course:
     """One run on its way through the stream.
 
@@ -77,6 +89,7 @@ class Course:
     ) -> None:
         self.config, self.stream, self.learner = config, stream, learner
         self.recorder, self.clock, self.progress = recorder, recorder.clock, progress
+        self.trainings = trainings_of(stream.manifest.task_ends, learner.options, config.stream_limit)
         self.at = Position()
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
 
@@ -100,8 +113,8 @@ class Course:
 
     @property
     def parts(self) -> int:
-        """Of this task; no more than it has batches, as there would be nothing new to train on."""
-        return max(1, min(self.learner.options.consolidations, len(self._batches(self.at.task))))
+        """Of this task: each is a part of its stream and a training on the memory."""
+        return self.trainings[self.at.task]
 
     @property
     def _in_last_part(self) -> bool:
@@ -158,10 +171,9 @@ class Course:
         self.progress.advance(work, f"task {self.at.task + 1}/{self.stream.n_tasks}: {text}")
 
     def _total_work(self) -> int:
-        limit, n_tasks = self.config.stream_limit, self.stream.n_tasks
-        samples = len(self.stream) if limit is None else n_tasks * limit
-        trainings = sum(max(1, min(self.learner.options.consolidations, len(self._batches(t)))) for t in range(n_tasks))
-        return samples + trainings * self.learner.options.epochs * self.learner.memory.capacity
+        limit = self.config.stream_limit
+        samples = len(self.stream) if limit is None else self.stream.n_tasks * limit
+        return samples + sum(self.trainings) * self.learner.options.epochs * self.learner.memory.capacity
 
     # Leaving and going on --------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from puridiver.config import (
     resolve_options,
     resolve_tasks,
 )
-from puridiver.course import AHEAD_BYTES, Course, Progress, Saving
+from puridiver.course import AHEAD_BYTES, Course, Progress, Saving, trainings_of
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError
 from puridiver.learner import Learner
@@ -105,6 +105,7 @@ class Experiment:
             hint=self._hint(),
         )
         self.stream = Stream(self.source, self.manifest)
+        self.trainings = trainings_of(self.manifest.task_ends, self.options, config.stream_limit)
         self.evaluation_set = self._evaluation_set()
         self._stopping = threading.Event()
         self.learner_lost = False  # whether a run was to keep its learner and could not
@@ -329,6 +330,7 @@ class Experiment:
             "network": self.learner.network,
             "epochs": self.options.epochs,
             "consolidations": self.options.consolidations,
+            **({"task_trainings": self.trainings} if min(self.trainings) < self.options.consolidations else {}),
             "seed": config.seed,
             "told_noise": config.tell_noise,
             "evaluated_on": config.evaluate_on,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 Label = int | str
+SourceId = int | str  # by which a caller knows a sample
 
 
 def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
@@ -97,6 +99,34 @@ def as_labels(labels: Any, n_images: int) -> list[Label]:
     return [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
 
 
+def as_source_ids(ids: Any, n_images: int) -> list[SourceId]:
+    """A plain list of int or str ids, one for each image."""
+    found = [
+        _plain_id(each) for each in _listed(ids, "ids", f"a list of {n_images}, one for each image in their order")
+    ]
+    if len(found) != n_images:
+        raise ValueError(f"ids should be as many as the images, {n_images}, but got {len(found)}")
+    return found
+
+
+def _listed(values: Any, what: str, expected: str, allowed: tuple[type, ...] = ()) -> list[Any]:
+    """The values of anything that has some in an order, and of what is `allowed` beside that."""
+    ordered = isinstance(values, Iterable) and not isinstance(values, str | bytes | set | frozenset | Mapping)
+    if not (ordered or isinstance(values, allowed)) or getattr(values, "ndim", 1) != 1:
+        came = f"the shape {tuple(values.shape)}" if hasattr(values, "shape") else f"a {type(values).__name__}"
+        raise ValueError(f"{what} should be {expected}, but got {came}")
+    # Not by way of an array, which would make text of the numbers beside a text.
+    return values.tolist() if isinstance(values, Tensor | np.ndarray) else list(values)
+
+
+def _plain_id(value: object) -> SourceId:
+    if isinstance(value, str):
+        return str(value)
+    if is_whole(value):
+        return int(value)
+    raise ValueError(f"ids should be strings or integers, but got a {type(value).__name__}: {value!r}")
+
+
 def _is_label(value: object) -> bool:
     return isinstance(value, str) or is_whole(value)
 
@@ -175,11 +205,25 @@ def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> N
             raise ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
 
 
+def numbered(labels: Iterable[Label], classes: list[Label]) -> list[int]:
+    """Class ids of labels that are among the classes."""
+    numbers = {label: i for i, label in enumerate(classes)}
+    return [numbers[label] for label in labels]
+
+
 def as_epochs(epochs: Any) -> int | None:
     """A number of epochs, or None: as many as the options say."""
     if epochs is not None and (not is_whole(epochs) or epochs < 1):
         raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
     return None if epochs is None else int(epochs)
+
+
+def as_seconds(seconds: Any) -> float | None:
+    """A time to spend, or None: as long as it takes."""
+    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and 0 < seconds < math.inf):
+        raise ValueError(f"seconds should be a number above 0, or None for as long as it takes, but got {seconds!r}")
+    return None if seconds is None else float(seconds)
 
 
 def is_whole(value: object) -> TypeGuard[int]:
@@ -200,28 +244,57 @@ def as_seed(seed: Any) -> int:
     return int(seed)
 
 
-def as_corrections(labels: Mapping[int, Label], classes: list[Label], seen: int, grow: bool) -> dict[int, int]:
-    """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so."""
-    _check_arrivals(labels, seen)
-    for arrival, label in labels.items():
+def as_corrections(
+    labels: Mapping[Any, Label], classes: list[Label], seen: int, grow: bool, ids: Mapping[int, SourceId] | None = None
+) -> dict[int, int]:
+    """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so.
+
+    With `ids`, those of the caller's by arrival that are held, the labels came by these.
+    """
+    if ids is None:
+        _check_is_dict(labels, "arrival", 17)
+        _check_arrivals(labels, seen)
+        return {int(arrival): number for arrival, number in _corrected(labels, classes, grow).items()}
+    _check_is_dict(labels, "id", "photo-17.png")
+    numbers = _corrected({_plain_id(key): label for key, label in labels.items()}, classes, grow)
+    return {arrival: numbers[key] for arrival, key in ids.items() if key in numbers}
+
+
+def as_arrivals(samples: Any, seen: int, ids: Mapping[int, SourceId] | None = None) -> list[int]:
+    """Arrivals of samples, given as such; or with `ids`, those of the caller's by arrival that are held, by these."""
+    expected = "whole numbers, as `audit` tells them" if ids is None else "strings or integers"
+    found = _listed(samples, "arrivals" if ids is None else "ids", f"a list or set of {expected}", (set, frozenset))
+    if ids is None:
+        _check_arrivals(found, seen)
+        return [int(arrival) for arrival in found]
+    named = {_plain_id(each) for each in found}
+    return [arrival for arrival, key in ids.items() if key in named]
+
+
+def _corrected(labels: Mapping[Any, Label], classes: list[Label], grow: bool) -> dict[Any, int]:
+    """Class ids of labels that correct others, by the keys that they came with."""
+    for key, label in labels.items():
         if not _is_label(label):  # True would be class 1, and 3.0 class 3
             raise ValueError(
-                f"the label of a correction should be an integer or a string, but got {label!r} for {arrival!r}"
+                f"the label of a correction should be an integer or a string, but got {label!r} for {key!r}"
             )
     advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
     check_known(labels.values(), classes, advice)
-    ids = {label: i for i, label in enumerate(classes)}
-    return {int(arrival): ids[label] for arrival, label in labels.items()}
+    return dict(zip(labels, numbered(labels.values(), classes), strict=True))
 
 
-def _check_arrivals(labels: Mapping[int, Label], seen: int) -> None:
+def _check_is_dict(labels: object, what: str, example: object) -> None:
     if not isinstance(labels, Mapping):
         raise ValueError(
-            f"corrections should be a dict of arrival: label, such as {{17: 'dog'}}, but got a {type(labels).__name__}"
+            f"corrections should be a dict of {what}: label, such as {{{example!r}: 'dog'}}, but got a "
+            f"{type(labels).__name__}"
         )
-    if labels and not seen:
+
+
+def _check_arrivals(arrivals: Collection[object], seen: int) -> None:
+    if arrivals and not seen:
         raise ValueError("nothing was observed yet: there is no sample whose label could be corrected")
-    for arrival in labels:
+    for arrival in arrivals:
         if not is_whole(arrival):
             raise ValueError(f"arrivals should be whole numbers, as `audit` tells them, but got {arrival!r}")
         if not 0 <= arrival < seen:

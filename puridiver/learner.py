@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
@@ -14,15 +15,19 @@ from torch import Tensor
 
 from puridiver import divergence, inputs, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
-from puridiver.errors import ConsolidatingError, DataError
-from puridiver.inputs import Label
+from puridiver.by_arrival import ByArrival
+from puridiver.checks import Checks
+from puridiver.consolidating import Consolidating, Consolidation
+from puridiver.errors import DataError
+from puridiver.inputs import Label, SourceId
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.nets import Network, choose_network
 from puridiver.recipes import Options, made_for
 from puridiver.replay import Replay
 from puridiver.runtime import choose_runtime, learning
-from puridiver.samples import Samples
-from puridiver.saved import Consolidation, grouped, settings_of
+from puridiver.samples import arrived
+from puridiver.saved import Parts, settings_of
+from puridiver.status import LastTimes, status_of
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 from puridiver.turns import Turns
 
@@ -105,17 +110,20 @@ class Learner:
         self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
         self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
+        self._ids, self._checks = ByArrival[SourceId](self._keeper), Checks(self._keeper)  # ids: the caller's
         trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class
-        self.consolidations = 0
         self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
-        self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self._under_way = self._told_diverged = False
+        self.has_said_nan = False  # among its predictions: it has diverged
+        self._times = LastTimes()
         # One thread may predict while another learns, between two parts of that; of those who change it each waits for
         # the one before to end (taken first).
         self._lock, self._changing = Turns(), Turns()
+        self._consolidating = Consolidating(
+            self._keeper, self._replay, self._lock, self._changing, lambda: self.trainer, self._moment
+        )
         self._trainer: Trainer | None = self._build_trainer() if self.classes else None
 
     def __repr__(self) -> str:
@@ -123,16 +131,19 @@ class Learner:
 
     # Learning --------------------------------------------------------------------------------------------------
 
-    def observe(self, images: Any, labels: Any) -> range:
+    def observe(self, images: Any, labels: Any, ids: Any = None) -> range:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
         Returns their arrivals, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or floats in
-        [0, 1]. A `ValueError` leaves the learner as it was. More than 64 images (four times the option `batch_size`)
-        are learnt from as several batches, between which another thread may predict; a single one is joined by memory
-        samples from the start, where the recipe replays: BatchNorm has no statistics of one.
+        [0, 1]. `ids`, strings or integers of your own, one for each image, stay with what the memory keeps
+        (`held_ids`, `audit`); that they differ is up to you. A `ValueError` leaves the learner as it was. More than 64
+        images (four times the option `batch_size`) are learnt from as several batches, between which another thread
+        may predict; a single one is joined by memory samples from the start, where the recipe replays: BatchNorm has
+        no statistics of one.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
+        own_ids = [] if ids is None else inputs.as_source_ids(ids, len(x))
         with self._changing, learning():
             numbers, first = self._numbers_of(given), self.seen
             # A large batch has as much to teach as the small ones that it could have come as.
@@ -140,89 +151,55 @@ class Learner:
             for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
                 with self._lock:
                     self._learn(part, its_numbers.tolist())
+                    # Not before: where learning fails, what comes next would inherit them.
+                    self._ids.note({a: own_ids[a - first] for a in range(self.seen - len(part), self.seen) if own_ids})
             return range(first, self.seen)
 
     def _numbers_of(self, labels: list[Label]) -> Tensor:
         """Class ids of labels that are about to be learnt, (N,); new classes join."""
         with self._lock:
-            self._check_not_under_way("observing")
+            self._consolidating.check_none_under_way("observing")
             found = inputs.new_classes(labels, self.classes, self.grow)
-            if self.begun is not None:  # saved so, and loaded
-                self.trainer.end_consolidation()
-                self._end_consolidation(warn_if_left=True)
+            self._consolidating.leave()
             self._add_classes(found)
-        ids = {label: i for i, label in enumerate(self.classes)}
-        return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
+        return torch.tensor(inputs.numbered(labels, self.classes), dtype=torch.int64)
 
     def _learn(self, images: Tensor, numbers: list[int]) -> None:
         """From one batch, by class ids."""
-        batch = self._batch(images, numbers)
+        labels = self.runtime.move(torch.tensor(numbers, dtype=torch.int64))
+        batch = arrived(self._on_device(images), labels, self.seen)
         freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
         replayed = self._replay.next(self.trainer, self.consolidations > 0, alone=len(batch) == 1)
         loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
         self._keeper.take(batch, self._moment(loss), self.trainer.meet)
         self.seen += len(batch)
         self.seen_of.update(numbers)
+        self._times.observed = time.time()
 
-    def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
+    def consolidate(
+        self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None, *, seconds: float | None = None
+    ) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
 
-        15, 31, 63, ... epochs end where the rate of warm restarts is low, others amid one."""
-        for epoch in self.consolidation(epochs):
+        15, 31, 63, ... epochs end where the rate of warm restarts is low, others amid one. With `seconds` it ends
+        there, too: after the last such number that they are likely to suffice for, and no later than after the epoch
+        in which they are over (`status` tells how many it were).
+        """
+        for epoch in self.consolidation(epochs, seconds=seconds):
             if on_epoch is not None:
                 on_epoch(epoch)
 
-    def consolidation(self, epochs: int | None = None, *, warn_if_left: bool = True) -> Generator[int, None, None]:
+    def consolidation(
+        self, epochs: int | None = None, *, seconds: float | None = None, warn_if_left: bool = True
+    ) -> Generator[int, None, None]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
         Where it is left before the last, what predicted meanwhile goes on to, and a warning is logged (but with
         `warn_if_left=False`, for those who saved it and go on later). A learner that was saved in the middle of a
         consolidation and loaded goes on with it here; one that observes a batch instead has left it early.
         """
-        return self._consolidation(inputs.as_epochs(epochs), warn_if_left)
-
-    def _consolidation(self, epochs: int | None, warn_if_left: bool) -> Generator[int, None, None]:
-        with self._changing, self._lock:
-            begun = self._begin_consolidation(epochs)
-            self._under_way = True
-            steps = self.trainer.consolidate(self.memory.samples, begun.epochs, begun.epochs_done)
-        try:
-            while True:
-                with self._lock, learning():  # for one epoch: another thread may predict between two
-                    epoch = next(steps, None)
-                    if epoch is None:
-                        return
-                    self.begun = Consolidation(epoch + 1, begun.epochs)
-                yield epoch
-        finally:  # also where the caller leaves before the last epoch
-            with self._lock:
-                steps.close()
-                self._end_consolidation(warn_if_left)
-
-    def _begin_consolidation(self, epochs: int | None) -> Consolidation:
-        if not len(self.memory) and not len(self.delayed):
-            raise ValueError("the memory is empty: observe a batch before consolidating")
-        self._check_not_under_way("another")
-        if self.begun is not None:
-            self.begun.check_goes_on_for(epochs)
-            return self.begun
-        self._replay.drop()
-        if not len(self.memory):  # all that came is still waiting
-            moment = self._moment(torch.zeros((), device=self.runtime.device))
-            self._keeper.take_waiting(moment, self.trainer.meet)
-        self.begun = Consolidation(0, self.options.epochs if epochs is None else epochs)
-        return self.begun
-
-    def _check_not_under_way(self, before: str) -> None:
-        if self._under_way:
-            raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
-
-    def _end_consolidation(self, warn_if_left: bool) -> None:
-        if self.begun is not None:
-            self.consolidations += self.begun.epochs_done > 0
-            if warn_if_left:
-                self.begun.warn_if_left()
-        self.begun, self._under_way = None, False
+        asked = inputs.as_epochs(epochs), self.options.epochs, inputs.as_seconds(seconds)
+        return self._consolidating.run(*asked, warn_if_left)
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -244,7 +221,7 @@ class Learner:
         with self._lock:
             look = self.trainer.probabilities if as_it_is else self.trainer.predict
             found = self.runtime.read(look(self._on_device(x)).float()).numpy()
-        self._told_diverged = self._told_diverged or divergence.warn_of(found)
+        self.has_said_nan = self.has_said_nan or divergence.warn_of(found)
         return found
 
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
@@ -255,19 +232,37 @@ class Learner:
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
-    def correct(self, labels: Mapping[int, Label]) -> int:
-        """Replace the labels of memory samples, named by their arrival; returns how many of them are held.
+    def correct(self, labels: Mapping[Any, Label], *, by_id: bool = False) -> int:
+        """Replace the labels of memory samples; returns how many of them are held.
 
-        For labels that a person has checked, those found right included: such a label is not doubted any more (by
-        the trainer `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first.
-        Arrivals that the memory does not hold any more change nothing: what the network learnt from them in passing
-        stays. The next `consolidate` trains on the corrected labels.
+        Samples are named by their arrival, or with `by_id` by the ids that you gave to `observe`. For labels that a
+        person has checked, those found right included: such a label is not doubted any more (by the trainer
+        `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first (for half of a class at most:
+        option `checked_share`). Samples that the memory does not hold any more change nothing: what the network learnt
+        from them in passing stays. The next `consolidate` trains on the corrected labels. `uncheck` undoes it.
         """
         with self._changing, self._lock:
-            self._check_not_under_way("correcting labels")
-            new = inputs.as_corrections(labels, self.classes, self.seen, self.grow)
+            self._consolidating.check_none_under_way("correcting labels")
+            ids = self._ids.held() if by_id else None
+            new = inputs.as_corrections(labels, self.classes, self.seen, self.grow, ids)
             self._replay.drop()  # drawn with the old labels
-            return self.memory.relabel(new) + self.delayed.relabel(new)
+            return self._checks.make(new)
+
+    def uncheck(self, samples: Iterable[Any], *, by_id: bool = False) -> int:
+        """Undo `correct` for samples, named by arrival or id; returns how many of them are held and were checked.
+
+        They get back the labels that they came with, and may be doubted and dropped like any other.
+        """
+        with self._changing, self._lock:
+            self._consolidating.check_none_under_way("undoing checks of labels")
+            arrivals = inputs.as_arrivals(samples, self.seen, self._ids.held() if by_id else None)
+            self._replay.drop()
+            return self._checks.undo(arrivals)
+
+    def held_ids(self) -> dict[int, SourceId]:
+        """Your own ids (`observe`) of the samples that are held, by arrival; those that wait included."""
+        with self._lock:
+            return self._ids.held()
 
     def audit(self) -> list[AuditRow]:
         """What the learner thinks of every memory sample's label, the most doubtful first.
@@ -275,7 +270,8 @@ class Learner:
         Those that it takes for another class, then the others, whose `p_correct` may be small, too (`AuditRow`).
         """
         with self._lock:
-            return audit_rows(self.memory.samples, self.split(), self.classes) if len(self.memory) else []
+            held = self.memory.samples
+            return audit_rows(held, self.split(), self.classes, self._ids.held()) if len(held) else []
 
     def split(self) -> Split:
         """The memory divided by the network as it is now, whatever the trainer."""
@@ -284,10 +280,29 @@ class Learner:
             logits = self.trainer.outputs(samples.images).logits
         return split_memory(logits, samples.labels, samples.arrivals, samples.checked, self.options)
 
+    def status(self) -> dict[str, Any]:
+        """Figures to watch a learner by, as JSON can hold them; told at once, also while a consolidation is under way.
+
+        Samples and classes that came, what of them is held, how far consolidations are, the sizes of the sets of the
+        last memory epoch, when something was last done (seconds since 1970, by this process); see docs/SERVICE.md.
+        """
+        trainer = self._trainer
+        return status_of(self, self._keeper, self._consolidating, trainer.sets if trainer else None, self._times)
+
     @property
     def capacity(self) -> int:
         """How many samples are held at most, those that wait included."""
         return self._keeper.capacity
+
+    @property
+    def consolidations(self) -> int:
+        """How many there were; also those that were left after an epoch or more."""
+        return self._consolidating.count
+
+    @property
+    def begun(self) -> Consolidation | None:
+        """The consolidation that has begun and not ended: it is under way, or the learner was saved in it."""
+        return self._consolidating.begun
 
     @property
     def trainer_name(self) -> str:
@@ -309,7 +324,9 @@ class Learner:
         with self._changing:
             with self._lock:
                 frozen = saved.frozen(Path(folder), *self.state())
-            return storage.write(Path(folder), frozen)  # the disk takes its time: others may predict meanwhile
+            written = storage.write(Path(folder), frozen)  # the disk takes its time: others may predict meanwhile
+            self._times.saved = time.time()
+            return written
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""
@@ -329,21 +346,18 @@ class Learner:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """What `save` writes: settings, which are JSON, and tensors."""
-        tensors = self._keeper.state()
-        tensors["generator.trainer"] = self._trainer_generator.get_state()
-        tensors["generator.sampler"] = self._sampler_generator.get_state()
-        if self._trainer is not None:
-            tensors |= {f"trainer.{name}": value for name, value in self._trainer.state().items()}
-        tensors |= {f"replay.{name}": value for name, value in self._replay.state().items()}
-        return settings_of(self), tensors
+        settings = {**settings_of(self), "ids": self._ids.state(), "came_with": self._checks.state()}
+        return settings, self._parts().state()
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
-        self.seen, self.consolidations = settings["seen"], settings["consolidations"]
-        # These are absent in what older versions saved.
+        self.seen = settings["seen"]
+        # What has a default here is absent in what older versions saved.
         self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
-        self.begun = saved.consolidation_of(settings)
-        self._load_tensors(tensors)
+        self._ids.load_state(settings.get("ids", []))
+        self._checks.load_state(settings.get("came_with", []))
+        self._consolidating.load_state(settings["consolidations"], saved.consolidation_of(settings))
+        self._parts().load_state(tensors)
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
@@ -352,14 +366,9 @@ class Learner:
         learner.load_state(settings, tensors)
         return learner
 
-    def _load_tensors(self, tensors: dict[str, Tensor]) -> None:
-        groups = grouped(tensors)
-        self._keeper.load_state(groups["memory"], groups["delayed"])
-        if self._trainer is not None:
-            self._trainer.load_state(groups["trainer"])
-        self._replay.load_state(groups["replay"])
-        self._trainer_generator.set_state(groups["generator"]["trainer"])
-        self._sampler_generator.set_state(groups["generator"]["sampler"])
+    def _parts(self) -> Parts:
+        generators = {"trainer": self._trainer_generator, "sampler": self._sampler_generator}
+        return Parts(self._keeper, self._trainer, self._replay, generators)
 
     # Inside ----------------------------------------------------------------------------------------------------
 
@@ -378,15 +387,6 @@ class Learner:
             self._trainer = self._build_trainer()
         else:
             self._trainer.grow(len(self.classes))
-
-    def _batch(self, images: Tensor, ids: list[int]) -> Samples:
-        device, n = self.runtime.device, len(ids)
-        return Samples(
-            self._on_device(images),
-            self.runtime.move(torch.tensor(ids, dtype=torch.int64)),
-            torch.arange(self.seen, self.seen + n, device=device),
-            torch.zeros(n, device=device),
-        )
 
     def _on_device(self, images: Tensor) -> Tensor:
         """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""

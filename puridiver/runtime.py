@@ -64,8 +64,15 @@ class Runtime:
     staging: _Staging = field(default_factory=_Staging, compare=False, repr=False)
 
     def place(self, network: nn.Module) -> nn.Module:
-        # channels_last is torch's faster layout for convolutions on CPUs and tensor cores alike.
-        return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        """The network on the device, in torch's faster layout for convolutions on CPUs and tensor cores alike."""
+        tensors = [*network.parameters(), *network.buffers()]
+        if all(tensor.dim() != 5 for tensor in tensors):
+            return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        network.to(self.device)  # torch would ask that layout of 5-D tensors, too, which cannot have it
+        for tensor in (*network.parameters(), *network.buffers()):
+            if tensor.dim() == 4:
+                tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
+        return network
 
     def move(self, tensor: Tensor) -> Tensor:
         """The tensor on the device. By way of pinned memory: a copy from any other makes the host wait for the GPU."""

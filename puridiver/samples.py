@@ -41,6 +41,12 @@ class Samples:
         return Samples(*(tensor[rows] for tensor in self.tensors().values()))
 
 
+def arrived(images: Tensor, labels: Tensor, first: int) -> Samples:
+    """Samples that come now, the first of them after so many others."""
+    arrivals = torch.arange(first, first + len(labels), device=labels.device)
+    return Samples(images, labels, arrivals, torch.zeros(len(labels), device=labels.device))
+
+
 def joined(first: Samples, second: Samples) -> Samples:
     """Both, one after the other."""
     pairs = zip(first.tensors().values(), second.tensors().values(), strict=True)

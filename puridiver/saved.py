@@ -5,18 +5,20 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from puridiver import divergence, plugins, storage
+from puridiver.consolidating import Consolidation
 from puridiver.errors import DataError
 from puridiver.inputs import is_whole
+from puridiver.memory import Keeper
 from puridiver.recipes import options_of
-from puridiver.trainers import NoiseHint
+from puridiver.replay import Replay
+from puridiver.trainers import NoiseHint, Trainer
 
 if TYPE_CHECKING:
     from puridiver.learner import Learner
@@ -26,34 +28,7 @@ logger = logging.getLogger(__name__)
 # What a learner is saved with and made again from as it is.
 GIVEN = ("memory", "sampler", "trainer", "network", "seed", "grow", "precision", "graphs")
 IN_RUN = "learner"  # where the folder of a run has the learner
-PARTS = ("memory", "delayed", "trainer", "generator", "replay")
-
-
-@dataclass(frozen=True)
-class Consolidation:
-    """How far a consolidation has come."""
-
-    epochs_done: int
-    epochs: int
-
-    def __str__(self) -> str:
-        return f"consolidation {self.epochs_done} of {self.epochs} under way"
-
-    def check_goes_on_for(self, epochs: int | None) -> None:
-        if epochs not in (None, self.epochs):
-            raise ValueError(
-                f"epochs should be {self.epochs}, or left out, to go on with the consolidation "
-                f"that this learner was saved in, but got {epochs}"
-            )
-
-    def warn_if_left(self) -> None:
-        """For when it is over, to its end or not."""
-        if self.epochs_done < self.epochs:
-            logger.warning(
-                "a consolidation was left after %d of %d epochs: what predicted meanwhile goes on to "
-                "(online_prediction='network': the network as it is), until another one has come to its end",
-                self.epochs_done, self.epochs,
-            )  # fmt: skip
+GROUPS = ("memory", "delayed", "trainer", "generator", "replay")
 
 
 def described(learner: Learner) -> str:
@@ -67,7 +42,7 @@ def described(learner: Learner) -> str:
 
 
 def settings_of(learner: Learner) -> dict[str, Any]:
-    """All that is no tensor, as JSON."""
+    """What the learner is and how far it has come, as JSON."""
     return {
         "classes": learner.classes,
         "image_shape": list(learner.image_shape),
@@ -167,9 +142,34 @@ def frozen(folder: Path, settings: dict[str, Any], tensors: dict[str, Tensor]) -
     return storage.freeze(settings, tensors)
 
 
-def grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
+class Parts(NamedTuple):
+    """What of a learner is saved as tensors."""
+
+    keeper: Keeper
+    trainer: Trainer | None
+    replay: Replay
+    generators: dict[str, torch.Generator]
+
+    def state(self) -> dict[str, Tensor]:
+        tensors = self.keeper.state()
+        tensors |= {f"generator.{name}": generator.get_state() for name, generator in self.generators.items()}
+        if self.trainer is not None:
+            tensors |= {f"trainer.{name}": value for name, value in self.trainer.state().items()}
+        return tensors | {f"replay.{name}": value for name, value in self.replay.state().items()}
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        groups = _grouped(tensors)
+        self.keeper.load_state(groups["memory"], groups["delayed"])
+        if self.trainer is not None:
+            self.trainer.load_state(groups["trainer"])
+        self.replay.load_state(groups["replay"])
+        for name, generator in self.generators.items():
+            generator.set_state(groups["generator"][name])
+
+
+def _grouped(tensors: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """Tensors named "trainer.weights" and the like, by part."""
-    groups: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    groups: dict[str, dict[str, Tensor]] = {part: {} for part in GROUPS}
     for name, value in tensors.items():
         part, _, rest = name.partition(".")
         groups[part][rest] = value

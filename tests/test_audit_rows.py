@@ -27,6 +27,7 @@ def test_what_is_taken_for_another_class_comes_first_then_what_is_least_sure() -
     samples = as_samples(np.zeros((5, 8, 8, 1), np.uint8), np.array([0, 0, 0, 1, 1]))
     p_model = torch.tensor([[0.6, 0.4], [0.2, 0.8], [0.6, 0.4], [0.9, 0.1], [0.1, 0.9]])
     p_clean = torch.tensor([0.01, 0.3, 0.9, 0.2, 0.01])
-    rows = audit_rows(samples, split_of(p_clean, p_model), ["cat", "dog"])
+    rows = audit_rows(samples, split_of(p_clean, p_model), ["cat", "dog"], {3: "three.png", 4: 44})
     assert [row.arrival for row in rows] == [3, 1, 0, 4, 2]
     assert [row.suggested_label for row in rows] == ["cat", "dog", "cat", "dog", "cat"]
+    assert [row.id for row in rows] == ["three.png", None, None, 44, None]

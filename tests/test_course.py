@@ -7,7 +7,8 @@ import json
 
 import pytest
 
-from puridiver.course import Position
+from puridiver.course import Position, trainings_of
+from puridiver.recipes import recipe
 from tests.resume_samples import experiment, tiny_config
 
 
@@ -82,3 +83,19 @@ def test_epochs_are_judged_after_the_last_training_alone(tmp_path):
     events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     judged = [(event["task"], event["epoch"]) for event in events if event["event"] == "epoch" and "accuracy" in event]
     assert judged == [(1, 3), (1, 4), (1, 5)]
+
+
+@pytest.mark.parametrize(("wanted", "limit", "expected"), [(1, None, [1, 1]), (9, None, [3, 4]), (9, 20, [2, 2])])
+def test_no_task_has_more_trainings_than_batches(wanted, limit, expected):
+    options = recipe("official", consolidations=wanted, batch_size=10)
+    assert trainings_of((30, 61), options, limit) == expected
+
+
+def test_a_summary_tells_trainings_only_where_they_are_fewer_than_asked_for(tmp_path):
+    run, events = watched(tmp_path / "few", consolidations=9)  # of tasks of three batches
+    assert run.trainings == [3, 3]
+    assert [sum(e["event"] == "epoch" and e["task"] == task for e in events) for task in range(2)] == [9, 9]
+    summary = json.loads((tmp_path / "few" / "run" / "summary.json").read_text())
+    assert (summary["consolidations"], summary["task_trainings"]) == (9, [3, 3])
+    watched(tmp_path / "all", consolidations=3)
+    assert "task_trainings" not in json.loads((tmp_path / "all" / "run" / "summary.json").read_text())

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from puridiver.inputs import (
+    as_arrivals,
     as_classes,
     as_corrections,
     as_epochs,
@@ -16,7 +17,9 @@ from puridiver.inputs import (
     as_images,
     as_labels,
     as_memory,
+    as_seconds,
     as_seed,
+    as_source_ids,
     new_classes,
 )
 
@@ -290,3 +293,102 @@ def test_arrivals_may_be_integers_of_any_kind(kind):
     found = as_corrections({kind(3): "dog"}, ["cat", "dog"], 20, False)
     assert found == {3: 1}
     assert [type(arrival) for arrival in found] == [int]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ((7, "7"), [7, "7"]),
+        (np.array([3, 4]), [3, 4]),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (np.array([3, "b"], dtype=object), [3, "b"]),
+        (torch.tensor([3, 4]), [3, 4]),
+        (range(2), [0, 1]),
+        ([np.int64(1), np.str_("x")], [1, "x"]),
+    ],
+)
+def test_ids_become_plain_python_values(ids, expected):
+    found = as_source_ids(ids, 2)
+    assert found == expected
+    assert [type(each) for each in found] == [type(each) for each in expected]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["a"], "ids should be as many as the images, 2, but got 1"),
+        (["a", "b", "c"], "ids should be as many as the images, 2, but got 3"),
+        ("ab", "ids should be a list of 2, one for each image in their order, but got a str"),
+        (5, "ids should be a list of 2, .* but got a int"),
+        ({"a", "b"}, "ids should be a list of 2, .* but got a set"),
+        (np.zeros((2, 1), dtype=int), r"ids should be a list of 2, .* but got the shape \(2, 1\)"),
+        (["a", None], "ids should be strings or integers, but got a NoneType: None"),
+        ([1, 2.0], "ids should be strings or integers, but got a float: 2.0"),
+        ([1, True], "ids should be strings or integers, but got a bool: True"),
+        (torch.tensor([0.5, 1.0]), "ids should be strings or integers, but got a float: 0.5"),
+        ([b"a", b"b"], "ids should be strings or integers, but got a bytes: b'a'"),
+    ],
+)
+def test_ids_that_cannot_be_used_are_refused(ids, message):
+    with pytest.raises(ValueError, match=message):
+        as_source_ids(ids, 2)
+
+
+def test_corrections_by_id_are_those_of_the_samples_that_have_it():
+    held = {4: "a", 7: "b", 9: "a"}
+    assert as_corrections({"a": "owl", "gone": "cat"}, ["cat", "owl"], 10, False, held) == {4: 1, 9: 1}
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([("a", "cat")], r"a dict of id: label, such as \{'photo-17.png': 'dog'\}, but got a list"),
+        ({1.5: "cat"}, "ids should be strings or integers, but got a float: 1.5"),
+        ({"gone": "dog"}, "labels should be among the classes 'cat', 'owl', but got 'dog'; a correction adds no class"),
+        ({"gone": None}, "the label of a correction should be an integer or a string, but got None for 'gone'"),
+    ],
+)
+def test_corrections_by_id_that_make_no_sense_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        as_corrections(labels, ["cat", "owl"], 10, False, {})
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), float("inf"), True, "30", np.float64("nan")])
+def test_seconds_are_a_number_above_zero(wrong):
+    with pytest.raises(ValueError, match="seconds should be a number above 0, or None for as long as it takes, but"):
+        as_seconds(wrong)
+
+
+def test_seconds_of_numpy_become_python_s_own():
+    found = [as_seconds(np.float32(2.5)), as_seconds(np.int64(3)), as_seconds(4)]
+    assert found == [2.5, 3.0, 4.0]
+    assert {type(each) for each in found} == {float}
+    assert as_seconds(None) is None
+
+
+@pytest.mark.parametrize("samples", [[4, 9], (4, 9), {4, 9}, np.array([4, 9]), torch.tensor([4, 9]), range(4, 10, 5)])
+def test_arrivals_may_come_in_any_list_or_set(samples):
+    found = as_arrivals(samples, 10)
+    assert sorted(found) == [4, 9]
+    assert {type(arrival) for arrival in found} == {int}
+
+
+def test_ids_name_the_samples_that_have_them():
+    assert as_arrivals(["a", "gone"], 10, {4: "a", 7: "b", 9: "a"}) == [4, 9]
+
+
+@pytest.mark.parametrize(
+    ("samples", "ids", "message"),
+    [
+        (4, None, "arrivals should be a list or set of whole numbers, as `audit` tells them, but got a int"),
+        ([10], None, "arrivals should be from 0 to 9, as seen so far, but got 10"),
+        ([1.0], None, "arrivals should be whole numbers, as `audit` tells them, but got 1.0"),
+        ("a", {}, "ids should be a list or set of strings or integers, but got a str"),
+        ([None], {}, "ids should be strings or integers, but got a NoneType: None"),
+        ({"a": 1}, {}, "ids should be a list or set of strings or integers, but got a dict"),
+    ],
+)
+def test_what_names_no_samples_is_refused(samples, ids, message):
+    with pytest.raises(ValueError, match=message):
+        as_arrivals(samples, 10, ids)

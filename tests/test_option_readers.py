@@ -15,7 +15,12 @@ from puridiver.plugins import is_own
 from puridiver.recipes import Options
 
 NAMES = frozenset(option.name for option in dataclasses.fields(Options))
-BOOKKEEPING = ("puridiver.recipes", "dataclasses", "copy")  # look at every option, whatever the method
+BOOKKEEPING = (
+    "puridiver.options",
+    "puridiver.recipes",
+    "dataclasses",
+    "copy",
+)  # look at every option, whatever the method
 # Worked out for every method, and used with few: views that only PuriDivER's trainer takes, a loss and a switch that
 # only some samplers ask for.
 OF_A_RUN = {"consolidations"}  # a learner trains on its memory when it is told to
@@ -68,3 +73,21 @@ def test_every_option_is_one_of_every_method_or_some_method_names_it(seen: set[s
     of_all = options_seen(seen, "rsv", "plain")
     named = {name for family in (SAMPLERS, puridiver.trainers.TRAINERS) for m in family.values() for name in m.reads}
     assert of_all | named | OF_A_RUN == NAMES
+
+
+@pytest.mark.parametrize("name", [name for family, name in OWN if family == "trainer"])
+def test_a_trainer_says_whether_it_looks_at_the_noise_that_it_is_told(name, monkeypatch) -> None:
+    random, looks = np.random.default_rng(0), []
+    learner = puridiver.Learner(
+        classes=2, image_shape=(12, 12, 3), memory=24, sampler="rsv", trainer=name, network="small", device="cpu",
+        recipe="official", epochs=3, hint=puridiver.NoiseHint("asym", 0.2), spr_expert_epochs=1, spr_base_epochs=1,
+    )  # fmt: skip
+
+    def watched(self: puridiver.NoiseHint, field: str) -> object:
+        looks.append(field)
+        return object.__getattribute__(self, field)
+
+    monkeypatch.setattr(puridiver.NoiseHint, "__getattribute__", watched, raising=False)
+    learner.observe(random.integers(0, 256, (32, 12, 12, 3), dtype=np.uint8), random.integers(0, 2, 32))
+    learner.consolidate()
+    assert bool({"kind", "rate"} & set(looks)) == puridiver.trainers.TRAINERS[name].reads_hint

@@ -55,6 +55,7 @@ LATER = {
     "online_average": (0.0, 0.9), "online_prediction": ("network", "both"), "online_crop_flip": (False, True),
     "last_batch": ("left_out", "trained"), "cutmix_sets": ("labelled", "clean"), "weak": ("flip", "crop_flip"),
     "relabel_view": ("before_epoch", "in_step"), "unlabelled_batches": ("equal", "proportional"),
+    "checked_share": (0.5, 1.0),
     "arrival_weight": (0.0, 1.0), "shortcut_relu": (False, True), "consolidations": (1, 2),
 }  # fmt: skip
 

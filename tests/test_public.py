@@ -21,9 +21,9 @@ def test_public_names_are_sorted_and_exist():
 def test_public_names_are_the_promised_ones():
     errors = {"BusyError", "ConsolidatingError", "DataError", "DivergedError", "ManifestError", "PuridiverError"}
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
-    learners = {"Learner", "NoiseHint", "Options", "recipe", "__version__"}
+    learners = {"Learner", "NoiseHint", "Options", "image_batch", "recipe", "__version__"}
     methods = {"Head", "LossTrainer", "Network", "Option", "Sampler", "Trainer", "register"}
-    runs = {"Experiment", "RunConfig"}
+    runs = {"Experiment", "RunConfig", "run_grid"}
     assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"
     assert puridiver.recipe("paper") == puridiver.Options()

@@ -1,13 +1,15 @@
-"""The scripts that decide something, on made rows, and a sampler that is one."""
+"""The scripts that decide something, on made rows; a sampler that is one; and those that measure, at a small size."""
 
 from __future__ import annotations
 
 import importlib.util
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -101,3 +103,68 @@ def test_the_authors_ntd_notes_the_loss_of_the_mean_logits_and_freezes_batchnorm
     mean = torch.stack(by_crop).mean(dim=0).log_softmax(dim=1)
     expected = [-float(mean[row, label]) for row, label in enumerate(batch.labels.tolist())]
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+class Remembering:
+    """In place of a learner: notes what it was taught, and predicts the class of that name once trained enough."""
+
+    def __init__(self, classes: int, image_shape: tuple[int, ...], memory: int, seed: int) -> None:
+        self.taught: list[tuple[np.ndarray, np.ndarray]] = []
+        self.epochs = 0
+        self.made.append(self)
+
+    def observe(self, images: np.ndarray, labels: np.ndarray) -> None:
+        self.taught.append((images, labels))
+
+    def consolidate(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def predict(self, images: np.ndarray) -> np.ndarray:
+        return np.full(len(images), 3 if self.epochs > 20 else -1)
+
+
+@pytest.mark.parametrize(("mixed", "wrong"), [(True, 0.0), (False, 0.0), (False, 0.3)])
+def test_what_a_memory_is_filled_with_before_the_first_consolidation(mixed, wrong, monkeypatch):
+    script, made = loaded("memory-before-consolidating.py"), []
+    monkeypatch.setattr(Remembering, "made", made, raising=False)
+    monkeypatch.setattr(script, "Learner", Remembering)
+    source = script.load("digits")
+    found = script.accuracies(50, mixed, wrong, seed=0)
+    share = (source.test.true_labels == 3).float().mean().item()
+    assert found == pytest.approx([0, 0, share, share])  # before, and after 15, 31 and 63 epochs
+    images, given = (np.concatenate(parts) for parts in zip(*made[0].taught, strict=True))
+    train = zip(source.train.images.numpy(), source.train.true_labels.tolist(), strict=True)
+    true = {image.tobytes(): label for image, label in train}
+    came = np.array([true[image.tobytes()] for image in images])
+    assert len(images) == len(source.train)  # each once
+    assert (given != came).mean() == pytest.approx(wrong, abs=0.03)
+    assert bool((np.diff(came // 2) >= 0).all()) != mixed
+
+
+def test_the_table_of_memories_has_a_line_for_each(monkeypatch, capsys):
+    script = loaded("memory-before-consolidating.py")
+    for name, value in (("MEMORIES", (20,)), ("EPOCHS", (15,)), ("SEEDS", (0, 1)), ("STREAMS", (("mixed", 0.0),))):
+        monkeypatch.setattr(script, name, value)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # which would stay
+    script.main()
+    heading, rule, line = capsys.readouterr().out.splitlines()
+    assert heading == "| classes come | labels wrong | memory | a class | before | 15 epochs |"
+    assert rule.count("---") == heading.count("|") - 1
+    assert line.startswith("| mixed | 0% | 20 | 2 | ")
+    before, after = (float(cell.split(" ± ")[0]) for cell in line.strip("| ").split(" | ")[4:])
+    assert 10 < after < before - 10 < 90  # two samples a class are too few to train on
+
+
+def test_the_latencies_of_a_service_are_medians_in_milliseconds(monkeypatch, capsys):
+    script, slow = loaded("service-latency.py"), [0.002, 0.5, 0.004]
+    assert 4 <= script.median(lambda: time.sleep(slow.pop()), 3) < 100
+    monkeypatch.setattr(script, "SHAPES", ((8, 8, 1), (12, 12, 3)))
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)  # which would stay
+    script.main()
+    heading, rule, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines] == ["| 8x8x1", "| 12x12x3"]
+    for line in lines:
+        assert line.count("|") == heading.count("|") == rule.count("|")
+        observe, one, sixteen, epoch = (float(cell.split()[0]) for cell in line.strip("| ").split(" | ")[1:])
+        assert 0 < one < observe < 60_000  # which trains, and predicts on the way
+        assert min(sixteen, epoch) > 0

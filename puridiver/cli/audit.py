@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.audit_options import asked_of, recall
+from puridiver.cli.audit_options import asked_of, recall, told_if_moved
 from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
 from puridiver.cli.notes import left_out_note
 
@@ -27,9 +27,9 @@ examples:
       suspects.csv, audit.html, and what cleanlab reads, in a folder
   puridiver audit digits --plant sym-20 --out audits/try
       see it work: put 20 % of the labels of known data wrong and say how many were found
-  puridiver audit my-images.npz --out audits/mine --corrections corrected.csv
+  puridiver audit --out audits/mine --corrections corrected.csv
       go on with labels that you corrected: in suspects.csv (column corrected_label) or on the page
-  puridiver audit my-images.npz --out audits/mine --resume
+  puridiver audit --out audits/mine --resume
       continue what was killed or interrupted there
   puridiver audit cifar10 --network resnet18 --passes 2 --out audits/cifar10
       with a GPU
@@ -41,7 +41,10 @@ SHOWN = 10  # suspects on the terminal
 
 def add_parser(subparsers: Any) -> None:
     parser = add_command(subparsers, "audit", "list the labels of a set that look wrong", EXAMPLES)
-    parser.add_argument("data", metavar="DATA", help="what `puridiver run --data` takes: a name, or a path")
+    parser.add_argument(
+        "data", nargs="?", metavar="DATA",
+        help="what `puridiver run --data` takes: a name, or a path (needless where an audit goes on)",
+    )  # fmt: skip
     parser.add_argument("--data-root", metavar="FOLDER", help="folder that holds the data sets")
     parser.add_argument(
         "--image-size", type=int, metavar="PX", help="of image files once cut and resized (default: 32)"
@@ -107,8 +110,10 @@ def handle(args: argparse.Namespace) -> int:
 
     errors = Console(stderr=True)
     _check(args)
+    said = args.data
     recall(args, errors)
-    source, labelled, true = _load(args)
+    with told_if_moved(args, said):
+        source, labelled, true = _load(args)
     settings = settings_for(args, source)
     started = time.perf_counter()
     report = _run(args, labelled, settings, errors)

@@ -13,6 +13,30 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Lets options stand between words that are no options: `puridiver table GRID --plugin FILE FOLDER`.
+
+    argparse itself takes all such words at the first of them, and does not know those that come after an option.
+    """
+
+    _mixing = False
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        words = sys.argv[1:] if args is None else list(args)
+        if self._mixing or "--" in words or not self._takes_a_list():  # (the two passes would lose the sign)
+            return super().parse_known_args(words, namespace)
+        self._mixing = True  # what follows may come back here, for the options first and then for the words
+        try:
+            return self.parse_known_intermixed_args(words, namespace)
+        finally:
+            self._mixing = False
+
+    def _takes_a_list(self) -> bool:
+        """Whether some words may be missing or repeated, and none of them is a sub-command with options of its own."""
+        counts = [action.nargs for action in self._get_positional_actions()]
+        return argparse.PARSER not in counts and any(count in ("*", "+", "?") for count in counts)
+
+
 def add_command(subparsers: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
     """A sub-command whose --help ends with examples."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
@@ -42,6 +66,11 @@ def add_actions(parser: argparse.ArgumentParser) -> Any:
 
     parser.set_defaults(handler=show_help)
     return parser.add_subparsers(dest="action", metavar="ACTION")
+
+
+def print_note(text: str) -> None:
+    """On standard error, so that what is printed for programs stays as it is."""
+    print(f"note: {text}", file=sys.stderr)
 
 
 @contextmanager

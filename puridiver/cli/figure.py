@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import itertools
+import shlex
 from pathlib import Path
 from typing import Any
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.common import add_command, add_plugin_option, print_note
 
 EXAMPLES = """\
 examples:
@@ -47,7 +48,7 @@ def handle(args: argparse.Namespace) -> int:
     folders = runs_of(args.preset, Path(args.folder or f"runs/{args.preset}"), args.data, args.any_code)
     try:
         draw = importlib.import_module("puridiver.report.figures").draw
-        print(draw(PRESETS[args.preset].figure, folders, out))
+        print(draw(PRESETS[args.preset].figure, folders, out, tell=print_note))
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
@@ -66,8 +67,9 @@ def runs_of(preset: str, folder: Path, data: list[str], any_code: bool) -> list[
         raise DataError(f"{folder} holds no finished runs of {preset}: run `puridiver grid {preset} --out {folder}`")
     if others := results.left_out(any_code):
         are = "run is" if others == 1 else "runs are"
-        print(
-            f"note: {others} finished {are} not drawn: of methods, noises, settings or code that are not {preset}'s",
-            file=sys.stderr,
-        )
+        print_note(f"{others} finished {are} not drawn: of methods, noises, settings or code that are not {preset}'s")
+    if absent := [*itertools.chain(*results.missing(any_code))]:
+        sets = dict.fromkeys(column.data for column in results.grid.columns)
+        again = shlex.join(["puridiver", "grid", preset, "--data", *sets, "--out", str(folder)])
+        print_note(f"{preset} is not whole: no finished run of {', '.join(absent)}; `{again}` runs what is left")
     return found

@@ -5,17 +5,19 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option
 from puridiver.cli.notes import grid_notes, notes
 from puridiver.cli.run_settings import flag_specs, parse_assignments
+from puridiver.grid.cells import CHANGES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from puridiver.grid.campaign import Campaign
     from puridiver.grid.cells import Grid
     from puridiver.grid.engines.base import Engine
     from puridiver.grid.folder import GridFolder
@@ -45,12 +47,6 @@ examples:
   puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
       on a Ray cluster (pip install 'puridiver[ray]')
 """
-
-# Fields of a run that may be replaced for the whole grid.
-CHANGES = (
-    "data_root", "splits", "recipe", "memory", "network", "epochs", "device", "precision", "tell_noise",
-    "stream_limit", "test_limit",
-)  # fmt: skip
 
 
 def add_parser(subparsers: Any) -> None:
@@ -112,41 +108,42 @@ def handle(args: argparse.Namespace) -> int:
         return 0
     if not args.grids:
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
-    if args.limit is not None and args.limit < 1:
-        raise ValueError(f"limit should be at least 1, but got {args.limit}")
     return run(args, Console(stderr=True))
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from contextlib import closing
-
-    from puridiver.grid.cells import cells
+    from puridiver.grid.campaign import Campaign
     from puridiver.grid.chosen import chosen_grid
     from puridiver.grid.define import with_methods, with_noises
-    from puridiver.grid.engines.choose import Wishes, choose_engine
-    from puridiver.grid.folder import LOGS, GridFolder
-    from puridiver.grid.plan import Sources, plan
-    from puridiver.grid.select import Asked
+    from puridiver.grid.engines.choose import Wishes
+    from puridiver.grid.folder import GridFolder
 
     found = [chosen_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
     grids = with_methods(found, args.methods) if args.methods else found
     grids = with_noises(grids, args.noises) if args.noises else grids
-    for note in [] if args.quiet else grid_notes(grids, changes_of(args)):
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    _print_notes(grid_notes(grids, changes_of(args)), args, console)
     folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
-    wanted, sources = [cell for grid in grids for cell in cells(grid, changes_of(args))], Sources()
-    device = wanted[0].config.device if wanted else "auto"
-    wishes = Wishes(args.engine, args.lanes, args.processes, device, args.ray_address, args.gpus_per_worker)
-    with closing(choose_engine(wishes, len(wanted), folder.path / LOGS, sources)) as engine:
-        planned = plan(wanted, sources, engine.runtime)
-        told = (notes(p.cell.config, sources.of(p.cell.config), engine.runtime(p.cell.config)) for p in planned)
-        for note in [] if args.quiet else dict.fromkeys(note for found in told for note in found):
-            console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+    wishes = Wishes(
+        args.engine, args.lanes, args.processes, ray_address=args.ray_address, gpus_per_worker=args.gpus_per_worker
+    )
+    campaign = Campaign(grids, folder, changes_of(args), wishes, args.any_code, args.retry_failed, args.limit)
+    with campaign.prepared() as (engine, planned):
+        _print_notes(_notes_of_cells(campaign, engine, planned), args, console)
         if args.dry_run:
             _print_plan(planned, folder, engine.workers, args)
             return 0
-        asked = Asked(changes_of(args), engine.runtime, sources)
-        return _run_locked(args, grids, folder, engine, planned, asked, console)
+        return _run_locked(args, campaign, engine, planned, console)
+
+
+def _print_notes(notes: Iterable[str], args: argparse.Namespace, console: Console) -> None:
+    for note in [] if args.quiet else dict.fromkeys(notes):
+        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _notes_of_cells(campaign: Campaign, engine: Engine, planned: Sequence[Planned]) -> Iterator[str]:
+    for p in planned:
+        config = p.cell.config
+        yield from notes(config, campaign.sources.of(config), engine.runtime(config), p.task_ends)
 
 
 def changes_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -156,27 +153,19 @@ def changes_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _run_locked(
-    args: argparse.Namespace, grids: Sequence[Grid], folder: GridFolder, engine: Engine, planned: Sequence[Planned],
-    asked: Asked, console: Console,
-) -> int:  # fmt: skip
+    args: argparse.Namespace, campaign: Campaign, engine: Engine, planned: Sequence[Planned], console: Console
+) -> int:
     from puridiver.cli.grid_display import GridDisplay
-    from puridiver.grid.plan import Sources, estimated_seconds
-    from puridiver.grid.prepare import prepare_diversity
-    from puridiver.grid.runner import Runner, adopt, look
+    from puridiver.grid.select import Asked
 
-    with folder.locked():
-        adopt(planned, folder)
-        state = look(planned, folder, args.any_code, args.retry_failed)
-        folder.keep_titles(planned, state.done, {m.title for grid in grids for m in (grid.whole or grid).methods})
+    asked = Asked(campaign.changes, engine.runtime, campaign.sources)
+    with campaign.folder.locked():
+        state = campaign.look(planned)
         _print_other_code(state, planned, console)
-        waiting = state.waiting[: args.limit]
         with GridDisplay(console, hidden=args.quiet) as display:
-            display.begin(len(state.done), waiting, estimated_seconds(waiting, folder.rows(), engine.workers))
-            if engine.local:
-                prepare_diversity(waiting, asked.sources or Sources(), display.preparing)
-            outcome = Runner(folder, engine, display).run(waiting, state.failed)
-        _print_outcome(outcome, folder, console, args.command_line)
-        _print_tables(grids, folder, args, planned, asked)
+            outcome = campaign.go(engine, state, display)
+        _print_outcome(outcome, campaign.folder, console, args.command_line)
+        _print_tables(campaign.grids, campaign.folder, args, planned, asked)
     return 130 if outcome.interrupted else int(bool(outcome.failures))
 
 

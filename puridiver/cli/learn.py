@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
 from puridiver.cli.notes import LONG_ON_A_CPU, left_out_note
-from puridiver.cli.predict import grey, load_learner
+from puridiver.cli.predict import load_learner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -204,6 +204,8 @@ def _labels(learner: Learner, names: Sequence[str], join: bool) -> list[Label]:
 
 def _pixels(learner: Learner, images: ImageSet, rows: np.ndarray) -> np.ndarray:
     import torch
+
+    from puridiver.data.decode import grey
 
     found = images.images[torch.from_numpy(rows)].numpy()
     return grey(found) if found.shape[3] == 3 and learner.image_shape[2] == 1 else found

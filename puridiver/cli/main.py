@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Sequence
 
 from puridiver._version import __version__
-from puridiver.cli.common import forget_stdout
+from puridiver.cli.common import CommandParser, forget_stdout
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
@@ -54,7 +54,7 @@ examples:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="puridiver",
         description="Learn online from an image stream whose labels are partly wrong and whose classes drift.",
         epilog=EXAMPLES,

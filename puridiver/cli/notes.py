@@ -49,9 +49,12 @@ def left_out_note(names: Sequence[str]) -> str:
     return f"left out, since it cannot be read: {'1 file' if len(names) == 1 else f'{len(names)} files'} ({named})"
 
 
-def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int | None = None) -> Iterator[str]:
-    """Of a run of `arriving` samples, if their number is known."""
+def notes(
+    config: RunConfig, source: DataSource, runtime: Runtime, task_ends: Sequence[int] | None = None
+) -> Iterator[str]:
+    """Of a run whose tasks end after so many samples, if that is known."""
     from puridiver import plugins
+    from puridiver.course import trainings_of
     from puridiver.recipes import OFFICIAL
     from puridiver.trainers import TRAINERS
     from puridiver.trainers.schedule import ends_low
@@ -68,13 +71,19 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
     yield from _missing_classes(source)
     yield from _noise_on_top(config, source)
     memory = resolve_memory(config, source)
-    if arriving is not None and memory >= arriving:
-        yield f"a memory of {memory} holds the whole stream ({arriving} samples): say a smaller --memory"
+    if task_ends is not None and memory >= task_ends[-1]:
+        yield f"a memory of {memory} holds the whole stream ({task_ends[-1]} samples): say a smaller --memory"
     yield from _all_warm_up(config.trainer, options)
     if config.sampler == "ntd" and "ntd_views" not in config.options and options.ntd_views != OFFICIAL.ntd_views:
         own = OFFICIAL.ntd_views
         yield f"NTD looks at {options.ntd_views} views with this recipe; its own number is {own}: --set ntd_views={own}"
-    total = epochs_a_task(options)
+    trainings = trainings_of(task_ends, options, config.stream_limit) if task_ends else [options.consolidations]
+    if min(trainings) < options.consolidations:
+        yield (
+            f"consolidations={options.consolidations} is more than a task has batches: the memory is trained on "
+            f"{from_to(trainings)} times a task"
+        )
+    total = max(trainings) * options.epochs
     if runtime.device.type == "cpu" and total > LONG_ON_A_CPU and not config.shortened:
         yield (
             f"{total} memory epochs a task train on the memory about {total // 31} times as long as --epochs 31, "
@@ -88,6 +97,12 @@ def notes(config: RunConfig, source: DataSource, runtime: Runtime, arriving: int
     trainer = TRAINERS.get(config.trainer)
     if trainer is not None and trainer.wants_hint and not config.tell_noise:
         yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
+    # Of one from outside nobody knows what it looks at.
+    if config.tell_noise and trainer is not None and plugins.is_own(trainer) and not trainer.reads_hint:
+        yield (
+            f"tell_noise changes nothing with the trainer {config.trainer}, which does not look at what it is told, "
+            "but its runs count as others than those without: leave it out"
+        )
 
 
 def unread_options(config: RunConfig, options: Options) -> Iterator[str]:
@@ -153,8 +168,10 @@ def _all_warm_up(trainer: str, options: Options) -> Iterator[str]:
         )
 
 
-def epochs_a_task(options: Options) -> int:
-    return options.consolidations * options.epochs
+def from_to(counts: Sequence[int]) -> str:
+    """What all have, or the least and the most."""
+    least, most = min(counts), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def _epochs(options: Options) -> str:

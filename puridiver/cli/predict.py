@@ -199,8 +199,7 @@ def _tell_of_bad(bad: Sequence[str], skip: bool) -> None:
 
 def _of_file(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
     """The file's pixels, or what is wrong with it."""
-
-    from puridiver.data.decode import decode
+    from puridiver.data.decode import decode, grey
     from puridiver.errors import DataError
 
     height, width, channels = shape
@@ -210,13 +209,6 @@ def _of_file(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
     if found.pixels is None:
         return found.problem
     return found.pixels if channels == 3 else grey(found.pixels)
-
-
-def grey(pixels: np.ndarray) -> np.ndarray:
-    """One channel of three, (..., 1), as Pillow makes grey of colours."""
-    import numpy as np
-
-    return np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]
 
 
 def _of_arrays(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[list[str], np.ndarray]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-from puridiver.cli.common import add_command
+from puridiver.cli.common import add_command, print_note
 
 REPORT_EXAMPLES = """\
 examples:
@@ -71,10 +70,10 @@ def handle_report(args: argparse.Namespace) -> int:
         with Console(stderr=True).status("drawing the figures, each as PNG and SVG"):
             written, left_out = draw_all(runs, Path(args.figures))
         for reason in left_out:
-            print(f"note: not drawn: {reason}", file=sys.stderr)
+            print_note(f"not drawn: {reason}")
         if (shown := len(detailed(runs))) < len(runs):
             which = f"{', '.join(OF_ONE_RUN)} show {shown} of {len(runs)} runs"
-            print(f"note: {which}; name fewer runs to see the others", file=sys.stderr)
+            print_note(f"{which}; name fewer runs to see the others")
         print(f"{len(written)} pictures in {args.figures}")
     if args.open:
         webbrowser.open(page.resolve().as_uri())
@@ -89,10 +88,10 @@ def handle_plot(args: argparse.Namespace) -> int:
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)
-    print(draw_runs(args.figure, runs, Path(args.out), args.dpi))
+    print(draw_runs(args.figure, runs, Path(args.out), args.dpi, print_note))
     return 0
 
 
 def _print_left_out(notes: Sequence[str]) -> None:
     for note in notes:
-        print(f"note: left out: {note}", file=sys.stderr)
+        print_note(f"left out: {note}")

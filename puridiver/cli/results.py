@@ -28,6 +28,8 @@ examples:
   puridiver results results/cifar10.jsonl --out docs/RESULTS.md --picture docs/cifar10.png --check
       write nothing; exit 1 if the page or its picture is not what the ledger gives
   puridiver results results/cifar10.jsonl --commands  how every row was made
+  puridiver results results/cifar10.jsonl --commands --line "PuriDivER, recipe puridiver" --noise sym-40
+      how the rows behind one figure of the tables were made, and which older ones were set aside for them
 """
 # What goes between the markers NAME:begin and NAME:end of other pages.
 INSERTED = {
@@ -59,6 +61,8 @@ def add_parser(subparsers: Any) -> None:
         "--check", action="store_true", help="write nothing; exit 1 if a page, or a .png picture, is not up to date"
     )
     parser.add_argument("--commands", action="store_true", help="print commit and command of every row instead")
+    parser.add_argument("--line", metavar="TITLE", help="with --commands: of the rows behind this line of the tables")
+    parser.add_argument("--noise", metavar="NOISE", help="with --line: of the rows under this noise alone")
     parser.set_defaults(handler=handle)
 
 
@@ -71,6 +75,8 @@ def handle(args: argparse.Namespace) -> int:
     named = any(getattr(args, name) for name in ("out", *PICTURES, *INSERTED))
     if args.commands and (named or args.check):
         raise ValueError("--commands prints to the screen: say it without pages and without --check")
+    if (args.line and not args.commands) or (args.noise and not args.line):
+        raise ValueError("--line goes with --commands, and --noise with --line")
     if args.check and not named:
         raise ValueError(
             "--check needs something to check: say --out, --fidelity or --headline PAGE, or --picture or "
@@ -86,7 +92,7 @@ def handle(args: argparse.Namespace) -> int:
     _check_ledgers_stay(args, ledgers)
     rows = [row for ledger in ledgers for row in read_rows(ledger)]
     if args.commands:
-        return _print_commands(rows)
+        return _print_line(rows, args.line, args.noise) if args.line else _print_commands(rows)
     pages = _pages(args, rows, ledgers)
     if args.check:
         return max(_check(pages, args.ledger), _check_pictures(pictures, rows, args.ledger))
@@ -199,13 +205,31 @@ def _check_pictures(pictures: Mapping[str, Path], rows: Sequence[dict[str, Any]]
     return int(bool(outdated))
 
 
+def _print_line(rows: Sequence[dict[str, Any]], title: str, noise: str | None) -> int:
+    """What each figure of a line is made of."""
+    from puridiver.grid.page.behind import figures_of, line_number
+
+    for figure in figures_of(rows, title, noise):
+        print(f"## {figure.heading}")
+        for row in figure.rows:
+            _print_command(line_number(row), rows[line_number(row) - 1])
+        for row in figure.older:
+            print(f"# {line_number(row)}: {row['last_accuracy']:.2%}, seed {row['seed']}, set aside for a later run")
+        print()
+    return 0
+
+
 def _print_commands(rows: Sequence[dict[str, Any]]) -> int:
+    for number, row in enumerate(rows, start=1):
+        _print_command(number, row)
+    return 0
+
+
+def _print_command(number: int, row: dict[str, Any]) -> None:
     from puridiver.stream_names import as_recorded
 
-    for number, row in enumerate(rows, start=1):
-        versions = ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
-        print(f"# {number}: {row['last_accuracy']:.2%}, commit {row.get('commit')}, {versions}, {row.get('device')}")
-        if (now := as_recorded(row["stream"])) != row["stream"]:
-            print(f"# at that commit {row['stream']} was what {now} is now")
-        print(row.get("command", "# the row does not tell its command"))
-    return 0
+    versions = ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
+    print(f"# {number}: {row['last_accuracy']:.2%}, commit {row.get('commit')}, {versions}, {row.get('device')}")
+    if (now := as_recorded(row["stream"])) != row["stream"]:
+        print(f"# at that commit {row['stream']} was what {now} is now")
+    print(row.get("command", "# the row does not tell its command"))

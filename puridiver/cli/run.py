@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option, console, forget_stdout, told_afterwards
-from puridiver.cli.notes import epochs_a_task, notes, unread_options
+from puridiver.cli.notes import from_to, notes, unread_options
 from puridiver.cli.run_settings import config_to_run, flag_specs
 
 if TYPE_CHECKING:
@@ -133,6 +133,10 @@ def _kept(args: argparse.Namespace, folder: Path | None) -> str:
     return f"config, metrics, summary and learner were not kept; to keep them: {again}"
 
 
+def epochs_of_tasks(experiment: Experiment) -> list[int]:
+    return [times * experiment.options.epochs for times in experiment.trainings]
+
+
 def run_once(
     args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console
 ) -> tuple[dict[str, Any], int]:
@@ -146,8 +150,8 @@ def run_once(
         tensorboard_logs(args.tensorboard) as logs,
     ):
         experiment = Experiment(config, progress)
-        experiment.listeners += [log.listener(epochs_a_task(experiment.options)) for log in logs]
-        told = notes(config, experiment.source, experiment.learner.runtime, len(experiment.manifest.order))
+        experiment.listeners += [log.listener(epochs_of_tasks(experiment)) for log in logs]
+        told = notes(config, experiment.source, experiment.learner.runtime, experiment.manifest.task_ends)
         for note in [] if args.quiet else [*told, *unread_options(config, experiment.options)]:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
@@ -240,8 +244,9 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     stream = f"{summary['data']}, {summary['stream']}, {noise}, seed {summary['seed']}"
     right = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
     table.add_row("stream", stream, right)
-    times = summary.get("consolidations", 1)  # not in summaries of old versions
-    epochs = f"{times} x {summary['epochs']}" if times > 1 else summary["epochs"]
+    asked = summary.get("consolidations", 1)  # not in summaries of old versions
+    times = from_to(summary.get("task_trainings", [asked]))
+    epochs = f"{times} x {summary['epochs']}" if times != "1" else summary["epochs"]
     learner = f"{summary['network']} network, memory of {summary['memory']}, {epochs} memory epochs a task"
     table.add_row("learner", learner, "")
     by = judged_by(summary)

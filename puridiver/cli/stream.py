@@ -41,6 +41,8 @@ VERIFY_EXAMPLES = """\
 examples:
   puridiver stream verify stream.json
   puridiver stream verify stream.json --data my_images.npz --json
+  puridiver stream verify mine.json --data pictures/ --test-share 0.2   as in `puridiver stream make`
+  puridiver stream verify runs/mine/manifest.json                       a run remembers how its files were read
 """
 
 # Flag (as argparse stores it) -> option of make_stream, for those that pass unchanged.
@@ -48,6 +50,8 @@ PLAIN_OPTIONS = {
     "kind": "kind", "tasks": "n_tasks", "seed": "seed", "holdout": "holdout", "cut_by": "cut_by", "noise": "noise",
     "noise_file": "noise_file",
 }  # fmt: skip
+
+READ_BY = ("--test-share", "--image-size", "--bad-files", "--trust-labels")  # which are no part of a stream
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -69,7 +73,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     _add_file_options(verify)
     _add_data_root(verify)
     _add_json(verify)
-    verify.set_defaults(handler=verify_stream)
+    # What is not said is that of the run whose folder the manifest lies in.
+    verify.set_defaults(handler=verify_stream, bad_files=None, trust_labels=None)
 
 
 def _add_make(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -154,6 +159,8 @@ def _look_into(args: argparse.Namespace) -> Findings:
 
 
 def make_stream(args: argparse.Namespace) -> int:
+    from puridiver.data import SOURCES
+
     if args.out.suffix != ".json":
         raise ValueError(f"a manifest should be called *.json, by which a run knows it, but got {args.out}")
     if args.out.exists() and not args.force:
@@ -177,7 +184,9 @@ def make_stream(args: argparse.Namespace) -> int:
         print(json.dumps({"file": str(args.out), **summary(manifest), **told}, indent=2))
     else:
         print(f"{args.out}: {describe(manifest)}")
-        print(f"to learn from it: {_learning_from_it(args)}")
+        if args.data not in SOURCES:
+            print(f"to check it later: {_with_its_data(args, 'stream', 'verify', str(args.out))}")
+        print(f"to learn from it: {_with_its_data(args, 'run', '--stream', str(args.out))}")
     return 0
 
 
@@ -195,11 +204,11 @@ def _made(args: argparse.Namespace, options: dict[str, Any]) -> StreamManifest:
     return make(source, **options)
 
 
-def _learning_from_it(args: argparse.Namespace) -> str:
-    """The command that runs a stream; how files were read is no part of the stream, and has to be said again."""
+def _with_its_data(args: argparse.Namespace, *command: str) -> str:
+    """A command on the made stream; how files were read is no part of the stream, and has to be said again."""
     from puridiver.data import SOURCES
 
-    words = ["puridiver", "run", "--stream", str(args.out)]
+    words = ["puridiver", *command]
     if args.data not in SOURCES:
         words += ["--data", args.data]
     for name in ("image_size", "test_share", "data_root"):
@@ -269,19 +278,48 @@ def verify_stream(args: argparse.Namespace) -> int:
 
 
 def _find_problems(args: argparse.Namespace) -> list[str]:
-    from puridiver.errors import DataError, ManifestError
+    from puridiver.errors import ManifestError
     from puridiver.streams import StreamManifest, verify
 
     try:
         manifest = StreamManifest.load(args.file)
     except ManifestError as error:
         return [str(error).removeprefix(f"{args.file}: ")]
-    if args.data:
-        return verify(manifest, _load_data(args.data, args))
+    _fill_in_from_run(args)
+    return verify(manifest, _data_of(manifest, args))
+
+
+def _data_of(manifest: StreamManifest, args: argparse.Namespace) -> DataSource:
+    from puridiver.data import SOURCES
+    from puridiver.errors import DataError
+
     try:
-        source = _load_data(manifest.source, args)
+        return _load_data(args.data or manifest.source, args)
     except ValueError as error:
+        if args.data:
+            raise
         raise ValueError(f"{args.file} was made from {manifest.source!r}; add --data PATH ({error})") from error
     except DataError as error:
-        raise DataError(f"{error}; --test-share and other options should be what the stream was made with") from error
-    return verify(manifest, source)
+        if (args.data or manifest.source) in SOURCES:
+            raise
+        raise DataError(
+            f"{error}; a manifest does not tell how image files were read: say {', '.join(READ_BY)} as they were said "
+            "when the stream was made"
+        ) from error
+
+
+def _fill_in_from_run(args: argparse.Namespace) -> None:
+    """Of a manifest in a run's folder: where the run had its data and how it read them, where the user says nothing."""
+    from puridiver.config import RunConfig
+    from puridiver.runs import CONFIG, MANIFEST, RunFolder
+
+    begun = RunFolder(args.file.parent).read(CONFIG) if args.file.name == MANIFEST else None
+    config = {**vars(RunConfig()), **(begun or {}).get("config", {})}
+    of_manifest = config["stream"].endswith(".json") and config["data"] == RunConfig.data  # which names the data itself
+    if begun is not None and not args.data and not of_manifest:
+        args.data = config["data"]
+    if args.data_root is None and config["data_root"]:
+        args.data_root = Path(config["data_root"])
+    for name in ("image_size", "test_share", "bad_files", "trust_labels"):
+        if getattr(args, name) is None:
+            setattr(args, name, config[name])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.common import add_command, add_plugin_option, print_note
 from puridiver.stream_names import ORDERS, has_order
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver.grid.detail import HEADINGS, detail
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
-    from puridiver.report.table import as_sentence, latex_table
+    from puridiver.report.table import as_sentence, latex_label, latex_table
 
     name, *places = args.ledger
     if more := [place for place in places if _names_grid(place)]:
@@ -132,7 +132,9 @@ def _grid_table(args: argparse.Namespace) -> str:
     else:
         return FORMATS[args.format](results.table(args.any_code, args.metric or "last"))
     if args.format == "latex":
-        return latex_table(headings, lines, as_sentence(results.grid.title), as_sentence("; ".join(notes)))
+        which = ("against", args.against, args.metric or "") if args.against else ("long",)
+        caption, note = as_sentence(results.grid.title), as_sentence("; ".join(notes))
+        return latex_table(headings, lines, caption, latex_label(results.grid.name, *which), note)
     text = report.FORMATS[args.format](lines, headings)
     return text if args.format == "csv" else f"{text}\n\n{'; '.join(notes)}."
 
@@ -150,14 +152,24 @@ def _ledger_table(args: argparse.Namespace) -> str:
     from pathlib import Path
 
     from puridiver.grid.results import ledger_at
-    from puridiver.report import FORMATS, summarise
+    from puridiver.report import FORMATS
     from puridiver.report.ledger import read_rows, row_of_run
+    from puridiver.report.table import summarise_titled
+    from puridiver.report.titles import Title, titles_beside
 
     rows: list[dict[str, Any]] = []
-    for place in args.ledger:
-        run = row_of_run(Path(place))
-        rows += read_rows(ledger_at(Path(place))) if run is None else [run]
-    return FORMATS[args.format](summarise(_in_order(rows, args.order)))
+    titles: dict[str, Title] = {}
+    for place in map(Path, args.ledger):
+        run = row_of_run(place)
+        rows += read_rows(ledger_at(place)) if run is None else [run]
+        titles |= titles_beside(place)
+    rows = _in_order(rows, args.order)
+    if short := sum(row["shortened"] for row in rows):
+        print_note(
+            f"{short} of {len(rows)} runs are shortened (--stream-limit, --test-limit): they are for a quick look, and "
+            "enter no table of a grid, only this list"
+        )
+    return FORMATS[args.format](*summarise_titled(rows, titles))
 
 
 def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""One image file to fixed-size pixels, whatever kind of file the wild has."""
+"""One image file, or picture, to fixed-size pixels, whatever kind the wild has."""
 
 from __future__ import annotations
 
@@ -40,13 +40,9 @@ def decode(path: str, side: int) -> Decoded:
     """Read one file; never raises for what a file holds."""
     try:
         return _decode(path, side)
-    except FileNotFoundError:
-        return Decoded(problem="there is no such file")
-    except PermissionError:
-        return Decoded(problem="permission denied")
     except Exception as error:
         # Decoders raise nearly everything at damaged bytes, and one bad file of 60,000 must not end the work.
-        return Decoded(problem=_in_words(error))
+        return Decoded(problem=in_words(error))
 
 
 def _decode(path: str, side: int) -> Decoded:
@@ -55,17 +51,27 @@ def _decode(path: str, side: int) -> Decoded:
     if os.path.getsize(path) == 0:
         return Decoded(problem="the file is empty")
     with Image.open(path) as picture:
-        width, height = picture.size
-        if width * height > MOST_PIXELS:
-            return Decoded(problem=f"a decompression bomb: {width} x {height} pixels, more than {MOST_PIXELS}")
-        upright = as_rgb(_upright(picture))
+        upright = upright_rgb(picture)
     whole = hashlib.blake2b(repr(upright.size).encode() + upright.tobytes(), digest_size=HASH_BYTES)
-    return Decoded(np.asarray(cut_square(upright, side)), upright.size, whole.digest())
+    return Decoded(np.asarray(cut(upright, side, side)), upright.size, whole.digest())
 
 
-def _in_words(error: Exception) -> str:
+def upright_rgb(picture: Image.Image) -> Image.Image:
+    """The picture as it should be seen, in 8-bit RGB; a `ValueError` where it is too large to be read."""
+    width, height = picture.size
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"a decompression bomb: {width} x {height} pixels, more than {MOST_PIXELS}")
+    return as_rgb(_upright(picture))
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong with a file, by what reading it raised."""
     from PIL import Image, UnidentifiedImageError
 
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, PermissionError):
+        return "permission denied"
     if isinstance(error, UnidentifiedImageError):
         return "not an image that can be read"
     if isinstance(error, Image.DecompressionBombError):
@@ -107,12 +113,23 @@ def _to_8_bits(picture: Image.Image) -> np.ndarray:
     return np.rint(np.clip(values * (255 / most), 0, 255)).astype(np.uint8)
 
 
-def cut_square(picture: Image.Image, side: int) -> Image.Image:
-    """Resize the shorter side to `side` and cut the middle: done in one step, so that a thin strip stays small."""
+def cut(picture: Image.Image, height: int, width: int) -> Image.Image:
+    """Resize so that the picture covers height x width, and cut the middle.
+
+    Done in one step, so that a thin strip stays small.
+    """
     from PIL import Image
 
-    width, height = picture.size
-    shorter = min(width, height)
-    left, top = (width - shorter) / 2, (height - shorter) / 2
-    box = (left, top, left + shorter, top + shorter)
-    return picture.resize((side, side), Image.Resampling.BILINEAR, box=box)
+    whole_width, whole_height = picture.size
+    if whole_width * height <= whole_height * width:
+        box_width, box_height = float(whole_width), whole_width * height / width
+    else:
+        box_width, box_height = whole_height * width / height, float(whole_height)
+    left, top = (whole_width - box_width) / 2, (whole_height - box_height) / 2
+    box = (left, top, left + box_width, top + box_height)
+    return picture.resize((width, height), Image.Resampling.BILINEAR, box=box)
+
+
+def grey(pixels: np.ndarray) -> np.ndarray:
+    """One channel of three, (..., 1), as Pillow makes grey of colours."""
+    return np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]

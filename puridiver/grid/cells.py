@@ -12,6 +12,12 @@ from puridiver.config import RunConfig
 from puridiver.own_options import reaches
 from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
+# Fields of a run that may be replaced for a whole grid; besides them options of the recipe.
+CHANGES = (
+    "data_root", "splits", "recipe", "memory", "network", "epochs", "device", "precision", "tell_noise",
+    "stream_limit", "test_limit",
+)  # fmt: skip
+# And those that a method may have of its own.
 OWN_SETTINGS = ("recipe", "memory", "network", "tell_noise")
 
 

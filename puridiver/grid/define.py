@@ -121,7 +121,12 @@ def _plain(title: str) -> str:
 
 def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
     """A grid from the table [grid] of a TOML file; docs/GRIDS.md tells its keys."""
-    table = _read_table(path)
+    return grid_of_table(_read_table(path), path, data, seeds)
+
+
+def grid_of_table(content: Mapping[str, Any], path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
+    """A grid from what stands in such a table; `path` names it, and is what errors speak of."""
+    table = {key: _as_in_a_file(value) for key, value in content.items()}
     settings = _with_floats({key: value for key, value in table.items() if key not in GRID_KEYS})
     _check_settings(path, settings)
     _check_network(path, settings.get("network"))
@@ -153,6 +158,11 @@ def _check_reached(path: Path, settings: Mapping[str, Any], methods: Sequence[Me
             check_of_one([*filter(is_own_option, method.options)], its)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from error
+
+
+def _as_in_a_file(value: Any) -> Any:
+    """A program may say (0, 1) or range(2) where a file has a list."""
+    return list(value) if isinstance(value, tuple | range) else value
 
 
 def _refuse_doubles(path: Path, key: str, names: Sequence[str], plain: Callable[[str], str]) -> None:

@@ -42,6 +42,7 @@ class Planned:
     cell: Cell
     identity: Identity
     stream_hash: str
+    task_ends: tuple[int, ...]
 
     @property
     def key(self) -> str:
@@ -60,15 +61,17 @@ def plan(
     cells: Iterable[Cell], sources: Sources, runtime: Callable[[RunConfig], Runtime] = runtime_of
 ) -> list[Planned]:
     """The cells with their identities; a run that the grid names twice is planned once."""
-    streams: dict[tuple[Any, ...], str] = {}
+    streams: dict[tuple[Any, ...], tuple[str, tuple[int, ...]]] = {}
     found: dict[str, Planned] = {}
     for cell in cells:
         source = sources.of(cell.config)
         key = tuple(getattr(cell.config, name) for name in STREAM_FIELDS)
         if key not in streams:
-            streams[key] = resolve_run_stream(cell.config, source).content_hash
-        identity = identify(cell.config, source, streams[key], runtime(cell.config))
-        found.setdefault(identity.cell, Planned(cell, identity, streams[key]))
+            manifest = resolve_run_stream(cell.config, source)
+            streams[key] = manifest.content_hash, manifest.task_ends
+        stream_hash, task_ends = streams[key]
+        identity = identify(cell.config, source, stream_hash, runtime(cell.config))
+        found.setdefault(identity.cell, Planned(cell, identity, stream_hash, task_ends))
     return list(found.values())
 
 

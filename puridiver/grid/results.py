@@ -46,6 +46,14 @@ class Results:
         shown = {row.get("cell") for rows in chosen for row in rows}
         return len({row.get("cell") for row in self.rows if row["data"] in data} - shown)
 
+    def missing(self, any_code: bool = False) -> tuple[list[str], list[str]]:
+        """The methods, and the noises, of which no cell has a finished run; methods that cannot be run are not."""
+        places = select(self.grid, self.rows, any_code).rows
+        rows, columns = {m for m, _ in places}, {c for _, c in places}
+        methods = [each.title for m, each in enumerate(self.grid.methods) if each.sampler and m not in rows]
+        shown = {each.noise for c, each in enumerate(self.grid.columns) if c in columns}
+        return methods, [noise for noise in dict.fromkeys(c.noise for c in self.grid.columns) if noise not in shown]
+
 
 def read_results(name: str, places: Sequence[Path], data: Sequence[str] = ()) -> Results:
     """The results of a preset, grid file or part of one in folders or ledgers; without `data`, on all they have."""

@@ -66,14 +66,21 @@ def select(
     wanted = [row for row in rows if not row["shortened"]]
     names = {column.data for column in grid.columns}
     short = sum(row["shortened"] for row in rows if row["data"] in names)
-    told = [f"{short} shortened run{'s are' if short > 1 else ' is'} not shown (--stream-limit, --test-limit)"]
-    selection = Selection({}, {}, told if short else [], {})
+    selection = Selection({}, {}, [_shortened_note(short)] if short else [], {})
     for data in dict.fromkeys(column.data for column in grid.columns):
         candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
         kinds = _kinds(candidates, expected, any_code, asked)
         fitting = {kind: _fitting(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
         _add(selection, data, fitting, candidates, any_code, shown_at)
     return selection
+
+
+def _shortened_note(count: int) -> str:
+    are, them = ("run is", "it") if count == 1 else ("runs are", "them")
+    return (
+        f"{count} shortened {are} not shown (--stream-limit, --test-limit): `puridiver table FOLDER`, without the "
+        f"grid's name, lists {them}"
+    )
 
 
 def _places_of_part(part: Grid, whole: Grid) -> dict[Place, Place]:

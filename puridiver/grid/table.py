@@ -16,7 +16,14 @@ from puridiver.grid.cells import Column, Grid
 from puridiver.grid.measures import METRICS, Metric
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
-from puridiver.report.table import DIVERGED_NOTE, as_sentence, count_diverged, latex_table, markdown_row
+from puridiver.report.table import (
+    DIVERGED_NOTE,
+    as_sentence,
+    count_diverged,
+    latex_label,
+    latex_table,
+    markdown_row,
+)
 from puridiver.stream_names import PUBLISHED_KINDS
 
 NAMES = {
@@ -70,6 +77,7 @@ class Block:
 class GridTable:
     """Everything that a format needs."""
 
+    name: str
     title: str
     blocks: tuple[Block, ...]
     notes: tuple[str, ...]
@@ -93,7 +101,7 @@ def make_table(
     data_sets = dict.fromkeys(column.data for column in grid.columns)
     blocks = tuple(_block(grid, data, selection, metric) for data in data_sets)
     legend = _legend(grid, blocks, bool(selection.notes), metric)
-    return GridTable(grid.title, blocks, (*legend, *selection.notes, *own_settings(grid)), metric)
+    return GridTable(grid.name, grid.title, blocks, (*legend, *selection.notes, *own_settings(grid)), metric)
 
 
 def own_settings(grid: Grid) -> list[str]:
@@ -235,7 +243,9 @@ def as_latex(table: GridTable) -> str:
 def _latex_block(table: GridTable, block: Block) -> str:
     heading, *lines = _cells(block)
     caption = f"{as_sentence(table.title)} {as_sentence(block.heading)}"
-    return latex_table(heading, lines, caption, as_sentence("; ".join(table.notes)))
+    other_metric = "" if table.metric == LAST else table.metric.field
+    label = latex_label(table.name, block.columns[0].data, other_metric)
+    return latex_table(heading, lines, caption, label, as_sentence("; ".join(table.notes)))
 
 
 FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}

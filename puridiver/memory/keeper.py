@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import operator
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +15,14 @@ from puridiver.memory.memory import Memory
 from puridiver.samples import Samples, joined
 
 Meet = Callable[[Samples, int], None]  # told of a pool, and how many of it are the memory's, before a choice
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Samples of each class, by class id: those that are held, and those of them whose label a person has checked."""
+
+    held: Counter[int]
+    checked: Counter[int]
 
 
 class Keeper:
@@ -27,11 +37,40 @@ class Keeper:
         self._checks = not type(sampler).__module__.startswith("puridiver.")
         self.memory = Memory(capacity - delay, image_shape, device)
         self.delayed = Memory(delay, image_shape, device)  # arrivals that wait to be chosen from
+        self._counted: tuple[list[Tensor], Counts] | None = None  # the labels, and what they gave
 
     @property
     def capacity(self) -> int:
         """How many samples are held at most, those that wait included."""
         return self.memory.capacity + self.delayed.capacity
+
+    def arrivals(self) -> list[int]:
+        """Of all samples that are held: the memory's, then those that wait."""
+        return [*self.memory.samples.arrivals.tolist(), *self.delayed.samples.arrivals.tolist()]
+
+    def labels(self, checked: bool = False) -> dict[int, int]:
+        """Class ids by arrival of all samples that are held, or of those whose labels a person has checked."""
+        found: dict[int, int] = {}
+        for samples in (self.memory.samples, self.delayed.samples):
+            rows = samples.checked if checked else slice(None)
+            found |= zip(samples.arrivals[rows].tolist(), samples.labels[rows].tolist(), strict=True)
+        return found
+
+    def relabel(self, labels: Mapping[int, int], checked: bool) -> int:
+        """Give samples labels, by their arrival, and say if a person has checked those; how many of them are held."""
+        return self.memory.relabel(labels, checked) + self.delayed.relabel(labels, checked)
+
+    def counts(self) -> Counts:
+        """Of all that is held. Of labels that were counted already nobody has to wait for the device."""
+        held = [self.memory.samples, self.delayed.samples]
+        tensors = [tensor for samples in held for tensor in (samples.labels, samples.checked)]
+        known = self._counted
+        if known is not None and all(map(operator.is_, known[0], tensors)):
+            return known[1]
+        labels, checked = (torch.cat(pair).cpu() for pair in (tensors[::2], tensors[1::2]))
+        found = Counts(Counter(labels.tolist()), Counter(labels[checked].tolist()))
+        self._counted = tensors, found
+        return found
 
     def take(self, batch: Samples, moment: Moment, meet: Meet) -> None:
         """A batch has arrived."""

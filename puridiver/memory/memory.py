@@ -36,13 +36,17 @@ class Memory:
             raise ValueError(f"the memory holds at most {self.capacity} samples, but got {len(samples)}")
         self.samples = samples
 
-    def relabel(self, labels: Mapping[int, int]) -> int:
-        """Give samples labels that a person has checked, by their arrival; returns how many of them are here."""
+    def relabel(self, labels: Mapping[int, int], checked: bool = True) -> int:
+        """Give samples labels, by their arrival, and say if a person has checked those; how many of them are here."""
         old = self.samples
         new = torch.tensor([labels.get(arrival, -1) for arrival in old.arrivals.tolist()], dtype=torch.int64)
         given = new.to(old.labels.device)
         is_given = given >= 0
-        self.samples = replace(old, labels=torch.where(is_given, given, old.labels), checked=old.checked | is_given)
+        self.samples = replace(
+            old,
+            labels=torch.where(is_given, given, old.labels),
+            checked=old.checked | is_given if checked else old.checked & ~is_given,
+        )
         return int((new >= 0).sum())
 
     def clear(self) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.memory.arrival import loss_on_arrival
-from puridiver.memory.base import Moment, Sampler, largest_class, surviving_rows
+from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
 from puridiver.plans import Captured
 from puridiver.recipes import Options
 from puridiver.samples import Samples
@@ -27,7 +27,8 @@ class PuriDivERSampler(Sampler):
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
     freezes_norm = True
     reads = (
-        "alpha", "alpha_loss", "arrival_weight", "evict_from", "ntd_views", "online_batchnorm", "standardise_scores",
+        "alpha", "alpha_loss", "arrival_weight", "checked_share", "evict_from", "ntd_views", "online_batchnorm",
+        "standardise_scores",
     )  # fmt: skip
 
     def __init__(self, options: Options) -> None:
@@ -70,7 +71,8 @@ class PuriDivERSampler(Sampler):
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
-        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, checked)
+        favoured = self._favoured(checked, y, ties.shape[1])
+        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, favoured)
         n_old = len(y) - len(ties)
         eviction.admit(n_old)
         from_largest = self.options.evict_from == "largest_class"
@@ -79,6 +81,14 @@ class PuriDivERSampler(Sampler):
             if n_old + i >= capacity:
                 eviction.drop_worst(ties[i] if from_largest else None)
         return eviction.members(capacity), alpha
+
+    def _favoured(self, checked: Tensor, y: Tensor, n_classes: int) -> Tensor:
+        """Of the checked samples of each class those that came last, up to a share of the class."""
+        share = self.options.checked_share
+        if share == 1:
+            return checked
+        sizes = class_counts(y, torch.ones_like(checked), n_classes)
+        return checked & (rank_from_last(checked, y, sizes) <= share * sizes[y])
 
     def _balance(self, batch_loss: Tensor) -> Tensor:
         if self.options.alpha >= 0:
@@ -89,23 +99,32 @@ class PuriDivERSampler(Sampler):
         return {} if self._alpha is None else {"alpha": self._alpha}
 
 
+def rank_from_last(members: Tensor, y: Tensor, sizes: Tensor) -> Tensor:
+    """Of each row how many members of its class follow it, itself included, (N,); classes have these sizes, (C,)."""
+    by_class = y.argsort(stable=True)
+    so_far = members[by_class].long().cumsum(dim=0)
+    last = sizes.long().cumsum(dim=0)[y[by_class]] - 1  # the row, among the sorted, of the last of the same class
+    following = so_far[last] - so_far + members[by_class].long()
+    return torch.empty_like(y).scatter_(0, by_class, following)
+
+
 class Eviction:
     """Scores a pool and drops samples one by one, without asking the device for any value.
 
     After a drop only the similarities of one class change, by one dot product each: O(N d) an eviction, whatever
-    the number of classes. Shapes stay fixed; `alive` says who is in the memory. Samples whose labels a person has
-    checked go last.
+    the number of classes. Shapes stay fixed; `alive` says who is in the memory. Samples that are favoured, since a
+    person has checked their labels, go last.
     """
 
     def __init__(
-        self, loss: Tensor, u: Tensor, y: Tensor, n_classes: int, alpha: Tensor, standardise: bool, checked: Tensor
+        self, loss: Tensor, u: Tensor, y: Tensor, n_classes: int, alpha: Tensor, standardise: bool, favoured: Tensor
     ) -> None:
         self.loss, self.u, self.y, self.n_classes = loss, u, y, n_classes
         self.alpha, self.standardise = alpha, standardise
         self.alive = torch.zeros_like(y, dtype=torch.bool)
         self.counts = u.new_zeros(n_classes)
         self._one = u.new_ones(1)
-        self._favour = torch.where(checked, CHECKED, 0.0)
+        self._favour = torch.where(favoured, CHECKED, 0.0)
         self.cosine_sums = u.new_zeros(len(u))  # sum of cosines with the living samples of the own class
         self.admitted = 0
 

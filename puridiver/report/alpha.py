@@ -34,7 +34,8 @@ def alpha_picture(runs: Sequence[Run]) -> Picture:
         Panel(f"Alpha over the stream{which}{_whose(groups, runs)}", partial(_paint_alpha, groups, highest))
         for which, groups in ((which, _as_elsewhere(groups, runs)) for which, groups in _few_at_a_time(adaptive))
     ]
-    if len({run.static_alpha for run in with_alpha}) > 1:
+    several = len({run.static_alpha for run in with_alpha}) > 1
+    if several:
         panels = [*_panels_by_alpha("Last accuracy by alpha, %", with_alpha, last_accuracy), *panels]
     return Picture(
         "alpha",
@@ -50,6 +51,16 @@ def alpha_picture(runs: Sequence[Run]) -> Picture:
             for run in group.runs
             for task, mean in enumerate(alpha_of_tasks(run))
         ],
+        missing="" if several else _no_accuracy_by_alpha(with_alpha),
+    )
+
+
+def _no_accuracy_by_alpha(runs: Sequence[Run]) -> str:
+    alpha = runs[0].static_alpha
+    which = "the adaptive alpha" if alpha is None else f"alpha={alpha:g}"
+    return (
+        f"accuracy by alpha is not drawn, alpha over the stream alone: all runs have {which}; it takes runs of other "
+        "static alphas, too (--set alpha=0.3)"
     )
 
 

@@ -37,15 +37,25 @@ def detailed(runs: Sequence[Run]) -> list[Run]:
     return [kinds[i] for i in order[:DETAILED]]
 
 
-def draw(name: str, folders: Sequence[Path], out: Path, dpi: int | None = None) -> Path:
-    """Draw one figure of run folders (or grid folders) into a .png (of `dpi`), .svg or .pdf file."""
-    return draw_runs(name, find_runs(folders)[0], out, dpi)
+def draw(
+    name: str, folders: Sequence[Path], out: Path, dpi: int | None = None, tell: Callable[[str], None] | None = None
+) -> Path:
+    """Draw one figure of run folders (or grid folders) into a .png (of `dpi`), .svg or .pdf file.
+
+    `tell` hears which panels these runs do not allow, if there are any.
+    """
+    return draw_runs(name, find_runs(folders)[0], out, dpi, tell)
 
 
-def draw_runs(name: str, runs: Sequence[Run], out: Path, dpi: int | None = None) -> Path:
+def draw_runs(
+    name: str, runs: Sequence[Run], out: Path, dpi: int | None = None, tell: Callable[[str], None] | None = None
+) -> Path:
     if name not in FIGURES:
         raise ValueError(f"a figure should be one of {', '.join(FIGURES)}, but got {name!r}")
-    return style.save(FIGURES[name](runs), out, dpi)
+    picture = FIGURES[name](runs)
+    if tell and picture.missing:
+        tell(picture.missing)
+    return style.save(picture, out, dpi)
 
 
 def draw_all(runs: Sequence[Run], folder: Path) -> tuple[list[Path], list[str]]:

@@ -81,6 +81,7 @@ class Picture:
     headings: Sequence[str]  # of the table of numbers
     rows: Sequence[Sequence[str]]
     columns: int = 2  # of panels side by side in a file
+    missing: str = ""  # panels that these runs do not allow, and what would
 
     @property
     def fingerprint(self) -> str:

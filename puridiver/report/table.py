@@ -13,6 +13,7 @@ from puridiver.errors import DataError
 from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
 from puridiver.report.ledger import code_of, device_type
+from puridiver.report.titles import Title
 from puridiver.stream_names import WORD, is_published, order_in_record, without_seed
 from puridiver.streams.noise import noise_name
 
@@ -42,12 +43,40 @@ HEADINGS = (
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """One line of text cells for each kind of run, in order of first appearance; repeated seeds count once."""
+    kinds = _kinds(rows)
+    return [_line(members, mark) for members, mark in zip(kinds, _marks(kinds), strict=True)]
+
+
+def summarise_titled(
+    rows: Sequence[dict[str, Any]], titles: Mapping[str, Title]
+) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The lines of `summarise` and their headings; with what a grid calls each method, by the identity of its runs.
+
+    Where the grid gave no method a name of its own, the columns of sampler and trainer say it all.
+    """
+    lines, methods = summarise(rows), [_title_of(members, titles) for members in _kinds(rows)]
+    if not any(methods):
+        return lines, HEADINGS
+    named = [
+        (data, title or f"{sampler} + {trainer}", sampler, trainer, *rest)
+        for title, (data, sampler, trainer, *rest) in zip(methods, lines, strict=True)
+    ]
+    return named, (HEADINGS[0], "method", *HEADINGS[1:])
+
+
+def _title_of(members: Sequence[Mapping[str, Any]], titles: Mapping[str, Title]) -> str:
+    """What the grid calls runs of one kind; empty where that is but their sampler and trainer."""
+    named = (titles[row["cell"]].text for row in members if row.get("cell") in titles)
+    return next((text for text in named if text != f"{members[0]['sampler']} + {members[0]['trainer']}"), "")
+
+
+def _kinds(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rows that differ by seed alone, together."""
     groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
     for row in rows:
         key = (settings_of(row), code_of(row))
         groups.setdefault(key, {})[row["seed"]] = row  # a later run of the same seed replaces the earlier
-    kinds = [list(group.values()) for group in groups.values()]
-    return [_line(members, mark) for members, mark in zip(kinds, _marks(kinds), strict=True)]
+    return [list(group.values()) for group in groups.values()]
 
 
 def settings_of(row: Mapping[str, Any]) -> str:
@@ -252,11 +281,22 @@ def _of_figures(column: Sequence[str]) -> bool:
     return any(re.match(r"\W*\d", cell) for cell in column) and set(words) <= {"not run"}
 
 
-def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str, note: str) -> str:
-    """A tabular with its caption, as a paper takes it, and in small print below what its figures are."""
-    head = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\caption{{{latex_escaped(caption)}}}"]
+def latex_table(heading: Sequence[str], lines: Sequence[Sequence[str]], caption: str, label: str, note: str) -> str:
+    r"""A tabular with its caption and \label, as a paper takes it, and in small print below what its figures are."""
+    head = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex_escaped(caption)}}}",
+        rf"\label{{{label}}}",  # after the caption, whose number it takes
+    ]
     below = rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {latex_escaped(note)}}}"
     return "\n".join([*head, latex_tabular(heading, lines), below, r"\end{table}"])
+
+
+def latex_label(*words: str) -> str:
+    """A label of letters, digits and hyphens alone: other signs mean something to LaTeX, or to the packages in use."""
+    return "tab:" + "-".join(filter(None, (re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-") for word in words)))
 
 
 def as_sentence(words: str) -> str:

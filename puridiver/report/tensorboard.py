@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from pathlib import Path
@@ -41,8 +41,8 @@ class TensorBoardLog:
             raise DataError(f"{folder} is a file; name a folder for TensorBoard")
         self.folder = folder
 
-    def listener(self, epochs: int) -> Callable[[dict[str, Any]], None]:
-        """What has to hear every event of a run with so many memory epochs a task."""
+    def listener(self, epochs: Sequence[int]) -> Callable[[dict[str, Any]], None]:
+        """What has to hear every event of a run that has so many memory epochs in each task."""
         return partial(self._write, epochs)
 
     @cached_property
@@ -55,11 +55,11 @@ class TensorBoardLog:
         if "_writer" in self.__dict__:
             self._writer.close()
 
-    def _write(self, epochs: int, event: dict[str, Any]) -> None:
+    def _write(self, epochs: Sequence[int], event: dict[str, Any]) -> None:
         group = GROUPS.get(event["event"])
         if group is None:
             return
-        step = event["task"] * epochs + event["epoch"] + 1 if event["event"] == "epoch" else event["seen"]
+        step = sum(epochs[: event["task"]]) + event["epoch"] + 1 if event["event"] == "epoch" else event["seen"]
         for name, value in event.items():
             if name not in PLACES and isinstance(value, int | float):
                 self._writer.add_scalar(f"{group}/{name}", value, step)

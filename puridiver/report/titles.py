@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.runs import GRID_CELLS as CELLS
 from puridiver.storage import write_atomically
 
 TITLES = "titles.json"
@@ -37,6 +38,12 @@ def read_titles(grid: Path) -> dict[str, Title]:
             f"{grid / TITLES} is damaged ({error}): remove it; runs are then named by their settings, until "
             "`puridiver grid` writes it anew"
         ) from error
+
+
+def titles_beside(place: Path) -> dict[str, Title]:
+    """The titles that a grid kept for the runs of its folder, of its ledger, or of one run in it."""
+    grid = place.parent.parent if place.parent.name == CELLS else place if place.is_dir() else place.parent
+    return read_titles(grid)
 
 
 def _title(entry: Any) -> Title:

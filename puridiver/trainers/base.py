@@ -52,6 +52,7 @@ class Trainer(ABC):
     summary: ClassVar[str]
     n_networks: ClassVar[int] = 1
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
+    reads_hint: ClassVar[bool] = False  # looks at the noise that it is told
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     reads: ClassVar[tuple[str, ...]] = ()  # options of the recipe, besides those that every method goes by
     ignores: ClassVar[tuple[str, ...]] = ()  # options that most trainers go by and this one does not: runs note it

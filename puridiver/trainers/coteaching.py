@@ -32,6 +32,7 @@ class CoTeaching(Trainer):
     summary = "two networks, each learns from the other's small-loss samples (needs the noise rate)"
     n_networks = 2
     wants_hint = True
+    reads_hint = True
     reads = ("forget_epochs",)
 
     def __init__(self, context: TrainerContext) -> None:

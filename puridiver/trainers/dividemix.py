@@ -43,6 +43,7 @@ class DivideMix(Trainer):
     title = "DivideMix"
     summary = "two networks split the memory for each other by loss; co-refinement, co-guessing, MixUp"
     n_networks = 2
+    reads_hint = True
     reads = (
         "baseline_warmup", "sharpen", "mixup_alpha", "unlabelled_weight", "unlabelled_batches", "ramp_epochs",
     )  # fmt: skip

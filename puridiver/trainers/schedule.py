@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 RESTART_FLOOR = 0.01  # warm restarts end at this share of the first rate
 
@@ -25,6 +26,11 @@ def warm_restarts(epoch: int, epochs: int, lr: float) -> float:
 def ends_low(epochs: int) -> bool:
     """Whether warm restarts of so many epochs end with a whole period, at its low: 1, 3, 7, 15, 31, ..."""
     return epochs & (epochs + 1) == 0
+
+
+def lows(rate: Callable[[int, int], float], epochs: int) -> list[int]:
+    """Numbers of epochs after which a rate (of an epoch, and of how many) rises again; and all of them."""
+    return [*(done for done in range(1, epochs) if rate(done, epochs) > rate(done - 1, epochs)), epochs]
 
 
 SCHEDULES = {"cosine": cosine, "warm_restarts": warm_restarts}

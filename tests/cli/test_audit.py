@@ -194,6 +194,40 @@ def test_the_options_of_an_audit_need_not_be_said_again(data, tmp_path, capsys):
     assert main(["audit", data, "--out", str(folder), "--resume", "--quiet"]) == 0  # they stay known
 
 
+def test_an_audit_knows_its_data(data, tmp_path, capsys, monkeypatch):
+    shutil.copy(data, tmp_path / "mine.npz")
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", "mine.npz", *QUICK, "--passes", "1", "--out", "a", "--quiet"]) == 0
+    labels = (tmp_path / "a" / "labels.csv").read_text()
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")  # from any folder
+    assert main(["audit", "--out", "../a", "--resume"]) == 0
+    assert f"as the audit was begun: {tmp_path / 'mine.npz'} --passes 1" in capsys.readouterr().err
+    assert (tmp_path / "a" / "labels.csv").read_text() == labels
+    (tmp_path / "mine.npz").rename(tmp_path / "moved.npz")
+    assert main(["audit", "--out", "../a", "--resume", "--quiet"]) == 2
+    told = "if the data have moved, say where they are: `puridiver audit DATA --out ../a --resume`"
+    assert told in capsys.readouterr().err
+    assert main(["audit", "../moved.npz", "--out", "../a", "--resume", "--quiet"]) == 0
+    assert main(["audit", "--out", "../a", "--resume", "--quiet"]) == 0  # which it remembers
+
+
+def test_an_audit_of_nothing_is_told(audited, tmp_path, capsys):
+    for words, message in (
+        ([], "name the data to audit, as in `puridiver audit my-images.npz`"),
+        (["--out", str(tmp_path), "--resume"], "to go on with: look for a slip in its name, or name the data"),
+        (["--out", str(audited), "--force"], "name the data to audit"),
+    ):
+        assert main(["audit", *words]) == 2
+        assert message in capsys.readouterr().err
+    shutil.copytree(audited, tmp_path / "old")
+    index = json.loads((tmp_path / "old" / "audit.json").read_text())
+    del index["asked"]["data"]
+    (tmp_path / "old" / "audit.json").write_text(json.dumps(index))
+    assert main(["audit", "--out", str(tmp_path / "old"), "--resume"]) == 2
+    assert "is of a version that did not keep where its data are" in capsys.readouterr().err
+
+
 def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, capsys):
     def interrupted(*anything: object) -> None:
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -320,7 +320,7 @@ def test_a_figure_is_drawn_of_the_presets_runs(
 ) -> None:
     drawn = []
 
-    def draw(name: str, folders: Sequence[Path], out: Path) -> Path:
+    def draw(name: str, folders: Sequence[Path], out: Path, tell: Callable[[str], None]) -> Path:
         drawn.append((name, [folder.name for folder in folders]))
         return out
 
@@ -329,7 +329,13 @@ def test_a_figure_is_drawn_of_the_presets_runs(
     assert main(["figure", "figure-tasks", str(results), "--out", str(out)]) == 0
     assert drawn == [("tasks", ["run-1", "run-2"])]
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == (f"{out}\n", "")
+    assert captured.out == f"{out}\n"
+    assert "not drawn" not in captured.err
+    told = (
+        "note: figure-tasks is not whole: no finished run of RSV + DivideMix, GBS + DivideMix, RM + DivideMix, sym-40, "
+    )
+    assert captured.err.startswith(told)
+    assert f"`puridiver grid figure-tasks --data digits --out {results}` runs what is left" in captured.err
     GridFolder(results).record(row(1, 0.9, cell="rsv", data="digits", noise_rate=0.2, sampler="rsv", trainer="plain"))
     assert main(["figure", "figure-tasks", str(results), "--out", str(out)]) == 0
     assert "note: 1 finished run is not drawn: of methods, noises, settings or code that" in capsys.readouterr().err
@@ -368,3 +374,10 @@ def test_what_a_run_would_be_warned_of_a_grid_tells_once(tmp_path, capsys):
     assert told.count("7 memory epochs are all warm-up (baseline_warmup=10): selfie is plain training") == 1
     assert main(["grid", str(path), "--out", str(tmp_path / "out"), "--dry-run", "--quiet"]) == 0
     assert "warm-up" not in capsys.readouterr().err
+
+
+def test_a_method_that_is_told_what_its_trainer_does_not_look_at_is_noted(tmp_path: Path, capsys) -> None:
+    path = tmp_path / "told.toml"
+    path.write_text(FILE.replace('"gbs+plain"', '{ sampler = "rsv", trainer = "plain", tell_noise = true }') + SETTINGS)
+    assert grid(path, tmp_path / "out", "--dry-run") == 0
+    assert "note: tell_noise changes nothing with the trainer plain" in capsys.readouterr().err

@@ -203,3 +203,31 @@ def test_what_a_terminal_cannot_show_is_spelt_out(monkeypatch):
     assert main(["table", str(ledger)]) == 0
     shown.flush()
     assert b" \\xb1 " in shown.buffer.getvalue()  # a plus-minus sign
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("table table1 --plugin mine.py runs/a --format csv runs/b", {"ledger": ["table1", "runs/a", "runs/b"]}),
+        ("figure figure-alpha --any-code runs/a", {"preset": "figure-alpha", "folder": "runs/a"}),
+        ("predict runs/a one.png --probabilities two.png", {"learner": "runs/a", "images": ["one.png", "two.png"]}),
+        ("stream show a.json --json b.json", {"files": [Path("a.json"), Path("b.json")]}),
+        ("table --format csv -- -odd.jsonl", {"ledger": ["-odd.jsonl"]}),
+    ],
+)
+def test_options_may_stand_between_what_is_named(words, found):
+    args, unknown = build_parser().parse_known_args(words.split())
+    assert unknown == []
+    assert {name: getattr(args, name) for name in found} == found
+
+
+def test_what_is_unknown_after_an_option_is_still_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["figure", "figure-alpha", "--any-code", "runs/a", "runs/b"])
+    assert "unrecognized arguments: runs/b" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["table", "table1", "--any-cdoe", "runs/a"])
+    assert "did you mean --any-code?" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["predict", "runs/a", "--probabilities"])
+    assert "the following arguments are required: IMAGES" in capsys.readouterr().err

@@ -13,10 +13,12 @@ from puridiver.cli.notes import notes, unread_options
 from puridiver.config import RunConfig
 from puridiver.recipes import recipe
 from puridiver.runtime import Runtime
+from puridiver.trainers import TRAINERS
+from puridiver.trainers.plain import Plain
 
 
 def told(config: RunConfig) -> list[str]:
-    return list(notes(config, data.load("digits"), Runtime(torch.device("cpu")), 1000))
+    return list(notes(config, data.load("digits"), Runtime(torch.device("cpu")), (300, 1000)))
 
 
 @pytest.mark.parametrize("trainer", ["selfie", "dividemix", "puridiver"])
@@ -113,3 +115,30 @@ def test_many_epochs_on_a_cpu_are_told_with_what_is_quicker(epochs, times):
     found = [note for note in told(RunConfig(network="small", epochs=epochs)) if "which is a quick look" in note]
     assert len(found) == times
     assert all("about 8 times as long as --epochs 31" in note for note in found)
+
+
+def test_epochs_of_trainings_that_tasks_are_too_short_for_are_not_counted():
+    config = RunConfig(network="small", epochs=31, options={"consolidations": 50, "batch_size": 100})
+    found = told(config)  # tasks of 3 and 7 batches
+    assert "consolidations=50 is more than a task has batches: the memory is trained on 3 to 7 times a task" in found
+    assert [note.split()[0] for note in found if "which is a quick look" in note] == [str(7 * 31)]
+    enough = dataclasses.replace(config, options={"consolidations": 3, "batch_size": 100})
+    assert not [note for note in told(enough) if "is more than a task has batches" in note]
+
+
+@pytest.mark.parametrize(("trainer", "deaf"), [("plain", 1), ("puridiver", 1), ("coteaching", 0), ("dividemix", 0)])
+def test_that_a_trainer_is_told_what_it_does_not_look_at_is_told(trainer, deaf):
+    def about_it(tell_noise: bool) -> list[str]:
+        found = told(RunConfig(sampler="rsv", trainer=trainer, tell_noise=tell_noise))
+        return [note for note in found if "tell_noise changes nothing" in note]
+
+    assert len(about_it(True)) == deaf
+    assert about_it(False) == []
+
+
+def test_of_a_trainer_from_outside_nobody_knows_whether_it_looks_at_the_noise(monkeypatch):
+    class Told(Plain):
+        name = "told"
+
+    monkeypatch.setitem(TRAINERS, "told", Told)
+    assert not [note for note in told(RunConfig(trainer="told", tell_noise=True)) if "tell_noise" in note]

@@ -47,6 +47,12 @@ def test_a_plot_of_another_figure(two_runs: Path, tmp_path: Path) -> None:
     assert "taken for" in out.read_text()
 
 
+def test_a_plot_tells_which_panels_its_runs_do_not_allow(tmp_path: Path, capsys) -> None:
+    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
+    assert main(["plot", str(tmp_path / "run"), "--figure", "alpha", "--out", str(tmp_path / "a.png")]) == 0
+    assert "note: accuracy by alpha is not drawn" in capsys.readouterr().err
+
+
 def test_a_report_with_figures(two_runs: Path, tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setattr("puridiver.report.style.DPI", 40)
     seen: list[str] = []

@@ -174,7 +174,26 @@ def test_the_command_of_a_row_from_before_published_streams_were_shuffled_says_w
     assert capsys.readouterr().out.count("official:sym40:1 was what official:sym40:1:listed is now") == 1
 
 
-@pytest.mark.parametrize(("flags", "told"), [(["--check"], "say --out"), (["--commands", "--check"], "--commands")])
+def test_commands_of_one_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [full_run(1, 0.9), full_run(2, options_changed={"eta": 2.0}), full_run(1, 0.5)]
+    ledger = str(write_ledger(tmp_path / "ledger.jsonl", rows))
+    asked = ["--commands", "--line", "PuriDivER, recipe official", "--noise", "sym-40"]
+    assert main(["results", ledger, *asked]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("PuriDivER, recipe official, sym-40: 50.00%, seeds 1")
+    assert lines[1].startswith("# 3: 50.00%, commit")
+    assert lines[2:4] == ["puridiver run --seed 1", "# 1: 90.00%, seed 1, set aside for a later run"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--check"], "say --out"),
+        (["--commands", "--check"], "--commands"),
+        (["--line", "RSV"], "--line goes with --commands"),
+        (["--commands", "--noise", "sym-40"], "--noise with --line"),
+    ],
+)
 def test_flags_that_do_not_go_together(
     ledger: Path, flags: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

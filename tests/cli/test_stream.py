@@ -17,6 +17,7 @@ from puridiver.cli import stream as command
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.errors import ManifestError
 from puridiver.streams import StreamManifest, make_stream
+from tests.wild import write_classes
 
 
 def small_source() -> DataSource:
@@ -276,6 +277,39 @@ def test_a_made_stream_says_how_to_learn_from_it(tmp_path, capsys):
     program, *words = shlex.split(line.removeprefix("to learn from it: "))
     assert program == "puridiver"
     assert main([*words, "--epochs", "1", "--memory", "8", "--device", "cpu", "--quiet"]) == 0
+
+
+def test_a_made_stream_says_how_to_verify_it(tmp_path, capsys):
+    pictures, made = write_classes(tmp_path / "my pictures"), tmp_path / "mine.json"
+    told = ["--from", str(pictures), "--test-share", "0.25", "--data-root", str(tmp_path), "--trust-labels"]
+    assert main(["stream", "make", *told, "--out", str(made)]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("to check it later: "))
+    program, *words = shlex.split(line.removeprefix("to check it later: "))
+    assert program == "puridiver"
+    assert main(words) == 0
+    assert main(["stream", "verify", str(made), "--data", str(pictures), "--data-root", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert "a manifest does not tell how image files were read: say --test-share, --image-size" in told
+
+
+def test_the_manifest_of_a_run_is_verified_by_what_the_run_remembers(tmp_path, capsys, monkeypatch):
+    pictures, run_folder = write_classes(tmp_path / "pictures", per_class=16), tmp_path / "run"
+    words = ["--data", str(pictures), "--test-share", "0.25", "--image-size", "16", "--data-root", str(tmp_path)]
+    short = ["--memory", "6", "--epochs", "1", "--device", "cpu", "--quiet", "--no-keep-learner"]
+    assert main(["run", *words, *short, "--out", str(run_folder)]) == 0
+    monkeypatch.chdir(tmp_path / "pictures")  # from any folder
+    assert main(["stream", "verify", str(run_folder / "manifest.json")]) == 0
+    assert main(["stream", "verify", str(run_folder / "manifest.json"), "--test-share", "0.5"]) == 1
+    assert "say the same --test-share" in capsys.readouterr().out
+    pictures.rename(tmp_path / "moved")
+    assert main(["stream", "verify", str(run_folder / "manifest.json"), "--data", str(tmp_path / "moved")]) == 0
+
+
+def test_a_run_of_a_made_stream_is_verified_by_the_data_that_this_names(tmp_path):
+    made, short = tmp_path / "s.json", ["--epochs", "1", "--stream-limit", "16", "--test-limit", "20", "--quiet"]
+    assert main(["stream", "make", "--data", "digits", "--out", str(made)]) == 0
+    assert main(["run", "--stream", str(made), *short, "--no-diversity", "--out", str(tmp_path / "run")]) == 0
+    assert main(["stream", "verify", str(tmp_path / "run" / "manifest.json")]) == 0
 
 
 def test_a_made_stream_of_known_data_needs_no_more_than_its_file(tmp_path, capsys):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 from puridiver.cli import main
 from puridiver.grid.measures import METRICS
+from puridiver.report.titles import Title, write_titles
 from tests.grid.page.samples import full_run, write_ledger
 
 TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
@@ -30,6 +33,15 @@ def test_the_table_shows_what_the_ledger_holds(two_runs: Path, capsys: pytest.Ca
         line = next(line for line in text.splitlines() if line.split()[1] == row["sampler"])
         assert f"{100 * row['last_accuracy']:.1f}" in line
         assert "(shortened)" in line
+
+
+def test_that_shortened_runs_are_but_a_list_is_told(two_runs, tmp_path, capsys):
+    assert main(["table", str(two_runs / "ledger.jsonl")]) == 0
+    told = capsys.readouterr()
+    assert "note: 2 of 2 runs are shortened (--stream-limit, --test-limit)" in told.err
+    assert "enter no table of a grid" in told.err
+    assert main(["table", str(write_ledger(tmp_path / "whole.jsonl", [full_run(1, 0.5)]))]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_the_table_goes_into_a_page(two_runs: Path, tmp_path: Path) -> None:
@@ -125,3 +137,41 @@ def test_a_part_of_a_grid_is_asked_for_as_when_it_is_run(tmp_path, capsys):
         assert ("RSV" in told) == ("methods" not in part)
     assert main(["table", "table1?methods=none of these", ledger]) == 2
     assert "there is no method 'none of these'" in capsys.readouterr().err
+
+
+def test_latex_tables_have_labels_of_their_own(tmp_path, capsys):
+    runs = [full_run(seed, 0.5, **method) for seed in (1, 2) for method in ({}, {"sampler": "rsv", "trainer": "plain"})]
+    words = ["table", "table1", str(write_ledger(tmp_path / "l.jsonl", runs)), "--format", "latex"]
+    for more, label in (
+        ([], "table1-cifar10"), (["--metric", "average-seen"], "table1-cifar10-average-seen-accuracy"),
+        (["--long"], "table1-long"), (["--against", "RSV"], "table1-against-rsv"),
+        (["--against", "RSV", "--metric", "purity"], "table1-against-rsv-purity"),
+    ):  # fmt: skip
+        assert main([*words, *more]) == 0
+        assert rf"\label{{tab:{label}}}" in capsys.readouterr().out.splitlines()
+
+
+def test_a_grid_s_own_names_for_its_methods_stand_in_the_list(tmp_path, capsys):
+    runs = [full_run(seed, 0.5, cell=f"strong-{seed}") for seed in (1, 2)]
+    runs += [full_run(1, 0.3, cell="plain-1", sampler="rsv", trainer="plain")]
+    write_ledger(tmp_path / "ledger.jsonl", runs)
+    titles = {f"strong-{seed}": Title("PuriDivER, strong", ("eta",)) for seed in (1, 2)}
+    write_titles(tmp_path, {**titles, "plain-1": Title("rsv + plain")})
+    for place in (tmp_path, tmp_path / "ledger.jsonl"):
+        assert main(["table", str(place), "--format", "csv"]) == 0
+        found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert [(line["method"], line["trainer"], line["seeds"]) for line in found] == [
+            ("PuriDivER, strong", "puridiver", "2"), ("rsv + plain", "plain", "1"),
+        ]  # fmt: skip
+    write_titles(tmp_path, {"plain-1": Title("rsv + plain")})  # which other columns say
+    assert main(["table", str(tmp_path), "--format", "csv"]) == 0
+    assert capsys.readouterr().out.startswith("data,sampler,")
+
+
+def test_a_run_of_a_grid_has_the_grid_s_name_for_it(tmp_path, capsys):
+    folder = tmp_path / "cells" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps(full_run(1, 0.5, cell="one")))
+    write_titles(tmp_path, {"one": Title("PuriDivER, strong")})
+    assert main(["table", str(folder)]) == 0
+    assert "PuriDivER, strong" in capsys.readouterr().out

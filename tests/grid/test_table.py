@@ -11,6 +11,7 @@ import pytest
 
 from puridiver.grid.cells import Method
 from puridiver.grid.define import find_grid
+from puridiver.grid.measures import METRICS
 from puridiver.grid.page.verdicts import deviation_of, runs_of, value_of
 from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
 from tests.grid.samples import row
@@ -39,7 +40,8 @@ def test_each_cell_is_mean_and_deviation_over_seeds_beside_the_papers_figure() -
     assert entries(table, "RSV")["sym-40"] == "42.0 (1) [39.2 ± 0.9]"
     assert entries(table, "PuriDivER")["sym-20"] == "- [61.3 ± 2.1]"
     assert "- no run of these settings and this code" in table.notes
-    assert "1 shortened run is not shown (--stream-limit, --test-limit)" in table.notes
+    (told,) = (note for note in table.notes if "shortened" in note)
+    assert told.startswith("1 shortened run is not shown (--stream-limit, --test-limit): `puridiver table FOLDER`")
 
 
 def test_shortened_runs_never_enter() -> None:
@@ -94,6 +96,21 @@ def test_latex_has_booktabs_rules_and_every_special_character_escaped() -> None:
     body = text.partition("\n")[2]
     assert "%" not in body.replace(r"\%", "")
     assert "±" not in body
+
+
+def test_every_latex_table_has_a_label_of_its_own() -> None:
+    rows = [*LEDGER, row(1, 0.5, data="digits")]
+    tables = [
+        make_table(find_grid("table1", ["cifar10", "digits"]), rows, metric=METRICS[name])
+        for name in ("last", "purity")
+    ]
+    labels = [line for table in tables for line in FORMATS["latex"](table).splitlines() if line.startswith(r"\label")]
+    assert labels == [
+        r"\label{tab:table1-cifar10}",
+        r"\label{tab:table1-digits}",
+        r"\label{tab:table1-cifar10-memory-purity}",
+        r"\label{tab:table1-digits-memory-purity}",
+    ]
 
 
 def test_runs_of_other_code_are_left_out_with_a_note_or_counted_with_one() -> None:

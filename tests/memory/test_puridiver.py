@@ -224,7 +224,7 @@ def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(ev
     highest = np.argsort(loss)[::-1].tolist()
     checked = torch.zeros(20, dtype=torch.bool)
     checked[highest[:4]] = True
-    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from))
+    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=1.0))
     rows = sampler.choose(dataclasses.replace(pool, checked=checked), 10, 10, moment(network, 2))
     assert set(range(20)) - set(rows.tolist()) == set(highest[4:14])
     # Where there are too many to keep, their scores decide after all.
@@ -232,6 +232,40 @@ def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(ev
     dropped = sorted(set(range(20)) - set(rows.tolist()))
     assert set(highest[:4]) < set(dropped)
     assert loss[rows].max() <= loss[dropped].min() + 0.01
+
+
+def favoured_by_loop(checked: list[bool], labels: list[int], share: float) -> list[bool]:
+    """Row by row, from the last: a checked sample is favoured while its class has room for one more."""
+    left = {label: share * labels.count(label) for label in labels}
+    found = [False] * len(labels)
+    for row in reversed(range(len(labels))):
+        if checked[row] and left[labels[row]] >= 1:
+            found[row] = True
+            left[labels[row]] -= 1
+    return found
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_of_the_checked_samples_of_a_class_the_last_are_favoured_up_to_a_share(share: float, seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    labels, checked = torch.randint(4, (40,), generator=random) * 2, torch.rand(40, generator=random) < 0.6
+    found = PuriDivERSampler(Options(checked_share=share))._favoured(checked, labels, 8)  # four classes without any
+    assert found.tolist() == favoured_by_loop(checked.tolist(), labels.tolist(), share)
+
+
+@pytest.mark.parametrize("evict_from", ["memory", "largest_class"])
+def test_a_memory_of_checked_samples_still_takes_new_ones(evict_from: str) -> None:
+    """Those that arrive have the lowest losses of all, and all that is held is checked."""
+    network, pool = FixedNetwork(2), with_labels([0] * 20)
+    order = np.argsort(seen_by(network, pool).loss)[::-1].tolist()  # the highest loss first
+    sorted_pool = pool.take(torch.tensor(order))
+    for share, newcomers in ((0.5, 5), (1.0, 0)):
+        sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=share))
+        checked = torch.arange(20) < 15
+        rows = sampler.choose(dataclasses.replace(sorted_pool, checked=checked), 15, 15, moment(network, 2))
+        assert sum(row >= 15 for row in rows.tolist()) == newcomers
+        assert set(range(5, 15)) <= set(rows.tolist())
 
 
 def test_one_network_pass_serves_a_whole_batch() -> None:
@@ -245,7 +279,7 @@ def test_a_class_of_two_with_standardised_scores_is_judged_by_loss_alone() -> No
     for seed in range(20):
         f = torch.rand(2, 16, generator=torch.Generator().manual_seed(seed))
         u, y = torch.nn.functional.normalize(f, dim=1), torch.zeros(2, dtype=torch.int64)
-        eviction = Eviction(torch.tensor([5.0, 0.1]), u, y, 1, torch.tensor(0.5), standardise=True, checked=NOBODY[:2])
+        eviction = Eviction(torch.tensor([5.0, 0.1]), u, y, 1, torch.tensor(0.5), standardise=True, favoured=NOBODY[:2])
         eviction.admit(2)
         scores = eviction.scores()
         wrong += not torch.allclose(scores, torch.tensor([0.5, -0.5]), atol=1e-3)

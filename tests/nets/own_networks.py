@@ -44,6 +44,20 @@ class Read(Tokens):
         self.places.requires_grad = False
 
 
+class Volume(Network):
+    """Takes the channels of an image for a third dimension, so that weights are 5-D; some are 4-D beside."""
+
+    name = "volume"
+
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
+        super().__init__()
+        self.deep, self.flat = nn.Conv3d(1, 4, 3, padding=1), nn.Conv2d(4, 8, 3)
+        self.head = Head(8, n_classes, settings)
+
+    def features(self, images: Tensor) -> Tensor:
+        return self.flat(self.deep(images[:, None]).relu().mean(dim=2)).mean(dim=(2, 3))
+
+
 def built(name: str, seed: int = 0, settings: NetworkSettings = NetworkSettings()) -> Network:  # noqa: B008 - frozen
     return build_network(name, 3, SHAPE, settings, torch.Generator().manual_seed(seed))
 

@@ -29,7 +29,7 @@ from puridiver.trainee import Trainee, sgd
 from puridiver.trainers import TRAINERS
 from tests.grid.samples import rows_of
 from tests.learner_samples import SHAPE, TINY, patterns
-from tests.nets.own_networks import Read, Tokens, built, learned, mine, weights
+from tests.nets.own_networks import Read, Tokens, Volume, built, learned, mine, weights
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "METHODS.md"
@@ -63,6 +63,19 @@ def test_weights_are_the_seeds_also_where_many_threads_make_networks() -> None:
     with ThreadPoolExecutor(6) as threads:
         together = list(threads.map(lambda seed: weights(built("tokens", seed)), range(12)))
     assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
+
+
+def test_weights_may_have_five_dimensions(tmp_path) -> None:
+    """Which cannot have the layout that torch asks of them where it is asked of a whole network."""
+    puridiver.register(Volume)
+    assert find_faults("network", "volume") == []
+    learner = learned(network=Volume)
+    network = learner.trainer.trainees[0].network
+    assert network.flat.weight.is_contiguous(memory_format=torch.channels_last)
+    learner.save(tmp_path / "learner")
+    images, _ = patterns(6)
+    loaded = puridiver.Learner.load(tmp_path / "learner", device="cpu")
+    np.testing.assert_array_equal(loaded.predict_proba(images), learner.predict_proba(images))
 
 
 def test_weights_that_the_constructor_read_stay() -> None:

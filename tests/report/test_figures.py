@@ -124,6 +124,20 @@ def test_static_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(grid: 
     assert all(0 <= float(row[3]) <= 0.5 for row in picture.rows)
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("puridiver-0", "puridiver-1"), "all runs have the adaptive alpha"), (("alpha",), "alpha=0.3;")],
+)
+def test_that_one_alpha_gives_but_half_of_its_figure_is_told(grid, tmp_path, names, told) -> None:
+    heard: list[str] = []
+    draw("alpha", [grid / "cells" / name for name in names], tmp_path / "alpha.png", dpi=40, tell=heard.append)
+    assert told in heard[0]
+    assert heard[0].startswith("accuracy by alpha is not drawn")
+    heard.clear()
+    draw("alpha", [grid], tmp_path / "alpha.png", dpi=40, tell=heard.append)
+    assert heard == []
+
+
 def test_alpha_over_the_stream_leaves_the_means_of_tasks_to_the_table(grid: Path) -> None:
     run = read_run(grid / "cells" / "puridiver-0")
     points = [event for event in run.of_kind("anytime") if event["alpha"] is not None]

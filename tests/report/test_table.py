@@ -11,7 +11,7 @@ import pytest
 from puridiver.errors import DataError
 from puridiver.recipes import default_changes
 from puridiver.report import FORMATS, insert_between_markers, summarise
-from puridiver.report.table import HEADINGS, as_sentence, latex_escaped, latex_table, latex_tabular
+from puridiver.report.table import HEADINGS, as_sentence, latex_escaped, latex_label, latex_table, latex_tabular
 
 
 def row(seed: int, accuracy: float, **changes: Any) -> dict[str, Any]:
@@ -172,14 +172,19 @@ def test_a_page_without_its_markers_is_left_as_it_is(tmp_path: Path, text: str) 
 def test_latex_has_figures_to_the_right_and_true_minus_signs() -> None:
     lines = [["blurry-10", "rsv", "-0.33 ± 0.57", "-1.91 to +1.24", "-"], ["blurry-10", "gbs", "+1.00", "-", "0.5"]]
     text = latex_table(
-        ["stream", "method", "difference", "interval", "p"], lines, "5 % of rows, -1 is less.", "of 3 & 4"
+        ["stream", "method", "difference", "interval", "p"], lines, "5 % of rows, -1 is less.", "tab:mine", "of 3 & 4"
     )
     assert r"\begin{tabular}{llrrr}" in text
     assert r"blurry-10 & rsv & $-$0.33 $\pm$ 0.57 & $-$1.91 to +1.24 & - \\" in text
     assert r"\caption{5 \% of rows, $-$1 is less.}" in text
+    assert text.index(r"\caption") < text.index(r"\label{tab:mine}") < text.index(r"\begin{tabular}")
     assert r"{\footnotesize of 3 \& 4}" in text.partition(r"\end{tabular}")[2]
     assert text.startswith("% needs")
     assert latex_tabular(["a", "b"], []).startswith(r"\begin{tabular}{ll}")
+
+
+def test_a_latex_label_has_only_signs_that_mean_nothing_to_latex() -> None:
+    assert latex_label("my_grid 50%", "", "Pictures/CATS.csv") == "tab:my-grid-50-pictures-cats-csv"
 
 
 @pytest.mark.parametrize(("words", "sentence"), [("Entropy?", "Entropy?"), ("a table", "a table."), ("", ".")])

@@ -29,6 +29,16 @@ def test_scalars_are_the_events_of_the_run(tmp_path: Path) -> None:
     assert not any("losses" in tag for tag in found.Tags()["scalars"])
 
 
+def test_steps_have_no_gap_where_tasks_are_too_short_for_all_trainings(tmp_path: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    words = ["--set", "consolidations=9", "--set", "batch_size=16"]  # tasks of two batches, each of two epochs
+    assert main(["run", *TINY, *words, "--tensorboard", str(tmp_path / "log")]) == 0
+    found = accumulator.EventAccumulator(str(tmp_path / "log")).Reload()
+    assert [s.step for s in found.Scalars("memory epoch/clean_size")] == list(range(1, 9))
+    assert "2 x 2 memory epochs a task" in capsys.readouterr().out
+
+
 def test_after_a_resume_the_steps_go_on_where_they_were(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     config = tiny_config(evaluate_epochs=True)  # two tasks of three epochs
@@ -43,7 +53,7 @@ def test_after_a_resume_the_steps_go_on_where_they_were(tmp_path: Path) -> None:
                 if heard.count("epoch") == stop:
                     part.stop()
 
-            part.listeners += [log.listener(part.options.epochs), leave]
+            part.listeners += [log.listener([part.options.epochs] * 2), leave]
             with pytest.raises(KeyboardInterrupt) if stop < 6 else contextlib.nullcontext():
                 part.run(tmp_path / "run", resume=True)
     found = accumulator.EventAccumulator(str(tmp_path / "log")).Reload()

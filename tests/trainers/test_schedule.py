@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
 
-from puridiver.trainers.schedule import SCHEDULES, cosine, ends_low, warm_restarts
+from puridiver.trainers.schedule import SCHEDULES, cosine, ends_low, lows, warm_restarts
 
 
 def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, lr: float) -> list[float]:
@@ -56,3 +56,21 @@ def test_every_schedule_starts_at_the_rate_and_stays_below_it(name: str) -> None
 def test_warm_restarts_end_low_where_it_is_said(epochs: int) -> None:
     """At the end of a whole period the next epoch would be at the full rate again."""
     assert ends_low(epochs) == math.isclose(warm_restarts(epochs, epochs, 0.05), 0.05)
+
+
+def test_lows_of_warm_restarts_are_the_ends_of_their_periods() -> None:
+    found = lows(lambda epoch, epochs: warm_restarts(epoch, epochs, 0.05), 70)
+    assert found == [
+        3,
+        7,
+        15,
+        31,
+        63,
+        70,
+    ]  # (the first period, of one epoch, has no lower rate than the next begins at)
+    assert all(ends_low(epochs) for epochs in found[:-1])
+
+
+@pytest.mark.parametrize("rate", [lambda epoch, epochs: cosine(epoch, epochs, 0.05), lambda epoch, epochs: 0.05])
+def test_a_rate_that_never_rises_has_its_end_alone(rate: Callable[[int, int], float]) -> None:
+    assert lows(rate, 70) == [70]

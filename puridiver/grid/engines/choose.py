@@ -12,6 +12,7 @@ from puridiver.grid.plan import Sources
 from puridiver.runtime import choose_runtime
 
 LANES_ON_GPU = 8
+ENGINES = ("auto", "lanes", "processes", "ray")
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Wishes:
 
 
 def choose_engine(wishes: Wishes, n_jobs: int, logs: Path, sources: Sources) -> Engine:
+    if wishes.engine not in ENGINES:
+        raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {wishes.engine!r}")
     for name in ("lanes", "processes"):
         value = getattr(wishes, name)
         if value is not None and value < 1:

@@ -10,6 +10,7 @@ from pathlib import Path
 from puridiver.grid.page import fidelity, orders, paired, picture, remaining, sections, summary
 from puridiver.grid.page.coverage import coverage
 from puridiver.grid.page.fidelity_picture import fidelity_picture
+from puridiver.grid.page.links import list_of_sections
 from puridiver.grid.page.tables import FIDELITY, Contents, Group, Table, sort_rows
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
@@ -71,14 +72,22 @@ def make_page(
     """The whole page, from the rows of some ledgers; where it will lie decides how it names them and the drawing."""
     contents = sort_rows(rows)
     command, links = _names(ledgers, out, drawing)
-    parts = [
+    top = [
         f"<!-- Made by `{command}` from {_rows(rows)}. Do not edit: run the command again. -->",
         "# Results",
         f"Made by `{command}` from {_rows(rows)} of {links}.",
         *([_drawing_parts(drawing, out)] if drawing else []),
     ]
-    if not contents.in_tables:  # of your own: a page of "not run" would hide them
-        return "\n\n".join([*parts, OWN_NOTE, *_rest(contents, links)]) + "\n"
+    if contents.in_tables:
+        parts = [*_paper_parts(contents, rows), *_rest(contents, links)]
+    else:  # of your own: a page of "not run" would hide them
+        parts = [OWN_NOTE, *_rest(contents, links)]
+    return "\n\n".join([*top, *list_of_sections(parts), *parts]) + "\n"
+
+
+def _paper_parts(contents: Contents, rows: Sequence[Row]) -> list[str]:
+    """The paper's tables with verdicts."""
+    parts = list[str]()
     for group, tables in contents.tables.items():
         parts += [f"## {_title(group)}: does it reproduce?", *([LISTED_NOTE] if group.listed else [])]
         parts += [summary.summary(tables[0], rows), sections.sentence_of_cells(tables)]
@@ -87,7 +96,7 @@ def make_page(
         parts += _table_parts(group, tables)
     for data in dict.fromkeys(group.data for group in contents.tables):
         parts += _order_parts(contents, data)
-    return "\n\n".join([*parts, *_rest(contents, links)]) + "\n"
+    return parts
 
 
 def _title(group: Group) -> str:

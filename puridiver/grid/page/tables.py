@@ -46,6 +46,7 @@ RELEASED: dict[str, dict[str, Any]] = {
         **RELEASED_STEP, "last_batch": "trained", "weak": "crop_flip", "strong": "autoaugment_grey",
     },
     "row 27": {"shortcut_relu": True},
+    "rows 28 and 29": {"relabel_weight": "unsorted_loss_by_share", "set_batches": "clean_full_by_share"},
 }  # fmt: skip
 FIDELITY = ("fidelity-official", "fidelity-paper")
 # Options that decide nothing the tables show: only what predicts between two memory trainings. (Anytime accuracy, which

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from puridiver.grid.page.links import anchors_of
 from puridiver.grid.page.page import fidelity_block, headline_block, make_page
 from puridiver.recipes import OFFICIAL, RECIPES, replaced
 from tests.grid.page.samples import full_run, runs_of
@@ -52,6 +53,29 @@ def test_a_ledger_of_ones_own_is_a_page_of_its_runs() -> None:
     assert "not run" not in page
     assert "does it reproduce" not in page
     assert line(part(page, "Runs (2)"), "digits")[5] == "55.0 ± 7.1"
+
+
+def test_a_long_page_begins_with_links_to_its_sections() -> None:
+    page = page_of(runs_of("table1"))
+    listed = [line for line in page.splitlines() if line.startswith("- [")]
+    assert [line.removeprefix("- [").partition("](#")[0] for line in listed] == [
+        line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")
+    ]
+    assert "- [CIFAR-10, Table 1](#cifar-10-table-1)" in listed
+    assert page.index(listed[-1]) < page.index("\n## ")
+    own = page_of([full_run(seed, data="digits", stream="blurry-10") for seed in (1, 2)])
+    assert "](#" not in own  # two sections are found without
+
+
+def test_anchors_are_those_that_github_gives() -> None:
+    headings = [
+        "## What each row of FIDELITY.md is worth",
+        "### `official`, one at a time",
+        "### `official`: one at a time",
+    ]
+    assert anchors_of(headings) == [
+        "what-each-row-of-fidelitymd-is-worth", "official-one-at-a-time", "official-one-at-a-time-1",
+    ]  # fmt: skip
 
 
 def test_the_same_ledger_gives_the_same_bytes() -> None:
@@ -169,14 +193,14 @@ def test_every_figure_of_a_cell_and_where_it_comes_from() -> None:
     figures = {"best_epoch_accuracy": 0.6, "memory_diversity": 3.0, "seconds": 100.0, "stream_hash": "0123456789"}
     rows = [full_run(1, 0.9), full_run(1, 0.5, **figures, commit="b" * 40)]
     table = part(page_of(rows), "CIFAR-10, Table 1")
-    assert "sym-40: every figure (1 of 22 cells run)" in table
+    assert "sym-40: every figure (1 of 23 cells run)" in table
     figures_table, origins = table.split("<details>")[1].split("| method | seeds | runs at once |")
     assert line(figures_table, "PuriDivER, recipe official") == [
         "PuriDivER, recipe official", "50.0 ± -", "1", "60.0 ± -", "59.2 ± 0.3", "57.1 ± 1.9 (3)", "60.0 ± -", "3.00",
         "100.0 (of 8)",
     ]  # fmt: skip
     assert "NTD" not in figures_table
-    assert "21 of 22 cells were not run: they stand in the first table of this section alone." in origins
+    assert "22 of 23 cells were not run: they stand in the first table of this section alone." in origins
     assert line(table, "NTD")[2] == "not run"  # the grid of methods and noises has every cell
     assert line(origins, "PuriDivER, recipe official") == [
         "PuriDivER, recipe official", "1", "8", "NVIDIA H200", "bfloat16", "bbbbbbbb", "01234567", "1",

@@ -138,12 +138,15 @@ def test_the_released_step_has_a_line_of_its_own() -> None:
     everything = {**step, "last_batch": "trained", "weak": "crop_flip", "strong": "autoaugment_grey"}
     others = [full_run(2, options_changed=step), full_run(4, options_changed=everything)]
     others.append(full_run(5, options_changed={"shortcut_relu": True}))
+    loaded = {"relabel_weight": "unsorted_loss_by_share", "set_batches": "clean_full_by_share"}
+    others.append(full_run(6, options_changed=loaded))
     contents = sort_rows([full_run(1), *others, full_run(3, options_changed={"eta": 2.0})])
     title = "PuriDivER, recipe official with rows 21, 22, 24, 25 and 26"
     assert seeds(cell(contents, "table1", title).rows) == [4]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official").rows) == [1]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official with rows 21 and 22").rows) == [2]
     assert seeds(cell(contents, "table1", "PuriDivER, recipe official with row 27").rows) == [5]
+    assert seeds(cell(contents, "table1", "PuriDivER, recipe official with rows 28 and 29").rows) == [6]
     assert seeds(contents.other) == [3]
 
 
@@ -159,6 +162,7 @@ def test_a_whole_grid_leaves_no_cell_empty(preset: str) -> None:
         "rows 21 and 22",
         "25 and 26",
         "row 27",
+        "28 and 29",
         "NTD",
         "(row 20)",
     )

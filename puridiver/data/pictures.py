@@ -1,0 +1,143 @@
+"""Pictures of any size and kind as a batch that a learner takes."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from puridiver import inputs
+from puridiver.data.decode import as_rgb, cut, grey, in_words, require_pillow, upright_rgb
+
+NAMED = 10  # pictures that a message lists one by one
+# Pillow's names of the kinds that data sources are made of. What comes from outside is not to reach decoders beyond
+# them, some of which run other programs.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)
+KINDS = "paths of image files, their bytes, Pillow's images, arrays or tensors"
+
+
+def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> np.ndarray:
+    """Pictures as uint8 (N, H, W, C), for `observe` and `predict` of a learner of that `image_shape` (H, W, C).
+
+    Each is resized so that it covers height x width, and its middle cut out; what has that size already stays as it
+    is. One is made as `puridiver run` and `puridiver predict` make it of a file: turned as its EXIF orientation says,
+    16 bits scaled down, transparency laid on white, colours made grey where there is one channel.
+
+    Parameters
+    ----------
+    pictures
+        A list (or an array of four axes) of paths of image files (JPEG, PNG, BMP, GIF, WebP, TIFF, PPM), such files'
+        bytes, Pillow's images, arrays or
+        tensors: (H, W), (H, W, 1), (H, W, 3) or with transparency (H, W, 4), uint8 or floats from 0 to 1.
+    image_shape
+        `learner.image_shape`.
+
+    Raises
+    ------
+    ValueError
+        Names each picture that cannot be read or used, by its place in the list, and says why.
+
+    Examples
+    --------
+    >>> import numpy as np, puridiver
+    >>> puridiver.image_batch([np.zeros((480, 640, 3), np.uint8), np.ones((20, 20))], (32, 32, 3)).shape
+    (2, 32, 32, 3)
+    """
+    height, width, channels = inputs.as_image_shape(image_shape)
+    found, bad = [], []
+    for number, picture in enumerate(_listed(pictures)):
+        try:
+            found.append(_in_channels(_pixels(picture, height, width), channels))
+        except ValueError as error:
+            bad.append(f"{_name(number, picture)}: {error}")
+    if bad:
+        raise ValueError(_told(bad, len(found) + len(bad)))
+    if not found:
+        raise ValueError("the batch is empty: pictures should hold at least one")
+    return np.stack(found)
+
+
+def _listed(pictures: Any) -> Iterable[Any]:
+    """The pictures one by one, if they are several."""
+    if isinstance(pictures, np.ndarray) and pictures.ndim == 1 and pictures.dtype.kind in "OU":
+        return pictures.tolist()  # a column of a table
+    if isinstance(pictures, np.ndarray | Tensor):
+        if pictures.ndim == 4:
+            return list(pictures)
+        advice = " (a single one is a list of one)" if pictures.ndim in (2, 3) else ""
+        raise ValueError(f"pictures as one array should have four axes, but got {tuple(pictures.shape)}{advice}")
+    single = isinstance(pictures, ENCODED) or _is_pillow(pictures)
+    if single or not isinstance(pictures, Iterable):
+        advice = ": a single picture is a list of one" if single else ""
+        raise ValueError(f"pictures should be a list of {KINDS}, but got a {type(pictures).__name__}{advice}")
+    return pictures
+
+
+def _is_pillow(picture: object) -> bool:
+    """Whether it is an image of Pillow's, which need not be installed."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(picture, pillow.Image)
+
+
+def _pixels(picture: Any, height: int, width: int) -> np.ndarray:
+    """uint8 (height, width, 1 or 3)."""
+    if isinstance(picture, np.ndarray | Tensor):
+        pixels = _of_array(picture)
+        if pixels.shape[:2] == (height, width) and pixels.shape[2] != 4:
+            return pixels
+        picture = pixels
+    elif not isinstance(picture, ENCODED) and not _is_pillow(picture):
+        raise ValueError(f"pictures should be {KINDS}, but this is a {type(picture).__name__}")
+    require_pillow()
+    try:
+        return np.asarray(cut(_as_rgb(picture), height, width))
+    except Exception as error:  # decoders raise nearly everything at damaged bytes
+        raise ValueError(in_words(error)) from error
+
+
+def _as_rgb(picture: Any) -> Any:
+    """An image of Pillow's, as it should be seen."""
+    from PIL import Image
+
+    if isinstance(picture, np.ndarray):
+        return as_rgb(Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture))
+    if _is_pillow(picture):
+        return upright_rgb(picture)
+    is_file = isinstance(picture, str | os.PathLike)
+    content: Any = picture if is_file else io.BytesIO(picture)
+    if not (os.path.getsize(content) if is_file else len(picture)):
+        raise ValueError("the file is empty")
+    with Image.open(content, formats=FORMATS) as opened:
+        return upright_rgb(opened)
+
+
+def _of_array(picture: np.ndarray | Tensor) -> np.ndarray:
+    """uint8 (H, W, 1, 3 or 4)."""
+    shape = tuple(picture.shape)
+    if len(shape) not in (2, 3) or 0 in shape or (len(shape) == 3 and shape[2] not in (1, 3, 4)):
+        first = len(shape) == 3 and shape[0] in (1, 3, 4)
+        advice = ": channels come last, as by permute(1, 2, 0) or transpose(1, 2, 0)" if first else ""
+        raise ValueError(f"an array should have the shape (H, W) or (H, W, 1, 3 or 4), but has {shape}{advice}")
+    height, width, channels = (*shape, 1)[:3]
+    return inputs.as_images(picture[None], (height, width, channels)).cpu().numpy()[0]
+
+
+def _in_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
+    if pixels.shape[2] == channels:
+        return pixels
+    return grey(pixels) if channels == 1 else np.repeat(pixels, 3, axis=2)
+
+
+def _name(number: int, picture: object) -> str:
+    return f"picture {number}" + (f" ({os.fspath(picture)!r})" if isinstance(picture, str | os.PathLike) else "")
+
+
+def _told(bad: list[str], n: int) -> str:
+    more = f"; ... and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
+    return f"{len(bad)} of {n} pictures cannot be used: {'; '.join(bad[:NAMED])}{more}"

@@ -1,0 +1,110 @@
+"""Grids from Python: the runs, rows and folder that the command has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import puridiver
+from puridiver.cli import main
+from puridiver.memory.reservoir import Reservoir
+from puridiver.report.titles import read_titles
+
+TINY = {
+    "methods": ["rsv+plain", {"sampler": "gbs", "trainer": "plain", "title": "Balanced"}], "seeds": (0, 1),
+    "tasks": 2, "memory": 20, "epochs": 1, "stream_limit": 16, "test_limit": 20, "diversity": False, "device": "cpu",
+}  # fmt: skip
+FILE = """
+[grid]
+methods = ["rsv+plain", { sampler = "gbs", trainer = "plain", title = "Balanced" }]
+seeds = [0, 1]
+tasks = 2
+memory = 20
+epochs = 1
+stream_limit = 16
+test_limit = 20
+diversity = false
+device = "cpu"
+"""
+
+
+def kept(folder: Path) -> dict[str, float]:
+    rows = [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+    return {row["cell"]: row["last_accuracy"] for row in rows}
+
+
+def told(rows: list[dict[str, Any]]) -> list[tuple[str, int]]:
+    return [(row["sampler"], row["seed"]) for row in rows]
+
+
+def test_a_grid_from_python_is_that_of_the_command(tmp_path):
+    heard: list[dict[str, Any]] = []
+    rows = puridiver.run_grid(TINY, tmp_path / "python", engine="lanes", lanes=1, on_row=heard.append)
+    assert told(rows) == [("rsv", 0), ("gbs", 0), ("rsv", 1), ("gbs", 1)]
+    assert heard == rows
+    assert {title.text for title in read_titles(tmp_path / "python").values()} == {"rsv + plain", "Balanced"}
+    (tmp_path / "mine.toml").write_text(FILE)
+    assert main(["grid", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "command"), "--quiet"]) == 0
+    assert kept(tmp_path / "command") == {row["cell"]: row["last_accuracy"] for row in rows}
+    heard.clear()
+    found = puridiver.run_grid(tmp_path / "mine.toml", tmp_path / "command", on_row=heard.append)
+    assert told(found) == told(rows)
+    assert heard == []  # the folder had them all
+
+
+def test_a_part_of_a_grid_with_other_settings(tmp_path):
+    rows = puridiver.run_grid(
+        TINY, tmp_path / "a", seeds=[3], methods=["balanced"], engine="lanes", memory=10, options={"batch_size": 8}
+    )
+    assert told(rows) == [("gbs", 3)]
+    assert (rows[0]["memory"], rows[0]["options_changed"]) == (10, {"batch_size": 8, "epochs": 1})
+    assert told(puridiver.run_grid(TINY, tmp_path / "b", limit=1, engine="lanes")) == [("rsv", 0)]
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_what_failed_is_an_error_that_names_it_once_the_others_are_done(tmp_path):
+    calls: list[int] = []
+
+    @puridiver.register
+    class Fragile(Reservoir):
+        name = "fragile"
+
+        def choose(self, *words: Any) -> Any:
+            calls.append(1)
+            raise RuntimeError("it broke")
+
+    grid = {**TINY, "methods": ["fragile+plain", "rsv+plain"], "seeds": [0]}
+    with pytest.raises(
+        puridiver.PuridiverError, match=r"1 cell of the grid failed \(.*fragile.*it broke\); 1 are done"
+    ):
+        puridiver.run_grid(grid, tmp_path, engine="lanes", lanes=1)
+    assert len(kept(tmp_path)) == 1
+    for retry, times in ((False, 1), (True, 2)):
+        with pytest.raises(puridiver.PuridiverError, match="retry_failed=True"):
+            puridiver.run_grid(grid, tmp_path, engine="lanes", retry_failed=retry)
+        assert len(calls) == times
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"epoch": 3}, "a setting of all cells should be one of data_root, splits, .* or options, but got 'epoch'"),
+        ({"limit": 0}, "limit should be at least 1, but got 0"),
+        ({"engine": "clouds"}, "engine should be one of auto, lanes, processes, ray, but got 'clouds'"),
+        ({"methods": ["none"]}, "there is no method 'none' in the grid"),
+    ],
+)
+def test_wrong_words_are_refused_and_leave_no_folder(words, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        puridiver.run_grid(TINY, tmp_path / "a", **words)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_wrong_key_of_a_dictionary_is_named(tmp_path):
+    with pytest.raises(puridiver.DataError, match=r"grid: there is no key 'epoch'; the keys are title, data"):
+        puridiver.run_grid({**TINY, "epoch": 3}, tmp_path)
+    with pytest.raises(puridiver.DataError, match="grid: methods is missing from"):
+        puridiver.run_grid({"seeds": [1]}, tmp_path)

@@ -1,0 +1,148 @@
+"""Checks of labels that are undone, and a memory that checked samples cannot fill."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from puridiver import ConsolidatingError, Learner, storage
+from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+
+IMAGES, LABELS = patterns(200)
+
+
+def fed(learner: Learner, start: int = 0, end: int = 24) -> Learner:
+    for first in range(start, end, 8):
+        rows = slice(first, first + 8)
+        learner.observe(IMAGES[rows], LABELS[rows], ids=[f"{row}.png" for row in range(first, first + 8)])
+    return learner
+
+
+def held(learner: Learner) -> dict[int, tuple[int, bool]]:
+    """Labels by arrival, and whether they are checked."""
+    found = {}
+    for samples in (learner.memory.samples, learner.delayed.samples):
+        rows = zip(samples.labels.tolist(), samples.checked.tolist(), strict=True)
+        found |= dict(zip(samples.arrivals.tolist(), rows, strict=True))
+    return found
+
+
+def other(arrival: int) -> int:
+    return int(LABELS[arrival] + 1) % 3
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_what_is_unchecked_is_as_if_nobody_had_looked(by_id: bool) -> None:
+    learner = fed(tiny_learner())
+    before = held(learner)
+    first, second, third = list(before)[:3]
+    assert learner.correct({first: other(first), second: int(LABELS[second]), third: other(third)}) == 3
+    dropped = next(arrival for arrival in range(24) if arrival not in before)
+    named: list[Any] = [first, second, dropped]
+    assert learner.uncheck([f"{a}.png" for a in named] if by_id else named, by_id=by_id) == 2
+    assert held(learner) == {**before, third: (other(third), True)}
+    assert learner.uncheck(named) == 0  # they are not checked any more
+    assert learner.uncheck({third}) == 1
+    assert held(learner) == before
+
+
+def test_a_label_corrected_twice_goes_back_to_the_one_it_came_with() -> None:
+    learner = fed(tiny_learner())
+    before = held(learner)
+    arrival = next(iter(before))
+    learner.correct({arrival: other(arrival)})
+    learner.correct({arrival: (other(arrival) + 1) % 3})
+    learner.uncheck([arrival])
+    assert held(learner) == before
+    learner.correct({arrival: other(arrival)})  # and again
+    learner.uncheck([arrival])
+    assert held(learner) == before
+
+
+def test_it_is_doubted_again_and_trained_on_as_it_came() -> None:
+    undone, untouched = fed(tiny_learner(replay="never")), fed(tiny_learner(replay="never"))
+    arrivals = list(held(undone))[:6]
+    undone.correct({arrival: other(arrival) for arrival in arrivals})
+    undone.uncheck(arrivals)
+    for learner in (undone, untouched):
+        learner.consolidate(3)
+        fed(learner, 24, 48)
+    assert differing(tensors_of(undone), tensors_of(untouched)) == []
+    assert undone.audit() == untouched.audit()
+
+
+def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
+    learner = fed(tiny_learner())
+    before = held(learner)
+    arrival = next(iter(before))
+    learner.correct({arrival: other(arrival)})
+    learner.save(tmp_path)
+    for each in (Learner.load(tmp_path, device="cpu"), copy.deepcopy(learner)):
+        assert each.uncheck([arrival]) == 1
+        assert held(each) == before
+
+
+def test_of_a_save_that_does_not_say_it_the_label_stays(tmp_path: Path) -> None:
+    learner = fed(tiny_learner())
+    arrival = next(iter(held(learner)))
+    learner.correct({arrival: other(arrival)})
+    settings, tensors = learner.state()
+    del settings["came_with"], settings["options"]["checked_share"]
+    storage.save(tmp_path, settings, tensors)
+    loaded = Learner.load(tmp_path, device="cpu")
+    assert loaded.uncheck([arrival]) == 1
+    assert held(loaded)[arrival] == (other(arrival), False)
+
+
+def test_samples_that_wait_are_unchecked_too() -> None:
+    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, sampler="spr", trainer="spr")
+    fed(learner, 0, 8)
+    before = held(learner)
+    learner.correct({3: other(3)})
+    assert learner.uncheck([3]) == 1
+    assert held(learner) == before
+    assert len(learner.delayed) == 8
+
+
+def test_after_it_nothing_is_replayed_with_the_label_of_before() -> None:
+    learner = fed(tiny_learner(replay="always"), 0, 48)
+    arrival = next(iter(held(learner)))
+    learner.correct({arrival: other(arrival)})
+    fed(learner, 48, 56)
+    assert learner._replay.state()
+    learner.uncheck([arrival])
+    assert not learner._replay.state()
+
+
+def test_amid_a_consolidation_it_is_refused() -> None:
+    learner = fed(tiny_learner())
+    epochs = learner.consolidation(2)
+    next(epochs)
+    with pytest.raises(ConsolidatingError, match="before undoing checks of labels"):
+        learner.uncheck([0])
+    epochs.close()
+    with pytest.raises(ValueError, match="arrivals should be from 0 to 23, as seen so far, but got 24"):
+        learner.uncheck([24])
+
+
+def test_checked_samples_do_not_fill_the_memory() -> None:
+    """Whoever checks all that is held, again and again, leaves half of each class to what comes."""
+    learner = fed(tiny_learner(), 0, 16)
+    for start in range(16, 200, 8):
+        learner.correct({arrival: label for arrival, (label, _) in held(learner).items()})
+        fed(learner, start, min(start + 8, 200))
+    assert max(held(learner)) > 150
+    assert len([arrival for arrival in held(learner) if arrival < 16]) < 12
+
+
+def test_nothing_is_otherwise_where_few_are_checked() -> None:
+    limited, unlimited = (fed(tiny_learner(memory=24, checked_share=share), 0, 24) for share in (0.5, 1.0))
+    for learner in (limited, unlimited):
+        learner.correct({0: int(LABELS[0]), 5: other(5)})
+        fed(learner, 24, 200)
+    assert differing(tensors_of(limited), tensors_of(unlimited)) == []
+    assert np.isin([0, 5], list(held(limited))).all()
