@@ -38,27 +38,24 @@ class Smoothed(puridiver.Trainer):
     """Cross-entropy with smoothed labels."""
 
     name = "smooth"
-    share = 0.1
+    own_options = {"share": puridiver.Option(0.1, "what all classes share of each label", low=0, high=1)}
 
     def memory_epoch(self, memory, epoch):
-        targets = self.one_hot(memory.labels) * (1 - self.share) + self.share / self.n_classes
-        self.plain_epoch(memory, targets)
+        share = self.own["share"]
+        self.plain_epoch(memory, self.one_hot(memory.labels) * (1 - share) + share / self.n_classes)
 
 
 @puridiver.register
-class GeneralisedCrossEntropy(puridiver.Trainer):
-    """A loss of one's own: (1 - p^q) / q, which wrong labels pull at less (Zhang and Sabuncu, 2018)."""
+class TaylorCrossEntropy(puridiver.LossTrainer):
+    """The first terms of cross-entropy's series, a loss that wrong labels pull at less (Feng et al., 2020)."""
 
-    name = "gce"
-    q = 0.7
+    name = "taylor"
+    own_options = {"terms": puridiver.Option(2, "terms of the series", low=1)}
 
-    def memory_epoch(self, memory, epoch):
-        views = self.next_memory_view(memory)  # uint8, augmented
-        for rows in self.batch_rows(len(memory)):
-            rows = rows.to(views.device)
-            logits = self.trainees[0].logits(self.to_float(views[rows]))  # with gradients, and as BatchNorm trains
-            p = logits.float().softmax(dim=1).gather(1, memory.labels[rows, None])
-            self.step(0, ((1 - p.clamp(min=1e-6) ** self.q) / self.q).mean())
+    def sample_losses(self, logits, targets):
+        missing = 1 - logits.softmax(dim=1)
+        series = sum(missing**k / k for k in range(1, self.own["terms"] + 1))  # of each class's label, (N, C)
+        return (targets * series).sum(dim=1)
 
 
 @puridiver.register

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from puridiver.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
+    from puridiver.option import Option
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
     from puridiver.report.frames import RunFrames, read_run
     from puridiver.streams import write_manifest
-    from puridiver.trainers import NoiseHint, Trainer
+    from puridiver.trainers import LossTrainer, NoiseHint, Trainer
 
 __all__ = [
     "AuditReport",
@@ -43,9 +44,11 @@ __all__ = [
     "Experiment",
     "Head",
     "Learner",
+    "LossTrainer",
     "ManifestError",
     "Network",
     "NoiseHint",
+    "Option",
     "Options",
     "PuridiverError",
     "RunConfig",
@@ -73,9 +76,11 @@ _HOMES = {
     "Experiment": "puridiver.experiment",
     "Head": "puridiver.nets",
     "Learner": "puridiver.learner",
+    "LossTrainer": "puridiver.trainers",
     "ManifestError": "puridiver.errors",
     "Network": "puridiver.nets",
     "NoiseHint": "puridiver.trainers",
+    "Option": "puridiver.option",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
     "RunConfig": "puridiver.config",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size
+from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size, with_own
 from puridiver.stream_names import is_published, parse_published
 
 if TYPE_CHECKING:
@@ -120,7 +120,14 @@ def resolve_options(config: RunConfig, source: DataSource) -> Options:
     asked = dict(config.options)
     if config.epochs is not None:
         asked["epochs"] = config.epochs
-    return replaced(options, asked)
+    return with_methods_own(replaced(options, asked), config)
+
+
+def with_methods_own(options: Options, config: RunConfig) -> Options:
+    """The options with those that the config's methods and network declare themselves, and no other method's."""
+    from puridiver import plugins  # needs torch, which the command line's flags do not
+
+    return with_own(options, plugins.own_options(config.sampler, config.trainer, config.network or "", options.own))
 
 
 def resolve_tasks(config: RunConfig, source: DataSource) -> int:

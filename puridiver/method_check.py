@@ -17,6 +17,7 @@ from puridiver.learner import Learner
 from puridiver.memory.base import Moment, row_faults
 from puridiver.nets import Network, NetworkSettings, build_network
 from puridiver.samples import Samples
+from puridiver.trainers import TRAINERS
 
 MEMORY, EPOCHS = 20, 2
 SIDES, CHANNELS = (12, 32, 64, 224), (3, 1)  # of the images: the first that a network takes
@@ -50,11 +51,32 @@ def find_faults(family: str, name: str) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _learn(chosen: dict[str, str], faults: list[str], shape: Shape) -> Learner:
+# Of memory training: options that every trainer of the package but SPR's goes by, with two values of each.
+USUAL = {"cutmix": (0.0, 1.0), "last_batch": ("left_out", "trained")}
+
+
+def ignored_options(trainer: str) -> list[str]:
+    """Options of memory training that change nothing with a trainer that does not say so (`ignores`).
+
+    It is not compared like for like with the others then.
+    """
+    told = TRAINERS[trainer].ignores
+    return [
+        name
+        for name, (one, other) in USUAL.items()
+        if name not in told and _outcome_of(trainer, {name: one}) == _outcome_of(trainer, {name: other})
+    ]
+
+
+def _outcome_of(trainer: str, options: dict[str, Any]) -> tuple[bytes, ...]:
+    return _outcome(_learn({"trainer": trainer}, [], DEFAULT, options))
+
+
+def _learn(chosen: dict[str, str], faults: list[str], shape: Shape, options: dict[str, Any] | None = None) -> Learner:
     learner = Learner(
         classes=None, image_shape=shape, memory=MEMORY, device="cpu", seed=0, recipe="official",
         sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"),
-        network=chosen.get("network", "small"),
+        network=chosen.get("network", "small"), **(options or {}),
     )  # fmt: skip
     learner.sampler.choose = _watched(learner.sampler.choose, faults)
     for number, (images, labels) in enumerate(_stream(shape)):

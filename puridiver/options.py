@@ -8,28 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-
-def _option(
-    default: Any,
-    help: str,
-    choices: tuple[str, ...] = (),
-    low: float = -math.inf,
-    high: float = math.inf,
-    off: Any = 0,
-    later: bool = False,
-) -> Any:
-    """An option; `off` is the value at which what it decides is switched off.
-
-    One that came `later`, when there were ledgers, does not enter the hashes of settings while it is at its default:
-    runs from before it keep theirs.
-    """
-    kept = {"help": help, "choices": choices, "low": low, "high": high, "off": off, "later": later}
-    return field(default=default, metadata=kept)
+from puridiver.option import option_field as _option
+from puridiver.own_options import is_own_option, known, meant_by
 
 
 @dataclass(frozen=True)
@@ -226,18 +210,46 @@ class Options:
     shortcut_relu: bool = _option(False, "[row 27] ResNets: a ReLU after the convolution of a shortcut", later=True)
 
     def __post_init__(self) -> None:
-        for option in dataclasses.fields(self):
-            value = getattr(self, option.name)
-            object.__setattr__(self, option.name, _checked(option, value))
+        for option in dataclasses.fields(Options):
+            value = option.metadata["kind"].checked(option.name, getattr(self, option.name))
+            object.__setattr__(self, option.name, value)
         if self.alpha != -1 and not 0 <= self.alpha <= 1:
             raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {self.alpha}")
 
+    @property
+    def own(self) -> dict[str, Any]:
+        """What was asked of options that methods declare themselves, by full names such as `gce.q`."""
+        return {}
+
     def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {option.name: getattr(self, option.name) for option in dataclasses.fields(Options)} | self.own
 
     def hashed(self) -> dict[str, Any]:
         """The options that enter hashes of settings."""
         return without_later(self.to_dict())
+
+
+@dataclass(frozen=True)
+class WithOwn(Options):
+    """The options of a recipe together with methods' own, which no recipe has: `with_own` makes it."""
+
+    asked: tuple[tuple[str, Any], ...] = ()  # sorted pairs of full name and value
+
+    @property
+    def own(self) -> dict[str, Any]:
+        return dict(self.asked)
+
+
+def with_own(options: Options, own: dict[str, Any]) -> Options:
+    """The options with exactly these of methods' own."""
+    plain = {option.name: getattr(options, option.name) for option in dataclasses.fields(Options)}
+    return WithOwn(**plain, asked=tuple(sorted(own.items()))) if own else Options(**plain)
+
+
+def options_of(saved: dict[str, Any]) -> Options:
+    """The options whose `to_dict` this is."""
+    own = {name: value for name, value in saved.items() if is_own_option(name)}
+    return with_own(Options(**{name: value for name, value in saved.items() if name not in own}), own)
 
 
 def without_later(options: dict[str, Any]) -> dict[str, Any]:
@@ -246,50 +258,24 @@ def without_later(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in later or value != later[name]}
 
 
-def _checked(option: dataclasses.Field, value: Any) -> Any:
-    """The value in the option's own type, or a ValueError that says what is allowed."""
-    kind: Any = type(option.default)
-    allowed = option.metadata["choices"]
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        raise ValueError(f"option {option.name} should be {kind.__name__}, but got {value!r}")
-    if allowed and value not in allowed:
-        raise ValueError(f"option {option.name} should be one of {', '.join(allowed)}, but got {value!r}")
-    low, high = option.metadata["low"], option.metadata["high"]
-    if isinstance(value, int | float) and not (low <= value <= high and abs(value) < math.inf):
-        bound = f"at least {low}" if value < low else f"at most {high}" if high < math.inf else "finite"
-        raise ValueError(f"option {option.name} should be {bound}, but got {value}")
-    return value
-
-
 def unknown_option(name: str, others: Sequence[str] = ()) -> ValueError:
     """An error that offers the options, or `others` that could be meant, of nearly this name; all if there is none."""
-    known = sorted(option.name for option in dataclasses.fields(Options))
-    near = difflib.get_close_matches(name, [*known, *others])
+    names = sorted(option.name for option in dataclasses.fields(Options))
+    near = meant_by(name) or difflib.get_close_matches(name, [*names, *others])
     if near:
         return ValueError(
             f"there is no option {name!r}; did you mean {' or '.join(near)}? (`puridiver methods --options` lists all)"
         )
-    return ValueError(f"there is no option {name!r}; the options are {', '.join(known)}")
-
-
-_SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
+    return ValueError(f"there is no option {name!r}; the options are {', '.join(names)}")
 
 
 def parse_option(name: str, text: str) -> Any:
     """The value of `--set name=text` in the option's type."""
+    if is_own_option(name):
+        return known(name).parsed(name, text)
     options = {option.name: option for option in dataclasses.fields(Options)}
     if name not in options:
         raise unknown_option(name)
-    kind: type = type(options[name].default)
-    if kind is bool:
-        if text.lower() not in _SWITCHES:
-            raise ValueError(f"option {name} should be true or false, but got {text!r}")
-        return _SWITCHES[text.lower()]
     if name == "alpha" and text == "adaptive":
         return -1.0
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(f"option {name} should be {kind.__name__}, but got {text!r}") from None
+    return options[name].metadata["kind"].parsed(name, text)

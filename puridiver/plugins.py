@@ -22,6 +22,7 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +31,7 @@ from typing import Any, TypeVar
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS, Sampler
 from puridiver.nets import NETWORKS, Network
+from puridiver.own_options import DOT, announce, check_of_one, values_of
 from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated as folders are in $PATH
@@ -54,6 +56,11 @@ class Origin:
 
 _origins: dict[type, Origin] = {}
 _loaded: set[str] = set()
+_roots: set[str] = set()  # names of the modules, or packages, that were loaded as plugins
+
+for _family_name, (_, _members) in FAMILIES.items():
+    for _name, _member in _members.items():
+        announce(_family_name, _name, _member)
 
 
 def register(member: Member) -> Member:
@@ -86,6 +93,7 @@ def register(member: Member) -> Member:
         origin = _origin(member)
         _refuse_two_files(family, name, _origins.get(registry.get(name, member), origin), origin)
         _origins[member] = origin
+    announce(family, name, member)
     registry[name] = member
     return member
 
@@ -150,6 +158,18 @@ def unread_options(sampler: str, trainer: str, arrival_weight: float) -> frozens
     return frozenset(option_readers()) - (read - unseen)
 
 
+def own_options(sampler: str, trainer: str, network: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that these declare themselves, by full names, with the values asked for or else their defaults."""
+    load_all()
+    chosen = (("sampler", sampler), ("trainer", trainer), ("network", network))
+    found: dict[str, Any] = {}
+    members = [(name, FAMILIES[family][1][name]) for family, name in chosen if name in FAMILIES[family][1]]
+    check_of_one(asked, [name for name, _ in members])
+    for name, member in members:
+        found |= {f"{name}{DOT}{option}": value for option, value in values_of(member, asked).items()}
+    return found
+
+
 # Loading -----------------------------------------------------------------------------------------------------------
 
 
@@ -186,6 +206,33 @@ def load(place: str) -> None:
             f"plugin {place} registers no sampler, trainer or network: put @puridiver.register before its class"
         )
     _loaded.add(place)
+    _roots.add(module.__name__.partition(".")[0])
+
+
+def unregistered() -> list[tuple[str, type]]:
+    """Classes of plugins that look like methods but cannot be chosen, for want of @puridiver.register; by family.
+
+    What others are derived from may be meant to be no method itself, unless it has a name.
+    """
+    known = {*_origins, *(member for _, registry in FAMILIES.values() for member in registry.values())}
+    return [
+        (family, kind)
+        for family, (base, _) in FAMILIES.items()
+        for kind in _descendants(base)
+        if kind not in known and _is_of_a_plugin(kind) and not inspect.isabstract(kind)
+        if "name" in vars(kind) or not _descendants(kind)
+    ]
+
+
+def _descendants(base: type) -> list[type]:
+    direct: list[type] = base.__subclasses__()
+    return list(dict.fromkeys([*direct, *(kind for each in direct for kind in _descendants(each))]))
+
+
+def _is_of_a_plugin(kind: type) -> bool:
+    """And still there: a file that was loaded again has made its classes anew."""
+    module = sys.modules.get(kind.__module__)
+    return kind.__module__.partition(".")[0] in _roots and getattr(module, kind.__name__, None) is kind
 
 
 def _absolute(place: str) -> str:

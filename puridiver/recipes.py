@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from puridiver.options import Options, parse_option, unknown_option, without_later
+from puridiver.options import Options, options_of, parse_option, unknown_option, with_own, without_later
+from puridiver.own_options import is_own_option
 
 __all__ = [
     "DEFAULT",
@@ -28,11 +29,13 @@ __all__ = [
     "Options",
     "default_changes",
     "made_for",
+    "options_of",
     "parse_option",
     "recipe",
     "replaced",
     "suited",
     "suited_to_size",
+    "with_own",
     "without_later",
 ]
 
@@ -100,11 +103,12 @@ DESCRIPTIONS = {
 
 def replaced(options: Options, overrides: dict[str, Any], others: Sequence[str] = ()) -> Options:
     """The options with some of them replaced; an unknown name is a ValueError that offers `others`, too."""
-    known = {option.name for option in dataclasses.fields(Options)}
-    unknown = sorted(set(overrides) - known)
+    plain = {name: value for name, value in overrides.items() if not is_own_option(name)}
+    unknown = sorted(set(plain) - {option.name for option in dataclasses.fields(Options)})
     if unknown:
         raise unknown_option(unknown[0], others)
-    return dataclasses.replace(options, **overrides)
+    own = {name: value for name, value in overrides.items() if name not in plain}
+    return with_own(dataclasses.replace(options, **plain), {**options.own, **own})
 
 
 def recipe(name: str, **overrides: Any) -> Options:

@@ -16,7 +16,7 @@ from puridiver.consolidating import Consolidation
 from puridiver.errors import DataError
 from puridiver.inputs import is_whole
 from puridiver.memory import Keeper
-from puridiver.recipes import Options
+from puridiver.recipes import options_of
 from puridiver.replay import Replay
 from puridiver.trainers import NoiseHint, Trainer
 
@@ -95,7 +95,7 @@ def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
         "classes": settings["classes"] or None,
         "image_shape": tuple(settings["image_shape"]),
         "device": device,
-        "recipe": Options(**settings["options"]),
+        "recipe": options_of(settings["options"]),
         "hint": NoiseHint(**hint) if hint else None,
     }
 

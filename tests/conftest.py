@@ -32,6 +32,7 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registries = [registry for _, registry in plugins.FAMILIES.values()]
     kept = [dict(registry) for registry in registries]
     loaded, path, origins = set(plugins._loaded), list(sys.path), dict(plugins._origins)
+    roots = set(plugins._roots)
     monkeypatch.setenv(plugins.ENVIRONMENT, "")
     yield
     for registry, before in zip(registries, kept, strict=True):
@@ -39,6 +40,8 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         registry.update(before)
     plugins._loaded.clear()
     plugins._loaded.update(loaded)
+    plugins._roots.clear()
+    plugins._roots.update(roots)
     plugins._origins.clear()
     plugins._origins.update(origins)
     sys.path[:] = path

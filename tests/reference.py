@@ -216,3 +216,42 @@ def stride_picks(uncertainty: Vector, labels: Sequence[int], quota: Sequence[int
 def variance_ratio(votes: Sequence[int]) -> float:
     """Rainbow Memory: one minus the share of the most frequent prediction over the perturbed copies."""
     return 1 - max(list(votes).count(c) for c in set(votes)) / len(votes)
+
+
+# Robust losses beyond the paper --------------------------------------------------------------------------------
+
+
+def mean_over_labels(of_label: Vector, target: Vector) -> float:
+    """Of a soft target: the loss of each label by its share."""
+    return sum(share * loss for share, loss in zip(target, of_label, strict=True))
+
+
+def generalised_cross_entropy(logits: Vector, target: Vector, q: float) -> float:
+    """Zhang and Sabuncu (2018), Eq. 6: (1 - p_y^q) / q."""
+    p = softmax(logits)
+    return mean_over_labels([(1 - p[y] ** q) / q for y in range(len(p))], target)
+
+
+def symmetric_cross_entropy(logits: Vector, target: Vector, alpha: float, beta: float, log_zero: float) -> float:
+    """Wang et al. (2019), Eqs. 5 to 8: alpha * H(y, p) + beta * H(p, y), log 0 = A."""
+    p, n = softmax(logits), len(logits)
+    of_label = []
+    for y in range(n):
+        label = one_hot(y, n)
+        forward = -sum(label[c] * math.log(p[c]) for c in range(n) if label[c])
+        reverse = -sum(p[c] * (math.log(label[c]) if label[c] else log_zero) for c in range(n))
+        of_label.append(alpha * forward + beta * reverse)
+    return mean_over_labels(of_label, target)
+
+
+def early_learning_average(before: Vector, logits: Vector, decay: float) -> list[float]:
+    """Liu et al. (2020), Eq. 9, with probabilities kept within 1e-4 of 0 and 1 as their program has it."""
+    p = [min(max(value, 1e-4), 1 - 1e-4) for value in softmax(logits)]
+    return [decay * t + (1 - decay) * value / sum(p) for t, value in zip(before, p, strict=True)]
+
+
+def early_learning_loss(logits: Vector, target: Vector, average: Vector, weight: float) -> float:
+    """Liu et al. (2020), Eq. 6: cross-entropy + lambda * log(1 - <p, t>)."""
+    p = [min(max(value, 1e-4), 1 - 1e-4) for value in softmax(logits)]
+    agreement = sum(value * t for value, t in zip(p, average, strict=True))
+    return cross_entropy(logits, target) + weight * math.log(1 - agreement)

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from puridiver.grid.define import read_grid
 from puridiver.grid.results import read_results
 from puridiver.grid.table import FORMATS as GRID_FORMATS
+from puridiver.grid.table import make_table
 from puridiver.recipes import OFFICIAL, PAPER
 from puridiver.report import FORMATS, summarise
 from puridiver.runs import read_ledger
@@ -96,6 +98,14 @@ def test_the_fidelity_tables_of_digits_are_what_their_ledger_gives(preset: str) 
     table = read_results(preset, [ROOT / "results" / "fidelity-digits.jsonl"]).table()
     between = FIDELITY.split(f"<!-- {preset}-digits:begin -->\n")[1].split(f"\n<!-- {preset}-digits:end -->")[0]
     assert between == GRID_FORMATS["markdown"](table)
+
+
+def test_the_table_of_robust_losses_is_what_its_ledger_gives() -> None:
+    page, rows = (ROOT / "docs" / "LOG.md").read_text(), read_ledger(ROOT / "results" / "robust-losses-digits.jsonl")
+    shown = page.split("<!-- robust-losses-digits:begin -->\n")[1].split("\n<!-- robust-losses-digits:end -->")[0]
+    assert shown == GRID_FORMATS["markdown"](
+        make_table(read_grid(ROOT / "scripts" / "robust-losses-digits.toml"), rows)
+    )
 
 
 def test_spr_beats_itself_without_its_filter_over_five_seeds() -> None:

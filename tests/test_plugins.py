@@ -62,8 +62,14 @@ def test_the_example_is_chosen_by_name_and_recorded(capsys: pytest.CaptureFixtur
 
 def test_the_example_behaves(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["methods", "--plugin", str(EXAMPLE), "--check"]) == 0
-    members = ("sampler low-loss", "trainer smooth", "trainer gce", "network patches")
-    assert capsys.readouterr().out.splitlines() == [f"{member}: no fault found" for member in members]
+    assert capsys.readouterr().out.splitlines() == [
+        "sampler low-loss: no fault found",
+        "trainer smooth: no fault found",
+        "trainer smooth: options smooth.share=0.1",
+        "trainer taylor: no fault found",
+        "trainer taylor: options taylor.online=True, taylor.terms=2",
+        "network patches: no fault found",
+    ]
 
 
 def identity_of(sampler: str) -> Identity:

@@ -22,7 +22,7 @@ def test_public_names_are_the_promised_ones():
     errors = {"BusyError", "ConsolidatingError", "DataError", "DivergedError", "ManifestError", "PuridiverError"}
     audits = {"AuditReport", "AuditRow", "AuditSettings", "audit"}
     learners = {"Learner", "NoiseHint", "Options", "image_batch", "recipe", "__version__"}
-    methods = {"Head", "Network", "Sampler", "Trainer", "register"}
+    methods = {"Head", "LossTrainer", "Network", "Option", "Sampler", "Trainer", "register"}
     runs = {"Experiment", "RunConfig", "RunFrames", "read_run", "run_grid", "write_manifest"}
     assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
     assert puridiver.Learner.__module__ == "puridiver.learner"

@@ -49,8 +49,9 @@ def handle(args: argparse.Namespace) -> int:
 
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
-    from puridiver.method_check import find_faults
-    from puridiver.plugins import FAMILIES, is_own, load_all
+    from puridiver.method_check import find_faults, ignored_options
+    from puridiver.own_options import declared
+    from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
 
     load_all()
     found = [(family, name) for family, (_, members) in FAMILIES.items() for name in members]
@@ -63,6 +64,17 @@ def _check() -> int:
         faulty |= bool(faults)
         for text in faults or ["no fault found"]:
             print(f"{family} {name}: {text}")
+        if family == "trainer" and not faults and (ignored := ignored_options(name)):
+            print(
+                f"{family} {name}: note: {' and '.join(ignored)} change nothing with it, so that it is not compared "
+                "like for like with plain; puridiver.LossTrainer and self.memory_batches go by them, and ignores = "
+                f"{tuple(ignored)} in the class lets runs say so (docs/METHODS.md)"
+            )
+        if options := declared(FAMILIES[family][1][name]):
+            told = ", ".join(f"{name}.{option}={each.default}" for option, each in options.items())
+            print(f"{family} {name}: options {told}")
+    for family, kind in unregistered():
+        print(f"{kind.__name__}: looks like a {family}, but cannot be chosen: put @puridiver.register before its class")
     return int(faulty)
 
 
@@ -71,6 +83,7 @@ def listing() -> dict[str, Any]:
     from puridiver import plugins
     from puridiver.memory import SAMPLERS
     from puridiver.nets import NETWORKS
+    from puridiver.own_options import options_by_method
     from puridiver.recipes import DESCRIPTIONS, RECIPES, Options
     from puridiver.trainers import TRAINERS
 
@@ -92,6 +105,16 @@ def listing() -> dict[str, Any]:
                 "read_by": readers.get(option.name, []),  # empty: by every method
             }
             for option in dataclasses.fields(Options)
+        },
+        "own_options": {
+            f"{method}.{name}": {
+                "help": option.help,
+                "type": type(option.default).__name__,
+                "default": option.default,
+                "choices": list(option.choices),
+            }
+            for method, options in options_by_method().items()
+            for name, option in options.items()
         },
     }
 
@@ -129,3 +152,10 @@ def _print_options() -> None:
             print(f"      {recipe:<10} {content['options'][name]}")
         if name in SUITS_TINY_IMAGES:
             print(f"      images under {TINY_IMAGE} px, whatever the recipe: {SUITS_TINY_IMAGES[name]}")
+    for name, option in found["own_options"].items():
+        print(name)
+        if option["help"]:
+            print(textwrap.fill(option["help"], 78, initial_indent="    ", subsequent_indent="    "))
+        if option["choices"]:
+            print(f"    choices: {', '.join(option['choices'])}")
+        print(f"      {option['type']}, default {option['default']}")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
+from puridiver.own_options import is_own_option
 from puridiver.stream_names import is_published
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def grid_notes(grids: Sequence[Grid], changes: Mapping[str, Any]) -> Iterator[st
             titles.setdefault(repr(cell.config), {})[cell.method.title] = None
         for same in dict.fromkeys(tuple(same) for same in titles.values() if len(same) > 1):
             yield f"{' and '.join(same)} are the same runs"
+        for name in filter(is_own_option, changes.get("options", {})):
+            if not any(name in cell.config.options for cell in found):
+                yield f"--set {name} reaches no method of the grid: none of them is {name.partition('.')[0]}"
         if found and all(cell.config.shortened for cell in found):
             yield "shortened runs enter no table of a grid; `puridiver table FOLDER` lists them"
 
@@ -104,11 +108,15 @@ def notes(
 def unread_options(config: RunConfig, options: Options) -> Iterator[str]:
     """Options that were set and that neither method looks at; of a run with these options in all."""
     from puridiver import plugins
+    from puridiver.trainers import TRAINERS
 
     plugins.load_all()
     unread = plugins.unread_options(config.sampler, config.trainer, options.arrival_weight)
     readers = plugins.option_readers()
+    trainer = TRAINERS.get(config.trainer)
     for name in config.options:
+        if trainer is not None and name in trainer.ignores:
+            yield f"{config.trainer} does not go by {name}: it changes nothing here"
         if name in unread:
             of = " and ".join(readers[name])
             yield f"{name} is an option of {of}: with {config.sampler} + {config.trainer} it changes nothing here"

@@ -58,7 +58,8 @@ def add_parser(subparsers: Any) -> None:
         parser.add_argument(name, **{**spec, "default": argparse.SUPPRESS})
     parser.add_argument(
         "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
-        help="replace an option of the recipe; `puridiver methods --options` lists all; may be repeated",
+        help="replace an option of the recipe, or set one of a method (METHOD.OPTION); `puridiver methods --options` "
+        "lists all; may be repeated",
     )  # fmt: skip
     parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics, summary and learner there")
     parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")

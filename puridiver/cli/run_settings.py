@@ -51,8 +51,19 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"--set needs OPTION=VALUE, but got {text!r}")
-        options[name.strip().replace("-", "_")] = parse_option(name.strip().replace("-", "_"), value.strip())
+        method, dot, option = name.strip().rpartition(".")  # a method's name may have a -
+        full = method + dot + option.replace("-", "_")
+        if dot:
+            _know_methods()
+        options[full] = parse_option(full, value.strip())
     return options
+
+
+def _know_methods() -> None:
+    """With the options that they declare; imports torch, which most commands can do without at this point."""
+    from puridiver import plugins
+
+    plugins.load_all()
 
 
 # Options that images or the data set may decide in the place of a recipe.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from puridiver.config import RunConfig
+from puridiver.own_options import reaches
 from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
 # Fields of a run that may be replaced for a whole grid; besides them options of the recipe.
@@ -96,7 +97,10 @@ def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, A
     """
     changed = dict(changes)
     own = {name: value for name, value in method.options.items() if name not in column.without}
-    options = {**column.settings.get("options", {}), **changed.pop("options", {}), **own}
+    of_all = {**column.settings.get("options", {}), **changed.pop("options", {})}
+    network = {**column.settings, **changed, **method.settings}.get("network")
+    reached = (method.sampler, method.trainer, network)  # what other methods declare is theirs alone
+    options = {**{name: value for name, value in of_all.items() if reaches(name, reached)}, **own}
     if "epochs" in own:  # a field of the config would go before the option of that name
         changed.setdefault("epochs", own["epochs"])
     fields = {

@@ -14,6 +14,7 @@ from puridiver.data.files import is_own_or_arrays
 from puridiver.errors import DataError
 from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fields
 from puridiver.grid.presets import PRESETS, Preset, Size
+from puridiver.own_options import check_of_one, is_own_option, known, reaches
 from puridiver.recipes import RECIPES, Options, replaced
 from puridiver.stream_names import MATRIX_FILE
 
@@ -131,6 +132,7 @@ def grid_of_table(content: Mapping[str, Any], path: Path, data: Sequence[str] = 
     _check_settings(path, settings)
     _check_network(path, settings.get("network"))
     methods = tuple(_method(path, entry) for entry in _list(path, table, "methods", (str, dict)))
+    _check_reached(path, settings, methods)
     _refuse_doubles(path, "methods", [method.title for method in methods], _plain)
     _refuse_doubles(path, "noises", _list(path, table, "noises", (str,), [""]), _same_noise)
     if isinstance(table.get("seeds"), int):
@@ -144,6 +146,19 @@ def grid_of_table(content: Mapping[str, Any], path: Path, data: Sequence[str] = 
         for noise in _list(path, table, "noises", (str,), [_usual_noise(source)])
     )
     return Grid(path.stem, str(table.get("title", path.stem)), methods, columns)
+
+
+def _check_reached(path: Path, settings: Mapping[str, Any], methods: Sequence[Method]) -> None:
+    """Options that methods declare themselves: of a method its own, and of [grid] those of some method."""
+    members = [[m.sampler, m.trainer, m.settings.get("network", settings.get("network") or "auto")] for m in methods]
+    for name in settings.get("options", {}):
+        if not any(reaches(name, each) for each in members):
+            raise DataError(f"{path}: {name} is an option of {name.partition('.')[0]}, which no method of the grid has")
+    for method, its in zip(methods, members, strict=True):
+        try:
+            check_of_one([*filter(is_own_option, method.options)], its)
+        except ValueError as error:
+            raise DataError(f"{path}: {error}") from error
 
 
 def _as_in_a_file(value: Any) -> Any:
@@ -227,8 +242,12 @@ def _check_setting(path: Path, called: str, value: Any, key: str) -> None:
 def _check_options(path: Path, options: Any) -> None:
     if not isinstance(options, dict):
         raise DataError(f"{path}: options should be a table of option = value, but got {options!r}")
+    from puridiver import plugins
+
+    plugins.load_all()
     try:
-        replaced(Options(), options)
+        for name, value in replaced(Options(), options).own.items():
+            known(name).checked(name, value)
     except ValueError as error:
         raise DataError(f"{path}: {error}") from error
 

@@ -17,7 +17,15 @@ from typing import Any
 
 import torch
 
-from puridiver.config import STANDARD_TASKS, RunConfig, resolve_memory, resolve_network, resolve_options, resolve_tasks
+from puridiver.config import (
+    STANDARD_TASKS,
+    RunConfig,
+    resolve_memory,
+    resolve_network,
+    resolve_options,
+    resolve_tasks,
+    with_methods_own,
+)
 from puridiver.data.base import DataSource
 from puridiver.errors import PuridiverError
 from puridiver.grid.cells import Grid, make_cell
@@ -184,7 +192,8 @@ class Expectations:
         name = row["recipe"]
         if name == DEFAULT:  # as it was then
             name, asked = PUBLISHED, {**row.get("default_changes", {}), **asked}
-        config = RunConfig(recipe=name, options=asked)
+        methods = {"sampler": row["sampler"], "trainer": row["trainer"], "network": row["network"]}
+        config = RunConfig(recipe=name, options=asked, **methods)
         try:
             options = _options(config, self.source(c))
         except ValueError:
@@ -199,7 +208,7 @@ def _options(config: RunConfig, source: DataSource | None) -> Options:
     if source is not None:
         return resolve_options(config, source)
     asked = {**config.options, **({"epochs": config.epochs} if config.epochs else {})}
-    return replaced(recipe(config.recipe), asked)
+    return with_methods_own(replaced(recipe(config.recipe), asked), config)
 
 
 def _has_what_is_own(there: Resolved, here: Resolved, own: Mapping[str, Any]) -> bool:
@@ -219,8 +228,8 @@ def _differences(there: Resolved, here: Resolved, fixed: frozenset[str]) -> dict
                              ("told_noise", "tell_noise")):  # fmt: skip
         if getattr(there, name) != getattr(here, name):
             found[field_name] = getattr(there, name)
-    have = vars(here.options)
-    options = {name: value for name, value in vars(there.options).items() if value != have[name] and name not in fixed}
+    have, has = here.options.to_dict(), there.options.to_dict()
+    options = {name: value for name, value in has.items() if value != have.get(name) and name not in fixed}
     if "epochs" in options:
         found["epochs"] = options.pop("epochs")
     return {**found, "options": options} if options else found

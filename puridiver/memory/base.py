@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
+from puridiver.own_options import values_of
 from puridiver.recipes import Options
 from puridiver.runtime import Runtime
 from puridiver.samples import Samples
@@ -47,7 +48,8 @@ class Sampler(ABC):
 
     Randomness comes from the moment's generator alone. `freezes_norm` marks the samplers with which the released
     program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md). `filters` marks those that may turn samples
-    away while there is room for them. `reads` names the options of its own, besides those of every method.
+    away while there is room for them. `reads` names the recipe's options that it goes by besides those of every
+    method; `own_options` declares further ones by name, with their defaults (`self.own` has their values).
     """
 
     name: ClassVar[str]
@@ -56,9 +58,11 @@ class Sampler(ABC):
     freezes_norm: ClassVar[bool] = False
     filters: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
+    own_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.own = values_of(type(self), options.own)
 
     def delay(self, memory: int) -> int:
         """How many of the memory's places arrivals wait in, to be chosen from together; 0: each batch at once."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import torch
 from torch import nn
 
@@ -9,6 +11,7 @@ from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, global_
 from puridiver.nets.foreign import check_made, check_signature
 from puridiver.nets.resnet import ResNet18, ResNet32, ResNet34
 from puridiver.nets.small import SmallConvNet
+from puridiver.own_options import values_of
 
 __all__ = [
     "NETWORKS",
@@ -54,8 +57,9 @@ def _build(
 ) -> Network:  # fmt: skip
     if not kind.is_own():
         check_signature(kind)
+    resolved = dataclasses.replace(settings, own=values_of(kind, settings.own))
     with global_draws(None if kind.is_own() else _seed(kind, generator)):
-        network = kind(n_classes, image_shape, settings)
+        network = kind(n_classes, image_shape, resolved)
         if not kind.is_own():
             check_made(network, n_classes, image_shape)
     if not kind.keeps_weights:

@@ -6,9 +6,9 @@ import contextlib
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -31,12 +31,15 @@ class NetworkSettings:
         Epsilon of every BatchNorm layer.
     shortcut_relu
         Whether a ReLU follows a residual block's shortcut where that is a convolution.
+    own
+        For a network that declares `own_options`: their values by name, as its constructor gets them.
     """
 
     head: str = "linear"
     block_relu: str = "after_add"
     batchnorm_epsilon: float = 1e-5
     shortcut_relu: bool = False
+    own: Mapping[str, Any] = field(default_factory=dict)
 
 
 _drawing = threading.RLock()
@@ -143,6 +146,7 @@ class Network(nn.Module, ABC):
     title: str
     summary: str
     reads: tuple[str, ...] = ()  # (as methods have it: every network may look at the settings)
+    own_options: Mapping[str, Any] = {}  # of its own, by name, with their defaults; their values are in `settings.own`
     keeps_weights = True
     head: Head
     made_as: tuple[int, tuple[int, int, int], NetworkSettings]  # the constructor's arguments

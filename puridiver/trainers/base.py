@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
-from numbers import Real
-from typing import ClassVar
+from collections.abc import Generator, Iterator, Mapping
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -15,14 +13,14 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
+from puridiver.own_options import check_known, values_of
 from puridiver.plans import Buffers, PlanRunner
-from puridiver.recipes import Options
-from puridiver.runtime import Runtime
 from puridiver.samples import Samples
 from puridiver.spr import Encoder
 from puridiver.trainee import Trainee, sgd
 from puridiver.trainers.answering import COPIES, Answering
 from puridiver.trainers.batches import in_batches
+from puridiver.trainers.context import TrainerContext
 from puridiver.trainers.looking import Look
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets, Split
@@ -33,39 +31,13 @@ VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
 
-@dataclass(frozen=True)
-class NoiseHint:
-    """What a user may tell a trainer about the noise: its kind ("sym" or "asym") and its rate. Never needed."""
-
-    kind: str
-    rate: float
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("none", "sym", "asym") or not isinstance(self.rate, Real) or not 0 <= self.rate < 1:
-            raise ValueError(
-                f"a hint should be none, sym or asym with a rate in [0, 1), but got {self.kind!r}, {self.rate}"
-            )
-        object.__setattr__(self, "rate", float(self.rate))  # also a NumPy number, which could not be saved
-
-
-def as_hint(hint: object) -> NoiseHint | None:
-    """What a user gave as a hint, if it is one."""
-    if hint is not None and not isinstance(hint, NoiseHint):
-        raise ValueError(f"hint should be a NoiseHint, such as NoiseHint('sym', 0.4), or None, but got {hint!r}")
-    return hint
-
-
-@dataclass(frozen=True)
-class TrainerContext:
-    """Everything a trainer is made of."""
-
-    options: Options
-    network: str
-    n_classes: int
-    image_shape: tuple[int, int, int]
-    runtime: Runtime
-    generator: torch.Generator  # on the CPU: initial weights, augmentation, order of batches
-    hint: NoiseHint | None = None
+def mean_of(losses: Tensor, n: int) -> Tensor:
+    """The mean loss of a batch; an error where there is not one of each sample."""
+    if losses.shape != (n,):
+        raise ValueError(
+            f"sample_losses should return the loss of each sample, of shape ({n},), but returned {tuple(losses.shape)}"
+        )
+    return losses.mean()
 
 
 class Trainer(ABC):
@@ -82,13 +54,17 @@ class Trainer(ABC):
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
     reads_hint: ClassVar[bool] = False  # looks at the noise that it is told
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
-    reads: ClassVar[tuple[str, ...]] = ()  # options of its own, besides those of every method
+    reads: ClassVar[tuple[str, ...]] = ()  # options of the recipe, besides those that every method goes by
+    ignores: ClassVar[tuple[str, ...]] = ()  # options that most trainers go by and this one does not: runs note it
+    own_options: ClassVar[Mapping[str, Any]] = {}  # further ones by name, with their defaults; values are in `own`
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options
         self.runtime, self.generator = context.runtime, context.generator
         self.n_classes = context.n_classes
         o = context.options
+        check_known(o.own)
+        self.own = values_of(type(self), o.own)
         self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong, o.weak)
         # One scaling for every source: a stream's own statistics are not known before it has passed.
         channels = context.image_shape[2]
@@ -112,7 +88,7 @@ class Trainer(ABC):
 
     def new_network(self, generator: torch.Generator) -> Network:
         o, context = self.options, self.context
-        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon, o.shortcut_relu)
+        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon, o.shortcut_relu, o.own)
         return build_network(context.network, self.n_classes, context.image_shape, settings, generator)
 
     def new_trainee(self, network: Network) -> Trainee:
@@ -289,10 +265,30 @@ class Trainer(ABC):
         """Changes whenever tensors that a captured step refers to were replaced: networks, or the named buffers."""
         return (*(trainee.generation for trainee in self.trainees), *self.buffers.versions(*buffers))
 
+    def memory_batches(self, memory: Samples, targets: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """The batches of one `plain_epoch`, CutMix and last batch included: rows (n,), scaled images, targets (n, C).
+
+        For steps of another kind, launched one kernel after the other.
+        """
+        views, targets = self.next_memory_view(memory), self.one_hot(memory.labels) if targets is None else targets
+        for plan, n in self.plain_plans(len(memory)):
+            for row in self.runtime.move(plan):
+                rows = row[:n]
+                images, mixed = augment.planned_cutmix(views[rows], targets[rows], row[n:])
+                yield rows, self.to_float(images), mixed
+
+    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """What `plain_epoch` learns by, a loss of each sample, (N,): of logits and soft targets, (N, C) each."""
+        return soft_cross_entropy(logits, targets)
+
+    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
+        """The same of the online step, where that is another loss than cross-entropy."""
+        return None
+
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
-        """Cross-entropy on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
+        """`sample_losses` on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
         self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
         for plan, n in self.plain_plans(len(memory)):
@@ -303,7 +299,7 @@ class Trainer(ABC):
         images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
         images, targets = augment.planned_cutmix(images, targets, row[n:])
         logits = trainee.logits(self.to_float(images))
-        loss = soft_cross_entropy(logits, targets).mean()
+        loss = mean_of(self.sample_losses(logits, targets), n)
         self.step(network, loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
 
     # The online step -------------------------------------------------------------------------------------------
@@ -352,8 +348,10 @@ class Trainer(ABC):
         if self.options.online_crop_flip:
             images = augment.planned_crop_flip(images, row[n + 4 :], self.views.crop_padding)
         images, targets = augment.planned_cutmix(images, targets, row[: n + 4])
-        loss = soft_cross_entropy(trainee.logits(self.to_float(images), train_norm), targets).mean()
-        self.step(network, loss)
+        logits = trainee.logits(self.to_float(images), train_norm)
+        loss = soft_cross_entropy(logits, targets).mean()  # Eq. 3's, whatever is learnt by
+        own = self.online_losses(logits, targets)
+        self.step(network, loss if own is None else mean_of(own, n))
         trainee.follow()
         self.buffers[key + "loss"].copy_(loss.detach())
 

@@ -10,7 +10,8 @@ from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.context import TrainerContext
 
 
 def kept_share(epoch: int, noise_rate: float, forget_epochs: int) -> float:

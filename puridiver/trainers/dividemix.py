@@ -11,8 +11,9 @@ from puridiver.equations import refurbish, soft_cross_entropy
 from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
 from puridiver.trainers.batches import rounded_up
+from puridiver.trainers.context import TrainerContext
 
 MIXTURE = MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4)
 SMALLEST_SET = 2  # a labelled or unlabelled set this small cannot fill a batch: the epoch is plain

@@ -11,8 +11,9 @@ from torch import Tensor
 from puridiver import augment, equations
 from puridiver.plans import Captured, PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
 from puridiver.trainers.batches import FEWEST_ROWS, in_batches, rounded_up
+from puridiver.trainers.context import TrainerContext
 from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Sets, Split, prediction_weights, split_memory
 
 _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equations.logit_distances}

@@ -9,7 +9,8 @@ from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.context import TrainerContext
 
 CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
 

@@ -11,7 +11,8 @@ from puridiver.plans import PlanRunner
 from puridiver.samples import Samples
 from puridiver.spr import ENCODER_OPTIONS, scaled_epochs
 from puridiver.trainee import Trainee, adam
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.context import TrainerContext
 
 
 class SelfReplay(Trainer):
@@ -25,6 +26,7 @@ class SelfReplay(Trainer):
     title = "Self-Replay"
     summary = "SPR: self-supervised learning online; a copy is fine-tuned on the memory's labels"
     learns_online = False
+    ignores = ("cutmix", "last_batch")
     reads = ("spr_base_epochs", "finetune_lr", "finetune_clip", *ENCODER_OPTIONS)
 
     def __init__(self, context: TrainerContext) -> None:

@@ -20,7 +20,9 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_json_lists_every_family_by_its_short_names(capsys):
     found = json.loads(printed(capsys, "--json"))
     assert sorted(found["samplers"]) == ["crsv", "gbs", "ntd", "puridiver", "rm", "rsv", "spr"]
-    assert sorted(found["trainers"]) == ["coteaching", "dividemix", "plain", "puridiver", "selfie", "spr"]
+    assert sorted(found["trainers"]) == [
+        "coteaching", "dividemix", "elr", "gce", "plain", "puridiver", "sce", "selfie", "spr",
+    ]  # fmt: skip
     assert sorted(found["recipes"]) == ["official", "paper", "puridiver"]
     assert {"resnet18", "resnet32", "resnet34", "small"} <= set(found["networks"])
 

@@ -1,0 +1,91 @@
+"""Early-learning regularisation (Liu et al., 2020): predictions should stay what they were before noise was learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from puridiver import augment
+from puridiver.equations import soft_cross_entropy
+from puridiver.option import Option
+from puridiver.plans import PlanRunner
+from puridiver.samples import Samples
+from puridiver.trainers.base import Trainer
+from puridiver.trainers.context import TrainerContext
+
+AVERAGES = "prediction_averages"  # of each memory sample, (N, C)
+FLOOR = 1e-4  # probabilities are kept this far from 0 and 1, as its authors do
+
+
+def bounded_probabilities(logits: Tensor) -> Tensor:
+    return logits.softmax(dim=1).clamp(FLOOR, 1 - FLOOR)
+
+
+def moved_averages(averages: Tensor, p: Tensor, decay: float) -> Tensor:
+    """t <- decay * t + (1 - decay) * p / sum p, (N, C)."""
+    return decay * averages + (1 - decay) * p / p.sum(dim=1, keepdim=True)
+
+
+def disagreement(p: Tensor, averages: Tensor) -> Tensor:
+    """log(1 - <p, t>) of each sample, (N,): small where a prediction agrees with the average of those before."""
+    return (1 - (p * averages).sum(dim=1)).log()
+
+
+class EarlyLearning(Trainer):
+    """Cross-entropy with a penalty on leaving the average of a sample's predictions in this consolidation.
+
+    A sample is looked at in the training pass itself, where CutMix has left the batch whole: the prediction for a mixed
+    image is of two samples. The averages of mixed samples are mixed as their labels are. Online, where nothing comes
+    twice, there is no average, and the loss is cross-entropy.
+    """
+
+    name = "elr"
+    title = "ELR"
+    summary = "cross-entropy, held to the average of each sample's earlier predictions (not in the paper)"
+    own_options: ClassVar[Mapping[str, Any]] = {
+        "weight": Option(3.0, "lambda, weight of the regularisation (3 for CIFAR-10)", low=0),
+        "decay": Option(0.7, "beta, decay of the average of predictions (0.7 for CIFAR-10)", low=0, high=0.9999),
+    }
+
+    def __init__(self, context: TrainerContext) -> None:
+        super().__init__(context)
+        self._run_regularised = PlanRunner(self.runtime, self._regularised_step)
+
+    def begin_consolidation(self, memory: Samples) -> None:
+        """The memory and the network have changed since the last one: averages begin at 0."""
+        self._set_averages(torch.zeros(len(memory), self.n_classes))
+
+    def _set_averages(self, averages: Tensor) -> None:
+        self.buffers.put(AVERAGES, self.runtime.move(averages))
+
+    def memory_epoch(self, memory: Samples, epoch: int) -> None:
+        self.buffers.put("views", self.next_memory_view(memory))
+        self.buffers.put("targets", self.one_hot(memory.labels))
+        for plan, n in self.plain_plans(len(memory)):
+            self._run_regularised(plan, n, self.version("views", "targets", AVERAGES))
+
+    def _regularised_step(self, row: Tensor, n: int, version: object) -> None:
+        rows, cut = row[:n], row[n:]
+        views, averages = self.buffers["views"][rows], self.buffers[AVERAGES]
+        images, targets = augment.planned_cutmix(views, self.buffers["targets"][rows], cut)
+        logits = self.trainees[0].logits(self.to_float(images))
+        p = bounded_probabilities(logits)
+        y0, y1, x0, x1 = cut[n : n + 4]
+        is_whole = (y0 >= y1) | (x0 >= x1)
+        now = torch.where(is_whole, moved_averages(averages[rows], p.detach(), self.own["decay"]), averages[rows])
+        averages.index_copy_(0, rows, now)
+        mixed = augment.planned_shares(now, cut, views.shape[2] * views.shape[3])
+        losses = soft_cross_entropy(logits, targets) + self.own["weight"] * disagreement(p, mixed)
+        self.step(0, losses.mean())
+
+    def state(self) -> dict[str, Tensor]:
+        held = {AVERAGES: self.buffers[AVERAGES]} if AVERAGES in self.buffers else {}
+        return {**super().state(), **held}
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        super().load_state(tensors)
+        if AVERAGES in tensors:
+            self._set_averages(tensors[AVERAGES])

@@ -1,0 +1,35 @@
+"""Generalised cross-entropy (Zhang and Sabuncu, 2018): between cross-entropy and the mean absolute error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.option import Option
+from puridiver.trainers.own_loss import LossTrainer
+
+
+def generalised_cross_entropy(logits: Tensor, targets: Tensor, q: float) -> Tensor:
+    """(1 - p_y^q) / q of each sample, (N,); of a soft target the mean over its labels y.
+
+    By way of log p, whose gradient is finite where p is 0.
+    """
+    of_each_label = (1 - (q * F.log_softmax(logits, dim=1)).exp()) / q  # (N, C)
+    return (targets * of_each_label).sum(dim=1)
+
+
+class GeneralisedCrossEntropy(LossTrainer):
+    """Plain training by a loss whose gradient shrinks for labels that the network finds unlikely."""
+
+    name = "gce"
+    title = "GCE"
+    summary = "plain training by generalised cross-entropy, which unlikely labels pull at less (not in the paper)"
+    own_options: ClassVar[Mapping[str, Any]] = {
+        "q": Option(0.7, "its power: towards 0 cross-entropy, 1 the mean absolute error", low=1e-3, high=1)
+    }
+
+    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return generalised_cross_entropy(logits, targets, self.own["q"])

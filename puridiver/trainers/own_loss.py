@@ -1,0 +1,39 @@
+"""Plain training by another loss than cross-entropy: the base of robust losses, and of losses of one's own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from puridiver.option import Option
+from puridiver.samples import Samples
+from puridiver.trainers.base import Trainer
+
+
+class LossTrainer(Trainer):
+    """Trains as `plain` does (views, CutMix, batches, schedule, captured steps), by the loss that a subclass writes.
+
+    Whatever differs in a comparison with `plain` is then the loss alone. Eq. 3, by which a sampler may go, is of
+    cross-entropy all the same.
+    """
+
+    own_options: ClassVar[Mapping[str, Any]] = {
+        "online": Option(True, "learn by this loss from the stream, too; off: there by cross-entropy"),
+    }
+
+    @abstractmethod
+    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of each sample, (N,), from logits and targets, (N, C) each.
+
+        Targets are shares of classes that sum to 1: one-hot, or mixed of two by CutMix. Nothing in it may read a value
+        on the host (`.item()`, `if` of a tensor), so that steps can be captured.
+        """
+
+    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
+        return self.sample_losses(logits, targets) if self.own["online"] else None
+
+    def memory_epoch(self, memory: Samples, epoch: int) -> None:
+        self.plain_epoch(memory)

@@ -1,0 +1,159 @@
+"""Generalised and symmetric cross-entropy and early-learning regularisation, against loops from their formulas."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from puridiver.trainers.elr import AVERAGES
+from puridiver.trainers.gce import generalised_cross_entropy
+from tests import reference
+from tests.learner_samples import as_samples, patterns, tiny_learner, tiny_trainer
+
+IMAGES, LABELS = patterns(29)
+MEMORY = as_samples(IMAGES, LABELS)
+
+
+def batch(seed: int, n: int = 12, n_classes: int = 5) -> tuple[Tensor, Tensor]:
+    """Logits and targets: half of them one-hot, half of two classes."""
+    generator = torch.Generator().manual_seed(seed)
+    first, second = (torch.randint(n_classes, (n,), generator=generator) for _ in range(2))
+    share = torch.rand(n, 1, generator=generator).where(torch.arange(n)[:, None] % 2 == 0, torch.ones(n, 1))
+    one, other = (torch.nn.functional.one_hot(labels, n_classes).float() for labels in (first, second))
+    return 4 * torch.randn(n, n_classes, generator=generator), share * one + (1 - share) * other
+
+
+@pytest.mark.parametrize("q", [0.01, 0.3, 0.7, 1.0])
+def test_gce_is_the_formula(q: float) -> None:
+    logits, targets = batch(1)
+    found = tiny_trainer("gce", n_classes=5, **{"gce.q": q}).sample_losses(logits, targets)
+    expected = [
+        reference.generalised_cross_entropy(*pair, q) for pair in zip(logits.tolist(), targets.tolist(), strict=True)
+    ]
+    assert found.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_gce_lies_between_cross_entropy_and_the_mean_absolute_error() -> None:
+    logits, targets = batch(2)
+    rows = list(zip(logits.tolist(), targets.tolist(), strict=True))
+    nearly = generalised_cross_entropy(logits.double(), targets.double(), 1e-3)
+    assert nearly.tolist() == pytest.approx([reference.cross_entropy(*row) for row in rows], rel=1e-2)
+    absolute = generalised_cross_entropy(logits, targets, 1.0)
+    assert absolute.tolist() == pytest.approx((1 - (targets * logits.softmax(dim=1)).sum(dim=1)).tolist(), rel=1e-5)
+
+
+def test_gce_has_a_finite_gradient_where_a_label_seems_impossible() -> None:
+    logits = torch.tensor([[200.0, -200.0]], requires_grad=True)
+    generalised_cross_entropy(logits, torch.tensor([[0.0, 1.0]]), 0.7).sum().backward()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
+@pytest.mark.parametrize(("alpha", "beta", "log_zero"), [(0.1, 1.0, -4.0), (6.0, 0.1, -6.0), (1.0, 0.0, -4.0)])
+def test_sce_is_the_formula(alpha: float, beta: float, log_zero: float) -> None:
+    logits, targets = batch(3)
+    options = {"sce.alpha": alpha, "sce.beta": beta, "sce.log_zero": log_zero}
+    found = tiny_trainer("sce", n_classes=5, **options).sample_losses(logits, targets)
+    rows = zip(logits.tolist(), targets.tolist(), strict=True)
+    expected = [reference.symmetric_cross_entropy(*row, alpha, beta, log_zero) for row in rows]
+    assert found.tolist() == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_published_values_are_the_defaults() -> None:
+    assert tiny_trainer("gce").own == {"online": True, "q": 0.7}
+    assert tiny_trainer("sce").own == {"online": True, "alpha": 0.1, "beta": 1.0, "log_zero": -4.0}
+    assert tiny_trainer("elr").own == {"weight": 3.0, "decay": 0.7}
+
+
+@pytest.mark.parametrize("cutmix", [0.0, 0.5, 1.0])
+def test_elr_is_the_formula_over_epochs(cutmix: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Averages of predictions on whole images alone; of mixed ones mixed as their labels are."""
+    trainer = tiny_trainer("elr", cutmix=cutmix, last_batch="trained", **{"elr.weight": 2.0, "elr.decay": 0.6})
+    rows: list[Tensor] = []
+    logits: list[Tensor] = []
+    losses: list[float] = []
+    step, look, learn = trainer._regularised_step, trainer.trainees[0].logits, trainer.step
+
+    def looked(x: Tensor) -> Tensor:
+        found = look(x)
+        logits.append(found.detach())
+        return found
+
+    monkeypatch.setattr(trainer._run_regularised, "step", lambda row, *static: (rows.append(row), step(row, *static)))
+    monkeypatch.setattr(trainer.trainees[0], "logits", looked)
+    monkeypatch.setattr(trainer, "step", lambda k, loss: (losses.append(float(loss.detach())), learn(k, loss)))
+    for _ in trainer.consolidate(MEMORY, 3):
+        pass
+    averages = np.zeros((29, 3))
+    expected = [elr_loss(averages, row, seen.tolist()) for row, seen in zip(rows, logits, strict=True)]
+    assert len(expected) == 3 * 4  # 29 = 3 * 8 + 5
+    assert losses == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    np.testing.assert_allclose(trainer.buffers[AVERAGES].numpy(), averages, atol=1e-5)
+    assert averages.sum() > 0  # also with CutMix always: some of its boxes are empty
+
+
+def elr_loss(averages: np.ndarray, row: Tensor, logits: list[list[float]]) -> float:
+    """The mean loss of a batch by its row of the plan; moves the averages."""
+    n = len(logits)
+    rows, partners, (y0, y1, x0, x1) = row[:n].tolist(), row[n : 2 * n].tolist(), row[2 * n :].tolist()
+    boxed = (y1 - y0) * (x1 - x0) / 64
+    if boxed == 0:
+        for i, k in enumerate(rows):
+            averages[k] = reference.early_learning_average(averages[k], logits[i], 0.6)
+    total = 0.0
+    for i, k in enumerate(rows):
+        own, other = (np.array(reference.one_hot(int(LABELS[j]), 3)) for j in (k, rows[partners[i]]))
+        average = (1 - boxed) * averages[k] + boxed * averages[rows[partners[i]]]
+        total += reference.early_learning_loss(logits[i], (1 - boxed) * own + boxed * other, average, 2.0)
+    return total / n
+
+
+@pytest.mark.parametrize("name", ["gce", "sce", "elr"])
+def test_steps_ask_the_device_for_no_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a GPU can capture them: tensors without values raise where one is asked for."""
+    trainer = tiny_trainer(name, cutmix=0.5)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    for _ in trainer.consolidate(MEMORY, 1):
+        pass
+    plan, n = next(iter(trainer.plain_plans(len(MEMORY))))
+    monkeypatch.setattr(trainer, "step", lambda network, loss: loss.backward())
+    with mode:
+        row = mode.from_tensor(plan[0])
+        if name == "elr":
+            trainer._regularised_step(row, n, 0)
+        else:
+            trainer._plain_step(row, 0, n, 0.0, 0)
+
+
+def test_elr_learns_online_as_plain_does() -> None:
+    found = []
+    for name in ("plain", "elr"):
+        learner = tiny_learner(sampler="rsv", trainer=name)
+        learner.observe(IMAGES[:16], LABELS[:16])
+        found.append(learner.predict_proba(IMAGES))
+    np.testing.assert_array_equal(*found)
+
+
+def test_elr_without_weight_is_plain_training() -> None:
+    found = []
+    for name, options in (("plain", {}), ("elr", {"elr.weight": 0.0})):
+        learner = tiny_learner(sampler="rsv", trainer=name, **options)
+        learner.observe(IMAGES[:16], LABELS[:16])
+        learner.consolidate()
+        found.append(learner.predict_proba(IMAGES))
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [("gce.q", 0.0, "at least 0.001"), ("gce.q", 1.5, "at most 1"), ("sce.log_zero", 0.0, "at most -0.001"),
+     ("sce.alpha", -1.0, "at least 0"), ("elr.decay", 1.0, "at most 0.9999"), ("elr.weight", math.nan, "finite")],
+)  # fmt: skip
+def test_values_that_make_no_sense_are_refused(option: str, value: float, allowed: str) -> None:
+    with pytest.raises(ValueError, match=f"option {option} should be {allowed}"):
+        tiny_learner(trainer=option.partition(".")[0], **{option: value})
