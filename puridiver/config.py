@@ -45,7 +45,8 @@ class RunConfig:
     stream: str = setting(
         "blurry-10",
         "blurry-L (L %% minor samples), disjoint, time (the order of timestamps), official:NOISE:SEED "
-        "(published, each task shuffled; with :listed at the end in the files' order), or the path of a manifest.json",
+        "(published, each task shuffled; with :listed at the end in the files' order), or the path of a manifest.json, "
+        "in which {seed} stands for the seed",
     )
     splits: str | None = setting(None, "where official split files lie (.npz, or a folder; default: data root)")
     tasks: int | None = setting(None, "number of tasks of a generated stream (default: 5, or what suits the data)")

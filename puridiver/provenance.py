@@ -33,8 +33,17 @@ from puridiver.config import (
     resolve_tasks,
 )
 from puridiver.runs import without_folder
-from puridiver.stream_names import LISTED, WORD, is_published, parse_published
+from puridiver.stream_names import (
+    LISTED,
+    WORD,
+    has_manifest_per_seed,
+    is_manifest,
+    is_published,
+    manifest_path,
+    parse_published,
+)
 from puridiver.streams.imbalance import BALANCED
+from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.specs import parse_stream
 
@@ -90,7 +99,9 @@ def settings_hash(config: RunConfig, source: DataSource, stream_hash: str, runti
 
 
 def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) -> Any:
-    if config.stream.endswith(".json"):
+    if has_manifest_per_seed(config.stream):
+        return StreamManifest.load(manifest_path(config.stream, config.seed)).manner  # what all seeds have in common
+    if is_manifest(config.stream):
         return stream_hash  # one stream, whatever the learner's seed
     if is_published(config.stream):
         noise, _, order = parse_published(config.stream)

@@ -6,6 +6,9 @@ classes do mix; "listed" leaves the order as it lies in the files (row 23 of doc
 
 Whoever asks for "official:sym40:1" gets the shuffled one, and records name it in full. Records that do not are from
 before there was a choice: all of those are listed (`as_recorded`).
+
+A stream may also be named by the path of its manifest; "{seed}" in it stands for the seed of the run, so that runs of
+several seeds can have a manifest each.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ ORDERS = (SHUFFLED, LISTED)
 LISTED_KIND = f"{WORD}:{LISTED}"
 PUBLISHED_KINDS = (WORD, LISTED_KIND)  # as columns of grids name them
 MATRIX_FILE = "matrix:"  # before the path of a noise matrix
+MANIFEST_END, SEED_IN_PATH = ".json", "{seed}"
 EXAMPLES = f'"{WORD}:sym40:1" (or "{WORD}:sym40:1:{LISTED}", in the order of the files)'
 
 
@@ -75,3 +79,17 @@ def without_seed(stream: str) -> str:
         return stream
     noise, _, order = parse_published(stream, unsaid=LISTED)
     return f"{WORD}:{noise}:{order}"
+
+
+def is_manifest(stream: str) -> bool:
+    return stream.endswith(MANIFEST_END)
+
+
+def has_manifest_per_seed(stream: str) -> bool:
+    """Whether each seed of a run has a manifest of its own."""
+    return is_manifest(stream) and SEED_IN_PATH in stream
+
+
+def manifest_path(stream: str, seed: int) -> str:
+    """The file of a run's manifest; any other stream as it stands."""
+    return stream.replace(SEED_IN_PATH, str(seed)) if is_manifest(stream) else stream

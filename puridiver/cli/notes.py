@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
 from puridiver.own_options import is_own_option
-from puridiver.stream_names import is_published
+from puridiver.stream_names import is_manifest, is_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -141,7 +141,7 @@ def _noise_on_top(config: RunConfig, source: DataSource) -> Iterator[str]:
     from puridiver.data.base import UNKNOWN
 
     train, noise = source.train, resolve_noise(config, source)
-    if noise == "none" or train.true is None or is_published(config.stream) or config.stream.endswith(".json"):
+    if noise == "none" or train.true is None or is_published(config.stream) or is_manifest(config.stream):
         return
     known = train.true != UNKNOWN
     wrong = int((train.labels != train.true)[known].sum())

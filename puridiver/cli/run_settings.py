@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.recipes import SUITS_TINY_IMAGES
-from puridiver.stream_names import MATRIX_FILE
+from puridiver.stream_names import MATRIX_FILE, is_manifest
 
 if TYPE_CHECKING:
     from puridiver.config import RunConfig
@@ -77,7 +77,7 @@ def is_place(field: str, value: str) -> bool:
 
     if field == "data":
         return value not in SOURCES and is_own_or_arrays(value)
-    return field != "stream" or value.endswith(".json")
+    return field != "stream" or is_manifest(value)
 
 
 def to_settings(args: argparse.Namespace) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from puridiver.grid.measures import METRICS, Metric
 from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, holm, p_text
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading, own_settings
-from puridiver.grid.variants import Row, row_kind
+from puridiver.grid.variants import Row, stream_shown
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
-from puridiver.runs import without_folder
 
 HEADINGS = (
     "data",
@@ -104,8 +103,7 @@ def against(
             if m == base:
                 continue
             found = selection.rows.get((m, c), [])
-            streams = dict.fromkeys(map(row_kind, [*found, *base_rows])) or (column.stream,)
-            stream = ", ".join(str(without_folder(stream)) for stream in streams)
+            stream = stream_shown(column, [*found, *base_rows])
             data, pairs = NAMES.get(column.data, column.data), _pairs(found, base_rows, chosen)
             compared.setdefault((data, stream, method.title), []).append(pairs)
             lines.append(_compared((data, stream, column.noise, method.title), pairs, chosen))

@@ -10,7 +10,7 @@ from typing import Any
 
 from puridiver.config import RunConfig
 from puridiver.own_options import reaches
-from puridiver.stream_names import PUBLISHED_KINDS, WORD
+from puridiver.stream_names import PUBLISHED_KINDS, WORD, is_manifest
 
 # Fields of a run that may be replaced for a whole grid; besides them options of the recipe.
 CHANGES = (
@@ -40,8 +40,8 @@ class Column:
     """A column of a table: the data, the stream made of it, the seeds, and further fields of `RunConfig`.
 
     The stream "official" stands for the published one of the column's noise and the cell's seed, "official:listed" for
-    the same in the order of its files. `without` names options of methods that the data decides, such as epochs where
-    images are tiny.
+    the same in the order of its files. A manifest's noise is that of its file. `without` names options of methods that
+    the data decides, such as epochs where images are tiny.
     """
 
     data: str
@@ -122,8 +122,8 @@ def _stream_fields(column: Column, seed: int) -> dict[str, str]:
     if column.stream in PUBLISHED_KINDS:
         order = column.stream.removeprefix(WORD)  # "" or ":listed"
         return {"stream": f"{WORD}:{column.noise.replace('-', '')}:{seed}{order}"}
-    if column.stream.endswith(".json"):
-        return {"stream": column.stream}
+    if is_manifest(column.stream):
+        return {"stream": column.stream}  # which has its own noise, told in the column
     return {"stream": column.stream, "noise": column.noise}
 
 

@@ -16,7 +16,9 @@ from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fiel
 from puridiver.grid.presets import PRESETS, Preset, Size
 from puridiver.own_options import check_of_one, is_own_option, known, reaches
 from puridiver.recipes import RECIPES, Options, replaced
-from puridiver.stream_names import MATRIX_FILE
+from puridiver.stream_names import MATRIX_FILE, is_manifest, manifest_path
+from puridiver.streams import StreamManifest
+from puridiver.streams.noise import noise_name
 
 HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
 GRID_KEYS = ("title", "data", "streams", "noises", "methods", "seeds")
@@ -139,11 +141,15 @@ def grid_of_table(content: Mapping[str, Any], path: Path, data: Sequence[str] = 
         only = table["seeds"]
         raise DataError(f"{path}: seeds should be a list: [{only}] for the seed {only} alone, or [0, 1, 2] for three")
     chosen_seeds = tuple(seeds or _list(path, table, "seeds", (int,), [0]))
+    streams = _list(path, table, "streams", (str,), ["blurry-10"])
+    noise_of = {stream: _manifest_noise(path, stream, chosen_seeds) for stream in streams if is_manifest(stream)}
+    _refuse_crossed(path, table, list(noise_of))
+    _refuse_doubles(path, "streams", streams, lambda stream: _content(stream, chosen_seeds))
     columns = tuple(
         Column(source, stream, noise, chosen_seeds, settings)
         for source in data or _list(path, table, "data", (str,), ["digits"])
-        for stream in _list(path, table, "streams", (str,), ["blurry-10"])
-        for noise in _list(path, table, "noises", (str,), [_usual_noise(source)])
+        for stream in streams
+        for noise in _list(path, table, "noises", (str,), [noise_of.get(stream) or _usual_noise(source)])
     )
     return Grid(path.stem, str(table.get("title", path.stem)), methods, columns)
 
@@ -164,6 +170,46 @@ def _check_reached(path: Path, settings: Mapping[str, Any], methods: Sequence[Me
 def _as_in_a_file(value: Any) -> Any:
     """A program may say (0, 1) or range(2) where a file has a list."""
     return list(value) if isinstance(value, tuple | range) else value
+
+
+def _refuse_crossed(path: Path, table: Mapping[str, Any], manifests: Sequence[str]) -> None:
+    """A manifest cannot be run under several noises: each run would count once for each of them."""
+    if manifests and "noises" in table:
+        raise DataError(
+            f"{path}: streams has the manifest {manifests[0]}, which is already made, with its own noise: leave noises "
+            "out, and name streams that are still to be made in another grid file"
+        )
+
+
+def _manifest_noise(path: Path, stream: str, seeds: Sequence[int]) -> str:
+    """The noise of a manifest; where there is one for each seed, all must have the same."""
+    found: dict[str, str] = {}  # and the file that has it
+    for name in dict.fromkeys(manifest_path(stream, seed) for seed in seeds):
+        manifest = _load_manifest(path, name)
+        found.setdefault(noise_name(manifest.noise, manifest.noise_rate), name)
+    if len(found) > 1:
+        told = " and ".join(f"{noise} in {name}" for noise, name in found.items())
+        raise DataError(
+            f"{path}: {stream} should have the same noise for all seeds, but has {told}: name each noise's manifests "
+            "apart, such as sym20-{seed}.json and sym60-{seed}.json"
+        )
+    return next(iter(found))
+
+
+def _load_manifest(path: Path, name: str) -> StreamManifest:
+    if not Path(name).is_file():
+        raise DataError(
+            f"{path}: streams names {name}, which is not there (`puridiver stream make --out {name}` writes one; paths "
+            "are taken from the folder that the command is started in)"
+        )
+    return StreamManifest.load(name)
+
+
+def _content(stream: str, seeds: Sequence[int]) -> str:
+    """By what two streams are one: manifests by what they hold, whatever they are called."""
+    if not is_manifest(stream):
+        return stream
+    return " ".join(StreamManifest.load(manifest_path(stream, seed)).content_hash for seed in seeds)
 
 
 def _refuse_doubles(path: Path, key: str, names: Sequence[str], plain: Callable[[str], str]) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, own_settings, rerun_figure
-from puridiver.grid.variants import Row, row_kind
+from puridiver.grid.variants import Row, stream_shown
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark, seconds_of, spread
-from puridiver.runs import without_folder
 
 HEADINGS = (
     "data", "stream", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
@@ -42,10 +41,9 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
 
 def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
     """What stands under `HEADINGS` for the runs of one cell; `paper` names the paper's table."""
-    streams = dict.fromkeys(map(row_kind, rows)) or (column.stream,)
     return (
         NAMES.get(column.data, column.data),
-        ", ".join(str(without_folder(stream)) for stream in streams),
+        stream_shown(column, rows),
         method.title,
         column.noise,
         _spread(rows, "last_accuracy") + diverged_mark(rows),

@@ -12,7 +12,7 @@ from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
 from puridiver.grid.cells import Cell
 from puridiver.provenance import Identity, identify
-from puridiver.resolve import file_options, load_source, resolve_run_stream
+from puridiver.resolve import file_options, load_source, resolve_run_stream, source_name
 from puridiver.runtime import Runtime, choose_runtime
 
 STREAM_FIELDS = (
@@ -28,8 +28,7 @@ class Sources:
     loaded: dict[tuple[object, ...], DataSource] = field(default_factory=dict)
 
     def of(self, config: RunConfig) -> DataSource:
-        manifest = config.stream if config.stream.endswith(".json") else ""  # it may name the data itself
-        key = (config.data, config.data_root or "", manifest, file_options(config))
+        key = (source_name(config), config.data_root or "", file_options(config))
         if key not in self.loaded:
             self.loaded[key] = load_source(config)
         return self.loaded[key]

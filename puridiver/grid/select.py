@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from puridiver.config import RunConfig
-from puridiver.grid.cells import Column, Grid, Method
+from puridiver.grid.cells import Grid, Method
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
 from puridiver.provenance import plugin_code
@@ -24,7 +24,14 @@ from puridiver.report.ledger import code_of
 from puridiver.report.table import settings_of
 from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
-from puridiver.stream_names import LISTED, PUBLISHED_KINDS, SHUFFLED, order_in_record
+from puridiver.stream_names import (
+    LISTED,
+    PUBLISHED_KINDS,
+    SHUFFLED,
+    has_manifest_per_seed,
+    is_manifest,
+    order_in_record,
+)
 from puridiver.streams.noise import noise_name, parse_noise
 
 Kind = tuple[Variant, str | None]  # with the code; None for any
@@ -71,7 +78,8 @@ def select(
         candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
         kinds = _kinds(candidates, expected, any_code, asked)
         fitting = {kind: _fitting(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
-        _add(selection, data, fitting, candidates, any_code, shown_at)
+        groups = {kind: _groups(found, expected) for kind, found in fitting.items()}
+        _add(selection, data, fitting, groups, candidates, any_code, shown_at)
     return selection
 
 
@@ -107,7 +115,7 @@ def _places(row: Row, expected: Expectations, data: str) -> list[Place]:
     return [
         (m, c)
         for c, column in enumerate(grid.columns)
-        if column.data == data and row["data"] == expected.data_name(c) and _stream_fits(row, column)
+        if column.data == data and row["data"] == expected.data_name(c) and _stream_fits(row, expected, c)
         for m, method in enumerate(grid.methods)
         if _method_fits(row, method)
     ]
@@ -117,11 +125,13 @@ def _method_fits(row: Row, method: Method) -> bool:
     return (row["sampler"], row["trainer"]) == (method.sampler, method.trainer) and row["recipe"] in RECIPES
 
 
-def _stream_fits(row: Row, column: Column) -> bool:
+def _stream_fits(row: Row, expected: Expectations, c: int) -> bool:
+    column = expected.grid.columns[c]
     if row["evaluated_on"] != column.settings.get("evaluate_on", "test"):
         return False
-    if column.stream.endswith(".json"):
-        return bool(without_folder(row["stream"]) == without_folder(column.stream))
+    if is_manifest(column.stream):  # by its content: many a manifest is called manifest.json
+        made = expected.manifest_hash(c, row["seed"])
+        return bool(made) and row.get("stream_hash") == made
     same_noise = noise_name(row["noise"], row["noise_rate"]) == noise_name(*parse_noise(column.noise))
     same_map = row.get("noise_map") == column.settings.get("noise_map")
     same_kind = row_kind(row) == column.stream or (row_kind(row) in PUBLISHED_KINDS and column.stream == GENERATED)
@@ -173,14 +183,24 @@ def _fitting(candidates: Candidates, expected: Expectations, kind: Kind) -> Fitt
     return found
 
 
-def _one_a_seed(rows: Sequence[Row]) -> dict[int, Row]:
-    """The rows of a cell by seed, the later run of a seed in the place of the earlier."""
+def _one_a_seed(rows: Sequence[Row], per_seed: bool = False) -> dict[int, Row]:
+    """The rows of a cell by seed, the later run of a seed in the place of the earlier.
+
+    With a manifest for each seed, runs that named theirs by itself have hashes of their own.
+    """
     by_settings: dict[str, dict[int, Row]] = {}
     for row in rows:
-        group = by_settings.pop(key := row.get("settings_hash", ""), {})
+        group = by_settings.pop(key := "" if per_seed else row.get("settings_hash", ""), {})
         by_settings[key] = {**group, row["seed"]: row}  # the one that grew last stands last
     # Where the data is not here rows were compared by what they tell, and may differ in what they do not.
     return max(reversed(list(by_settings.values())), key=len)
+
+
+def _groups(fitting: Fitting, expected: Expectations) -> Group:
+    columns = expected.grid.columns
+    return {
+        place: _one_a_seed(rows, has_manifest_per_seed(columns[place[1]].stream)) for place, rows in fitting.items()
+    }
 
 
 def _rows_of(group: Group) -> list[Row]:
@@ -189,10 +209,9 @@ def _rows_of(group: Group) -> list[Row]:
 
 
 def _add(
-    selection: Selection, data: str, fitting: Mapping[Kind, Fitting], candidates: Candidates, any_code: bool,
-    shown_at: Mapping[Place, Place],
+    selection: Selection, data: str, fitting: Mapping[Kind, Fitting], groups: Mapping[Kind, Group],
+    candidates: Candidates, any_code: bool, shown_at: Mapping[Place, Place],
 ) -> None:  # fmt: skip
-    groups = {kind: {place: _one_a_seed(rows) for place, rows in found.items()} for kind, found in fitting.items()}
     order = {id(row): number for number, (row, _) in enumerate(candidates)}
 
     def fullness(kind: Kind, places: Container[Place] | None = None) -> tuple[int, int, int]:

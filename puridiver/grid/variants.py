@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,20 @@ from puridiver.config import (
 )
 from puridiver.data.base import DataSource
 from puridiver.errors import PuridiverError
-from puridiver.grid.cells import Grid, make_cell
+from puridiver.grid.cells import Column, Grid, make_cell
 from puridiver.grid.plan import Sources
 from puridiver.provenance import settings_hash
 from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
 from puridiver.report.ledger import device_type
+from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
-from puridiver.stream_names import PUBLISHED_KINDS, kind_in_record
+from puridiver.stream_names import (
+    PUBLISHED_KINDS,
+    has_manifest_per_seed,
+    is_manifest,
+    kind_in_record,
+    manifest_path,
+)
 from puridiver.streams import StreamManifest
 
 Row = Mapping[str, Any]
@@ -82,6 +89,14 @@ def row_kind(row: Row) -> str:
     return kind_in_record(str(row["stream"]))
 
 
+def stream_shown(column: Column, rows: Sequence[Row]) -> str:
+    """What a table calls a column's stream: a manifest by its path in the grid, else by what the rows are of."""
+    if is_manifest(column.stream):
+        return column.stream  # two of them may share a file's name
+    kinds = dict.fromkeys(map(row_kind, rows)) or (column.stream,)
+    return ", ".join(str(without_folder(kind)) for kind in kinds)
+
+
 @dataclass(frozen=True)
 class Resolved:
     """What decides a run beside its stream, as a row tells it and as a config comes to."""
@@ -108,9 +123,11 @@ class Expectations:
         self.hash = functools.cache(self._hash)
         self.resolved = functools.cache(self._resolved)
         self.source = functools.cache(self._source)
+        self.manifest_hash = functools.cache(self._manifest_hash)
         self._rows: dict[tuple[int, int], Resolved | None] = {}  # by the row's id: the caller keeps the rows
 
     def config(self, place: Place, variant: Variant) -> RunConfig:
+        """That of the column's first seed."""
         method, column = self.grid.methods[place[0]], self.grid.columns[place[1]]
         if variant.published and column.stream == GENERATED:
             column = replace(column, stream=variant.published)
@@ -121,8 +138,8 @@ class Expectations:
         column = self.grid.columns[c]
         # How files are read is among the settings, and makes other data of the same folder.
         settings = {**column.settings, **({"data_root": self.root} if self.root else {})}
-        if column.stream.endswith(".json"):
-            settings["stream"] = column.stream  # a manifest may name its data
+        if is_manifest(column.stream):
+            settings |= {"stream": column.stream, "seed": column.seeds[0]}  # a manifest may name its data
         try:
             return self.sources.of(RunConfig(**{**settings, "data": column.data}))
         except (PuridiverError, ValueError, OSError):
@@ -133,12 +150,24 @@ class Expectations:
         source = self.source(c)
         return source.name if source else Path(self.grid.columns[c].data).name.removesuffix(".npz")
 
-    def _hash(self, place: Place, variant: Variant) -> str:
-        """The settings' hash that rows of the cell have; empty where its data is not here."""
+    def _manifest_hash(self, c: int, seed: int) -> str:
+        """The content of the manifest that a seed has in a column; empty where its file is not here."""
+        try:
+            return StreamManifest.load(manifest_path(self.grid.columns[c].stream, seed)).content_hash
+        except (PuridiverError, OSError):
+            return ""
+
+    def _hash(self, place: Place, variant: Variant, alone: int | None = None) -> str:
+        """The settings' hash that rows of the cell have; empty where its data is not here.
+
+        Where each seed has a manifest, `alone` asks for that of a run which named its seed's manifest by itself.
+        """
         config, source = self.config(place, variant), self.source(place[1])
         if source is None:
             return ""
-        made = StreamManifest.load(config.stream).content_hash if config.stream.endswith(".json") else ""
+        if alone is not None:
+            config = replace(config, stream=manifest_path(config.stream, alone), seed=alone)
+        made = self.manifest_hash(place[1], config.seed) if is_manifest(config.stream) else ""
         return settings_hash(config, source, made, variant.runtime)
 
     def fits(self, row: Row, place: Place, variant: Variant) -> bool:
@@ -149,6 +178,8 @@ class Expectations:
         if (row_kind(row) in PUBLISHED_KINDS or stream in PUBLISHED_KINDS) and row_kind(row) != stream:
             return False
         expected = self.hash(place, variant) if "settings_hash" in row else ""
+        if expected and row["settings_hash"] != expected and has_manifest_per_seed(stream):
+            expected = self.hash(place, variant, row["seed"])
         if expected:
             return bool(row["settings_hash"] == expected)
         same_runtime = runtime_of_row(row) == variant.runtime
@@ -199,7 +230,7 @@ class Expectations:
         except ValueError:
             return None
         # Such a stream has its own number of tasks.
-        ready = self.grid.columns[c].stream.endswith(".json") or row_kind(row) in PUBLISHED_KINDS
+        ready = is_manifest(self.grid.columns[c].stream) or row_kind(row) in PUBLISHED_KINDS
         tasks = STANDARD_TASKS if ready else len(row["task_accuracy"])
         return Resolved(row["recipe"], options, row["memory"], row["network"], tasks, row["told_noise"])
 

@@ -112,6 +112,12 @@ class StreamManifest:
         told = {name: value for name, value in values.items() if name not in LATER or value != LATER[name]}
         return {name: to_json(value) for name, value in told.items()}
 
+    @property
+    def manner(self) -> dict[str, Any]:
+        """How the stream was made but for its seed: what streams of several seeds have in common."""
+        names = ("kind", "n_tasks", "minor_share", "cut_by", "noise", "noise_rate", "noise_map", "imbalance")
+        return {**{name: to_json(getattr(self, name)) for name in names}, "holdout": len(self.holdout)}
+
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
         if not 0 <= task < self.n_tasks:
