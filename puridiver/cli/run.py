@@ -326,4 +326,5 @@ SETS = {
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None or value != value else f"{value:.1%}"
+    """One decimal, and no minus before a zero."""
+    return "-" if value is None or value != value else f"{value:z.1%}"

@@ -37,7 +37,7 @@ Pairs = list[tuple[Row, Row]]  # of one column: a run and that of the method to 
 ALL_NOTE = (
     "all N: the mean of the differences under N noises that have any, each counting alike; its error is from one "
     "spread of seeds that all of them are taken to share, as if a seed's differences under several noises were "
-    "independent, and - where each has a single seed"
+    "independent; it is not known (-) where each noise has a single seed"
 )
 
 
@@ -114,8 +114,8 @@ def against(
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
         "p, corrected: for the number of lines of one noise, or of those of all noises (Holm)",
         *([ALL_NOTE] if together else []),
-        "- not run, not recorded, too few seeds, or the same difference (not 0) on every seed, which leaves nothing to "
-        "judge it by",
+        "the sign - stands where there is nothing to show: not run, not recorded, too few seeds, or the same "
+        "difference (not 0) on every seed, which leaves nothing to judge it by",
     ]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
     return [*lines, *together], [*shown, *legend, *lost, *selection.notes, *own_settings(grid)]

@@ -59,7 +59,7 @@ class Entry:
             return NOT_RECORDED if self.unrecorded else NOT_RUN
         spread = "" if self.deviation is None else f" ± {self.deviation:.{self.places}f}"
         lost = f"; {self.diverged} diverged" if self.diverged else ""
-        return f"{self.mean:.{self.places}f}{spread} ({self.seeds}{lost})"
+        return f"{self.mean:z.{self.places}f}{spread} ({self.seeds}{lost})"
 
     @property
     def text(self) -> str:

@@ -92,7 +92,7 @@ def page_title(runs: Sequence[Run]) -> str:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{100 * value:.{digits}f} %"
+    return "-" if value is None else f"{100 * value:z.{digits}f} %"
 
 
 # One run -----------------------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def spread(fractions: Sequence[float | None]) -> str:
     known = [value for value in fractions if value is not None]
     if len(known) < len(fractions):
         return "-"
-    mean = f"{100 * statistics.mean(known):.1f}"
+    mean = f"{100 * statistics.mean(known):z.1f}"  # z: no minus before a zero
     return mean if len(known) == 1 else f"{mean} ± {100 * statistics.stdev(known):.1f}"
 
 

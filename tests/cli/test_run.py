@@ -14,7 +14,7 @@ from PIL import Image
 
 from puridiver import runs
 from puridiver.cli import main
-from puridiver.cli.run import ProgressBar
+from puridiver.cli.run import ProgressBar, _percent
 from puridiver.cli.run_settings import flag_specs, parse_assignments
 from puridiver.recipes import OFFICIAL, RECIPES, replaced
 from tests.learner_samples import patterns
@@ -390,3 +390,7 @@ def test_a_run_on_data_of_ones_own_is_resumed_from_any_folder(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--out", "here/run", "--resume", "--json"]) == 0
     assert '"command": "puridiver run --data own.npz' in capsys.readouterr().out
+
+
+def test_no_forgetting_has_no_minus() -> None:
+    assert [_percent(value) for value in (-0.0002, -0.0, 0.0, -0.021, None)] == ["0.0%", "0.0%", "0.0%", "-2.1%", "-"]

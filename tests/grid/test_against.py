@@ -159,3 +159,8 @@ def test_a_grid_can_be_cut_to_some_noises(grid: Path, tmp_path: Path, capsys: py
     told = capsys.readouterr().out
     assert "6 cells" in told
     assert "sym-20" not in told
+
+
+def test_the_sign_for_nothing_to_show_does_not_read_as_a_list(grid: Path) -> None:
+    _, notes = against(read_grid(grid), [], "rsv + plain")
+    assert not any(note.startswith("- ") or ", and - " in note for note in notes)

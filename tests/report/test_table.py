@@ -11,7 +11,15 @@ import pytest
 from puridiver.errors import DataError
 from puridiver.recipes import default_changes
 from puridiver.report import FORMATS, insert_between_markers, summarise
-from puridiver.report.table import HEADINGS, as_sentence, latex_escaped, latex_label, latex_table, latex_tabular
+from puridiver.report.table import (
+    HEADINGS,
+    as_sentence,
+    latex_escaped,
+    latex_label,
+    latex_table,
+    latex_tabular,
+    spread,
+)
 
 
 def row(seed: int, accuracy: float, **changes: Any) -> dict[str, Any]:
@@ -222,3 +230,7 @@ def test_what_the_default_was_is_told_of_what_the_methods_read_alone() -> None:
     methods = {"sampler": "rsv", "trainer": "plain"}
     (line,) = summarise([row(0, 0.5, recipe="puridiver", default_changes=then, **methods)])
     assert line[3] == "puridiver, online_lr=0.02"
+
+
+def test_a_mean_that_rounds_to_zero_has_no_minus() -> None:
+    assert spread([-0.0001, -0.0003]) == "0.0 ± 0.0"
