@@ -158,7 +158,7 @@ def _ledger_table(args: argparse.Namespace) -> str:
     from puridiver.grid.results import ledger_at
     from puridiver.report import FORMATS
     from puridiver.report.ledger import read_rows, row_of_run
-    from puridiver.report.table import summarise_titled
+    from puridiver.report.table import summarise_titled, summary_notes
     from puridiver.report.titles import Title, titles_beside
 
     rows: list[dict[str, Any]] = []
@@ -173,7 +173,10 @@ def _ledger_table(args: argparse.Namespace) -> str:
             f"{short} of {len(rows)} runs are shortened (--stream-limit, --test-limit): they are for a quick look, and "
             "enter no table of a grid, only this list"
         )
-    return FORMATS[args.format](*summarise_titled(rows, titles))
+    text, notes = FORMATS[args.format](*summarise_titled(rows, titles)), "; ".join(summary_notes(rows))
+    if not notes or args.format == "csv":
+        return text
+    return f"{text}\n% {notes}" if args.format == "latex" else f"{text}\n\n{notes}."
 
 
 def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:

@@ -14,6 +14,7 @@ from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_t
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading, own_settings
 from puridiver.grid.variants import Row, stream_shown
+from puridiver.report.environments import environment_notes
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
 
 HEADINGS = (
@@ -97,6 +98,7 @@ def against(
         raise ValueError(f"there is no method {title!r} in the grid; its methods are {known}")
     selection, chosen, lines = select(grid, rows, any_code), METRICS[metric], []
     compared: dict[tuple[str, str, str], list[Pairs]] = {}
+    sides: list[list[Row]] = []  # of each line the runs of both methods
     for c, column in enumerate(grid.columns):
         base_rows = selection.rows.get((base, c), [])
         for m, method in enumerate(grid.methods):
@@ -106,6 +108,7 @@ def against(
             stream = stream_shown(column, [*found, *base_rows])
             data, pairs = NAMES.get(column.data, column.data), _pairs(found, base_rows, chosen)
             compared.setdefault((data, stream, method.title), []).append(pairs)
+            sides.append([row for pair in pairs for row in pair])
             lines.append(_compared((data, stream, column.noise, method.title), pairs, chosen))
     lines, together = _corrected(lines), _corrected(_together(compared, chosen))
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
@@ -118,7 +121,8 @@ def against(
         "difference (not 0) on every seed, which leaves nothing to judge it by",
     ]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
-    return [*lines, *together], [*shown, *legend, *lost, *selection.notes, *own_settings(grid)]
+    notes = [*selection.notes, *environment_notes(sides, of="comparison")]
+    return [*lines, *together], [*shown, *legend, *lost, *notes, *own_settings(grid)]
 
 
 def _pairs(rows: Sequence[Row], base_rows: Sequence[Row], metric: Metric) -> Pairs:

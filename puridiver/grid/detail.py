@@ -9,6 +9,7 @@ from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, own_settings, rerun_figure
 from puridiver.grid.variants import Row, stream_shown
+from puridiver.report.environments import environment_notes
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark, seconds_of, spread
 
 HEADINGS = (
@@ -36,7 +37,8 @@ def detail(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> tuple[lis
     ]
     shown = [f"shown: {heading(data, kind)}" for data, kind in selection.kinds.items()]
     lost = [DIVERGED_NOTE] if any(map(count_diverged, selection.rows.values())) else []
-    return lines, [*shown, *LEGEND, *lost, *selection.notes, *own_settings(grid)]
+    environments = environment_notes(selection.rows.values())
+    return lines, [*shown, *LEGEND, *lost, *selection.notes, *environments, *own_settings(grid)]
 
 
 def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from puridiver.grid.cells import Column, Grid
 from puridiver.grid.measures import METRICS, Metric
 from puridiver.grid.select import Asked, Selection, select
 from puridiver.grid.variants import GENERATED, Row
+from puridiver.report.environments import environment_notes
 from puridiver.report.table import (
     DIVERGED_NOTE,
     as_sentence,
@@ -103,7 +104,8 @@ def make_table(
     data_sets = dict.fromkeys(column.data for column in grid.columns)
     blocks = tuple(_block(grid, data, selection, metric) for data in data_sets)
     legend = _legend(grid, blocks, bool(selection.notes), metric)
-    return GridTable(grid.name, grid.title, blocks, (*legend, *selection.notes, *own_settings(grid)), metric)
+    notes = (*legend, *selection.notes, *environment_notes(selection.rows.values()), *own_settings(grid))
+    return GridTable(grid.name, grid.title, blocks, notes, metric)
 
 
 def own_settings(grid: Grid) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from puridiver.errors import DataError
 from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
+from puridiver.report.environments import environment_notes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.report.titles import Title
 from puridiver.stream_names import WORD, is_published, order_in_record, without_seed
@@ -64,6 +65,11 @@ def summarise_titled(
     return named, (HEADINGS[0], "method", *HEADINGS[1:])
 
 
+def summary_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What a reader of these lines must know."""
+    return environment_notes(_kinds(rows), of="line")
+
+
 def _title_of(members: Sequence[Mapping[str, Any]], titles: Mapping[str, Title]) -> str:
     """What the grid calls runs of one kind; empty where that is but their sampler and trainer."""
     named = (titles[row["cell"]].text for row in members if row.get("cell") in titles)
@@ -98,6 +104,9 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     marks = [order + mark for order, mark in zip(_orders(kinds, marks), marks, strict=True)]
     values: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "epochs": lambda row: str(row.get("epochs") or ""),
+        "device": device_type,
+        "noise map": lambda row: str(row.get("noise_map") or "by default"),
+        "graphs": lambda row: "yes" if row.get("graphs") else "no",
         "code": lambda row: code_of(row)[:HASH_SHOWN],
         "settings": lambda row: str(row.get("settings_hash") or "")[:HASH_SHOWN],
     }
