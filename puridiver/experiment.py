@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError
 from puridiver.learner import Learner
 from puridiver.metrics import MemoryWatch, Recorder, SampleHistory, Stopwatch, check_trace_file, joint_features
-from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, versions
+from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, plugin_files, versions
 from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
 from puridiver.runtime import choose_runtime, describe_device, steady_threads
@@ -86,6 +87,7 @@ class Experiment:
         self.config, self.progress = config, progress or Silent()
         self.listeners: list[Callable[[dict[str, Any]], None]] = []  # called with every event of the run
         self._code, self._commit = all_code(config), commit()  # now: files may be edited while the run goes on
+        self._plugin_files = plugin_files(config)
         if config.evaluate_on not in ("test", "validation"):
             raise ValueError(f"evaluate_on should be test or validation, but got {config.evaluate_on!r}")
         self.source = source or load_source(config, self._decoding)
@@ -193,10 +195,11 @@ class Experiment:
         if begun is not None and saved is not None:
             out.cut_metrics(course.load_state(*saved))
             self._recall(out)
-            changes = changes_since(begun, description)
+            changes = {**as_begun(begun), **changes_since(begun, description)}
         else:
             out.begin({**description, **({"traced": True} if self._history is not None else {})})
             self.manifest.save(out.path / runs.MANIFEST)
+            out.write_plugins(self._plugin_files)
         course.run(self._stopping, Saving(out, checkpoints))
         summary = {**self._summary(course), **changes}
         self._keep_memory(out, course)
@@ -272,6 +275,7 @@ class Experiment:
                 "stream_hash": self.manifest.content_hash,
                 "options": self.options.to_dict(),
             },
+            "stream": runs.place_in_record(self.config.stream),
             "command": command_for(self.config),
             "hardware": describe_device(learner.runtime.device),
             "versions": versions(),
@@ -343,7 +347,7 @@ class Experiment:
             **identify(config, self.source, manifest.content_hash, self.learner.runtime).to_dict(),
             "lanes": self.lanes,
             "data": self.source.name,
-            "stream": runs.without_folder(config.stream),
+            "stream": runs.place_in_record(config.stream),
             "stream_hash": manifest.content_hash,
             "noise": manifest.noise,
             "noise_rate": manifest.noise_rate,
@@ -376,7 +380,17 @@ class Experiment:
             "commit": self._commit,
             "command": command_for(self.config),
             **plugin_code(self.config),
+            **({"plugin_files": _hashes(self._plugin_files)} if self._plugin_files else {}),
         }
+
+
+def _hashes(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
+def as_begun(begun: dict[str, Any]) -> dict[str, Any]:
+    """Where files lay when a run began: it may go on from another folder, from which their paths are others."""
+    return {name: begun[name] for name in ("stream", "command") if name in begun}
 
 
 def changes_since(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

@@ -52,6 +52,7 @@ class Origin:
     place: str
     code: str
     path: str = field(default="", compare=False)  # empty where it is in no file
+    source: bytes = field(default=b"", compare=False, repr=False)  # of a file that stands alone, as loaded
 
 
 _origins: dict[type, Origin] = {}
@@ -286,7 +287,8 @@ def _origin(member: type) -> Origin:
         return Origin(member.__module__, "not known")
     is_script = member.__module__.startswith("puridiver_plugin_") or member.__module__ == "__main__"
     path = str(file.resolve()) if file.is_file() else ""
-    return Origin(file.name if is_script else member.__module__, code, path)
+    source = file.read_bytes() if is_script and path else b""
+    return Origin(file.name if is_script else member.__module__, code, path, source)
 
 
 def _code(member: type, file: Path, named: list[Path]) -> str:

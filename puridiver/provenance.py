@@ -32,7 +32,7 @@ from puridiver.config import (
     resolve_options,
     resolve_tasks,
 )
-from puridiver.runs import without_folder
+from puridiver.runs import PLUGINS, place_in_record
 from puridiver.stream_names import (
     LISTED,
     WORD,
@@ -148,6 +148,19 @@ def plugin_code(config: RunConfig) -> dict[str, dict[str, str]]:
     return {"plugins": found} if found else {}
 
 
+def plugin_files(config: RunConfig) -> dict[str, bytes]:
+    """The files of those methods that stand alone, as they were loaded, by where the run's folder keeps them.
+
+    They keep their names, which enter the hashes of their runs: of two of one name the second has a folder of its own.
+    """
+    sources = {origin.path: origin.source for origin in plugins_of(config).values() if origin.source}
+    found: dict[str, bytes] = {}
+    for number, (path, source) in enumerate(sources.items(), start=1):
+        name = f"{PLUGINS}/{Path(path).name}"
+        found[f"{PLUGINS}/{number}/{Path(path).name}" if name in found else name] = source
+    return found
+
+
 def all_code(config: RunConfig) -> str:
     """One hash of the package's code and of the plugins that the run uses."""
     found = plugin_code(config)
@@ -171,7 +184,7 @@ def hash_code(package: Path) -> str:
 
 
 def command_for(config: RunConfig) -> str:
-    """The `puridiver run` command of a config, without the paths of this machine."""
+    """The `puridiver run` command of a config, to be given in the same folder; without the paths of this machine."""
     words = ["puridiver", "run"]
     for option in dataclasses.fields(config):
         value = getattr(config, option.name)
@@ -181,10 +194,11 @@ def command_for(config: RunConfig) -> str:
         if isinstance(value, bool):
             words.append(flag if value else flag.replace("--", "--no-", 1))
         else:
-            words += [flag, PLACES.get(option.name) or without_folder(str(value))]
+            words += [flag, PLACES.get(option.name) or place_in_record(str(value))]
     for name, value in config.options.items():
         words += ["--set", f"{name}={value}"]
-    for place in dict.fromkeys(origin.place for origin in plugins_of(config).values()):
+    named = (place_in_record(origin.path) if origin.source else origin.place for origin in plugins_of(config).values())
+    for place in dict.fromkeys(named):
         words += ["--plugin", place]
     return shlex.join(words)
 

@@ -9,7 +9,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.js
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
 CELL_SHOWN = 10  # characters of a run's identity at the end of its folder's name in a grid
+PLUGINS = "plugins"  # the plugins' files as the run loaded them
 LEARNER = saved.IN_RUN  # the learner as it was at the end, with the data's own class names
 CHECKPOINT, LOCK = "checkpoint", ".lock"
 # Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
@@ -124,7 +125,7 @@ class RunFolder:
         """Clear away an older run and write what this one is."""
         for name in (CONFIG, SUMMARY, METRICS, MEMORY):  # the config first: without it there is no run to continue
             (self.path / name).unlink(missing_ok=True)
-        for name in (CHECKPOINT, LEARNER):
+        for name in (CHECKPOINT, LEARNER, PLUGINS):
             if (self.path / name).exists():
                 shutil.rmtree(self.path / name)
         self.write(CONFIG, description)
@@ -134,6 +135,11 @@ class RunFolder:
 
     def write_bytes(self, name: str, content: bytes) -> None:
         write_atomically(self.path / name, content)
+
+    def write_plugins(self, files: Mapping[str, bytes]) -> None:
+        for name, content in files.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            self.write_bytes(name, content)
 
     def append(self, event: dict[str, Any]) -> None:
         with (self.path / METRICS).open("a") as file:
@@ -230,6 +236,17 @@ def without_folder(value: Any) -> Any:
     if not isinstance(value, str) or not (os.sep in value or value.endswith((".npz", ".json"))):
         return value
     return Path(value).name or value
+
+
+def place_in_record(value: str) -> str:
+    """How a record names a file or folder: by the path from the working folder, and without folders if not in there.
+
+    So that the command of a record finds it again from the same folder, and no record tells how a machine is laid out.
+    """
+    if without_folder(value) == value or not os.path.isabs(value):
+        return value
+    inside = os.path.relpath(value)
+    return str(without_folder(value)) if inside.split(os.sep)[0] in (os.curdir, os.pardir) else inside
 
 
 def append_to_ledger(ledger: Path, row: dict[str, Any], once: bool = False) -> None:

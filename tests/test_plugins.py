@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -19,7 +20,7 @@ from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults
-from puridiver.provenance import Identity, all_code, code_hash, command_for, identify
+from puridiver.provenance import Identity, all_code, code_hash, command_for, identify, plugin_files
 from puridiver.runtime import Runtime
 
 ROOT = Path(__file__).parents[1]
@@ -47,14 +48,17 @@ def newest(folder: Path, rows: str = GOOD, name: str = "newest.py") -> Path:
     return path
 
 
-def test_the_example_is_chosen_by_name_and_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_is_chosen_by_name_and_recorded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(EXAMPLE.parents[1])
     assert (
         main(["run", "--plugin", str(EXAMPLE), "--sampler", "low-loss", "--trainer", "smooth", "--json", *QUICK]) == 0
     )
     row = json.loads(capsys.readouterr().out)
     assert set(row["plugins"]) == {"sampler low-loss", "trainer smooth"}
     assert row["code_hash"] == code_hash()
-    assert row["command"].endswith("--plugin own_methods.py")
+    assert row["command"].endswith("--plugin examples/own_methods.py")
     assert main(["methods", "--plugin", str(EXAMPLE), "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["samplers"]["low-loss"].startswith("Drops what the network finds hardest")
@@ -90,6 +94,44 @@ def test_code_of_a_plugin_is_part_of_its_runs_settings_and_of_no_others(tmp_path
     assert identity_of("rsv") == before
     assert all_code(RunConfig(sampler="newest")) != all_code(RunConfig(sampler="rsv")) == code_hash()
     assert "--plugin" not in command_for(RunConfig(sampler="rsv"))
+
+
+def test_a_run_keeps_its_plugins_as_they_were_loaded_and_can_be_repeated_from_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    path = newest(tmp_path / "mine")
+    words = ["run", "--sampler", "newest", "--trainer", "plain", "--json", *QUICK]
+    assert main([*words, "--plugin", "mine/newest.py", "--out", "run"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["command"].endswith("--plugin mine/newest.py")
+    kept = tmp_path / "run" / "plugins" / "newest.py"
+    assert kept.read_bytes() == path.read_bytes()
+    assert row["plugin_files"] == {"plugins/newest.py": hashlib.sha256(path.read_bytes()).hexdigest()}
+    path.unlink()
+    plugins._loaded.clear()
+    plugins._origins.clear()
+    os.environ.pop(plugins.ENVIRONMENT)
+    assert main([*words, "--plugin", str(kept), "--out", "again"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert (again["cell"], again["last_accuracy"]) == (row["cell"], row["last_accuracy"])
+
+
+def test_plugins_of_one_name_are_both_kept(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    plugins.add(str(newest(tmp_path / "a")))
+    other = newest(tmp_path / "b")
+    other.write_text(
+        "import puridiver\nfrom puridiver.trainers.plain import Plain\n\n@puridiver.register\n"
+        'class Own(Plain):\n    name = "own"\n'
+    )
+    plugins.add(str(other))
+    files = plugin_files(RunConfig(sampler="newest", trainer="own"))
+    assert list(files) == ["plugins/newest.py", "plugins/2/newest.py"]
+    assert files["plugins/2/newest.py"] == other.read_bytes()
+    assert plugin_files(RunConfig(sampler="rsv")) == {}
 
 
 def test_worker_processes_have_the_plugins_too(tmp_path: Path) -> None:

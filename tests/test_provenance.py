@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,15 @@ import pytest
 import torch
 
 from puridiver import data, provenance
+from puridiver.cli import main
 from puridiver.config import RunConfig
-from puridiver.experiment import Experiment
+from puridiver.experiment import Experiment, as_begun
 from puridiver.provenance import Identity, command_for, hash_code, identify, settings_hash
 from puridiver.recipes import Options, recipe
 from puridiver.resolve import resolve_run_stream
+from puridiver.runs import place_in_record
 from puridiver.runtime import Runtime
+from puridiver.streams import StreamManifest, make_stream
 
 PACKAGE = Path(provenance.__file__).parent
 CPU = Runtime(torch.device("cpu"))
@@ -176,3 +180,56 @@ def test_a_summary_carries_the_identity_of_its_run() -> None:
     expected = identity(**dataclasses.asdict(config))
     assert {name: summary[name] for name in ("cell", "config_hash", "code_hash", "settings_hash")} == expected.to_dict()
     assert summary["lanes"] == 1
+
+
+def test_a_record_has_the_paths_from_the_working_folder_and_none_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    places = {
+        str(here / "mine" / "x" / "manifest.json"): "mine/x/manifest.json",
+        "mine/y/manifest.json": "mine/y/manifest.json",
+        "../beside.json": "../beside.json",
+        str(tmp_path / "beside.json"): "beside.json",
+        str(here): "here",
+        "blurry-10": "blurry-10",
+    }
+    assert {given: place_in_record(given) for given in places} == places
+    for given, named in places.items():
+        assert f"--data {named}" in command_for(RunConfig(data=given))
+
+
+def test_runs_on_manifests_of_one_name_have_different_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for folder, noise in (("x", "sym-20"), ("y", "sym-60")):
+        (tmp_path / folder).mkdir()
+        manifest = f"{folder}/manifest.json"
+        assert main(["stream", "make", "--noise", noise, "--tasks", "2", "--out", manifest]) == 0
+        capsys.readouterr()
+        words = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--json"]
+        assert main(["run", "--stream", manifest, "--out", f"run-{folder}", *words]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [row["stream"] for row in found] == ["x/manifest.json", "y/manifest.json"]
+    assert ["--stream x/manifest.json" in row["command"] for row in found] == [True, False]
+    assert StreamManifest.load("run-x/manifest.json").content_hash == found[0]["stream_hash"]
+    # Finished from another folder, it is still the command that began it.
+    monkeypatch.chdir(tmp_path / "x")
+    assert as_begun(json.loads((tmp_path / "run-x" / "config.json").read_text())) == {
+        "stream": "x/manifest.json", "command": found[0]["command"],
+    }  # fmt: skip
+
+
+def test_each_seed_may_have_a_manifest(tmp_path: Path) -> None:
+    source = data.load("digits")
+    for seed in (0, 1):
+        make_stream(source, seed=seed, n_tasks=2).save(tmp_path / f"s-{seed}.json")
+    make_stream(source, seed=2, n_tasks=2, noise="sym-20").save(tmp_path / "s-2.json")
+    zero, one, other = (identity(stream=str(tmp_path / "s-{seed}.json"), seed=seed) for seed in (0, 1, 2))
+    assert zero.settings_hash == one.settings_hash != other.settings_hash
+    assert zero.cell != one.cell
+    assert zero.cell == identity(stream=str(tmp_path / "s-0.json")).cell

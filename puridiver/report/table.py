@@ -15,7 +15,15 @@ from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_chan
 from puridiver.report.environments import environment_notes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.report.titles import Title
-from puridiver.stream_names import WORD, is_published, order_in_record, without_seed
+from puridiver.runs import without_folder
+from puridiver.stream_names import (
+    WORD,
+    has_manifest_per_seed,
+    is_manifest,
+    is_published,
+    order_in_record,
+    without_seed,
+)
 from puridiver.streams.noise import noise_name
 
 HASH_SHOWN = 7  # characters
@@ -95,7 +103,13 @@ def _kind(row: Mapping[str, Any], name: str) -> Any:
     value = row.get(name)
     if name == "options_changed":
         return sorted(row[name].items())  # whatever order they were asked for in
-    return without_seed(str(value)) if name == "stream" else value
+    return _stream_kind(str(value)) if name == "stream" else value
+
+
+def _stream_kind(stream: str) -> str:
+    """A manifest without its folder: the hash of the settings has its content, unless there is one for each seed."""
+    alone = is_manifest(stream) and not has_manifest_per_seed(stream)
+    return str(without_folder(stream)) if alone else without_seed(stream)
 
 
 def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
