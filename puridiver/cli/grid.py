@@ -44,6 +44,8 @@ examples:
       several tables as one: a run that stands in more than one is made once
   puridiver grid "table4?noises=sym-40&seeds=1" "table1?methods=RSV|RM&recipe=paper" --data cifar10 --out runs/some
       a part of each, chosen by methods, noises, seeds and recipe
+  puridiver grid table1 --shard 1/3 --out runs/part1
+      a third of its cells; 2/3 and 3/3 on other machines, and `puridiver merge` puts the folders together
   puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
       on a Ray cluster (pip install 'puridiver[ray]')
 """
@@ -63,6 +65,11 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[], metavar="N", help="seeds (default: the preset's)")
     parser.add_argument("--dry-run", action="store_true", help="show the cells and the time they may take; run nothing")
     parser.add_argument("--limit", type=int, metavar="N", help="run at most N cells")
+    parser.add_argument(
+        "--shard", type=_shard, metavar="I/N",
+        help="run only this part of the cells, such as 1/3: the same on every machine, and no two parts overlap; "
+        "`puridiver merge` puts the folders together",
+    )  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="also run cells that failed before")
     parser.add_argument(
         "--any-code", action="store_true",
@@ -83,6 +90,14 @@ def add_parser(subparsers: Any) -> None:
     )  # fmt: skip
     add_plugin_option(parser)
     parser.set_defaults(handler=handle)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    """ "1/3": the first of three."""
+    number, slash, of = text.partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"should be I/N with I from 1 to N, such as 1/3, but got {text!r}")
+    return int(number), int(of)
 
 
 def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +142,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         args.engine, args.lanes, args.processes, ray_address=args.ray_address, gpus_per_worker=args.gpus_per_worker
     )
     campaign = Campaign(grids, folder, changes_of(args), wishes, args.any_code, args.retry_failed, args.limit)
-    with campaign.prepared() as (engine, planned):
+    with campaign.prepared() as (engine, of_whole_grid):
+        planned = _part_to_run(of_whole_grid, args, console)
         _print_notes(_notes_of_cells(campaign, engine, planned), args, console)
         if args.dry_run:
             _print_plan(planned, folder, engine.workers, args)
@@ -144,6 +160,17 @@ def _notes_of_cells(campaign: Campaign, engine: Engine, planned: Sequence[Planne
     for p in planned:
         config = p.cell.config
         yield from notes(config, campaign.sources.of(config), engine.runtime(config), p.task_ends)
+
+
+def _part_to_run(planned: Sequence[Planned], args: argparse.Namespace, console: Console) -> Sequence[Planned]:
+    from puridiver.grid.plan import shard
+
+    if args.shard is None:
+        return planned
+    part = shard(planned, *args.shard)
+    told = f"shard {args.shard[0]}/{args.shard[1]}: {len(part)} of the grid's {len(planned)} cells"
+    _print_notes([told], args, console)
+    return part
 
 
 def changes_of(args: argparse.Namespace) -> dict[str, Any]:

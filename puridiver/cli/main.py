@@ -27,6 +27,7 @@ COMMANDS = (
     "learn",
     "audit",
     "grid",
+    "merge",
     "table",
     "results",
     "figure",

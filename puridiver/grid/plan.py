@@ -74,6 +74,18 @@ def plan(
     return list(found.values())
 
 
+def shard(planned: Sequence[Planned], number: int, of: int) -> list[Planned]:
+    """Part `number` of `of` of a plan, by the order of its cells alone; every cell is in one part.
+
+    All methods stay together on a stream and seed: compared seed by seed, they are of one machine. Where there are
+    fewer of these than parts, the cells are dealt out one by one.
+    """
+    together = [(p.cell.column.data, p.cell.column.stream, p.cell.column.noise, p.cell.config.seed) for p in planned]
+    order = {key: place for place, key in enumerate(dict.fromkeys(together))}
+    places = [order[key] for key in together] if len(order) >= of else range(len(planned))
+    return [p for p, place in zip(planned, places, strict=True) if place % of == number - 1]
+
+
 def done_rows(planned: Sequence[Planned], rows: Sequence[Mapping[str, Any]], any_code: bool) -> dict[str, Any]:
     """The ledger's row of each planned run that is done, by key.
 

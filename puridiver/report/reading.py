@@ -187,6 +187,10 @@ def _what_is_missing(folder: Path, name: str) -> str:
         return f"{folder} does not exist"
     unfinished = name == SUMMARY and (folder / CONFIG).exists()
     hint = "; it has not come to its end" if unfinished else ""
+    if (folder / LEDGER).exists():
+        hint = (
+            f"; its {LEDGER} is enough for tables, but figures need the runs' folders (`puridiver merge` copies both)"
+        )
     return f"{folder} holds no finished run: {name} is missing{hint}"
 
 
