@@ -111,3 +111,17 @@ def test_a_cell_goes_on_from_its_checkpoint_when_its_worker_dies(
     events = [folder.cell_folder(planned) / runs.METRICS for folder in (cluster, alone)]
     assert events[0].read_bytes() == events[1].read_bytes()
     assert [path.name for path in (cluster.path / "cells").iterdir()] == [planned.folder_name]
+
+
+def test_the_files_of_a_run_come_back_with_its_plugins_and_the_summary_last(tmp_path: Path) -> None:
+    from puridiver.grid.engines import ray
+
+    names = ["plugins/mine.py", "plugins/2/mine.py", "config.json", "manifest.json", "metrics.jsonl", "summary.json"]
+    for name in [*names, "checkpoint/state.json"]:
+        (tmp_path / "there" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "there" / name).write_text(f"content of {name}")
+    files = ray.packed(tmp_path / "there")
+    assert sorted(files) == sorted(names)
+    assert list(files)[-1] == "summary.json"
+    ray.unpack(files, tmp_path / "here")
+    assert all((tmp_path / "here" / name).read_text() == f"content of {name}" for name in names)

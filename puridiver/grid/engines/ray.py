@@ -59,6 +59,20 @@ def left_sign(folder: Path) -> Iterator[Path]:
         sign.unlink(missing_ok=True)
 
 
+def packed(folder: Path) -> dict[str, str]:
+    """The files of a run as text, by their names; its plugins first and the summary, which marks its end, last."""
+    plugins = sorted(path for path in (folder / runs.PLUGINS).rglob("*") if path.is_file())
+    paths = [*plugins, *(path for name in RUN_FILES if (path := folder / name).exists())]
+    return {path.relative_to(folder).as_posix(): base64.b64encode(path.read_bytes()).decode() for path in paths}
+
+
+def unpack(files: dict[str, str], folder: Path) -> None:
+    """Write the files of a run in their order."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / name, base64.b64decode(text))
+
+
 class ClusterWorker:
     """What a Ray actor does. Everything goes in and out as JSON text."""
 
@@ -80,8 +94,7 @@ class ClusterWorker:
             return _answer(self._last_event(job), None)
         with tempfile.TemporaryDirectory(prefix="puridiver-") as folder:
             last = self._last_event(replace(job, folder=Path(folder) / "run"))
-            paths = [Path(folder) / "run" / name for name in RUN_FILES]
-            files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in paths if path.exists()}
+            files = packed(Path(folder) / "run")
         return _answer(last, files)
 
     def _last_event(self, job: Job) -> Event:
@@ -207,10 +220,7 @@ class RayEngine(Engine):
         try:
             if folder.exists():
                 set_aside(folder, "a worker of the cluster has run the cell")
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in RUN_FILES:  # the summary last: it marks a finished run
-                if name in files:
-                    write_atomically(folder / name, base64.b64decode(files[name]))
+            unpack(files, folder)
         except OSError as error:
             return Event("failed", event.key, {"error": str(error), "traceback": "", "errno": error.errno})
         return event
