@@ -80,6 +80,7 @@ def select(
         fitting = {kind: _fitting(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
         groups = {kind: _groups(found, expected) for kind, found in fitting.items()}
         _add(selection, data, fitting, groups, candidates, any_code, shown_at)
+    _note_one_stream(selection, grid)
     return selection
 
 
@@ -288,6 +289,16 @@ def _note_other_order(notes: list[str], shown: Sequence[Row], candidates: Candid
         (other,) = others
         words = {SHUFFLED: "shuffled", LISTED: "in the order of their files"}
         notes.append(f"published streams are {words[order]} here; --order {other} shows those {words[other]}")
+
+
+def _note_one_stream(selection: Selection, grid: Grid) -> None:
+    """Several seeds on one manifest differ less than several streams would."""
+    streams = (grid.columns[c].stream for (_, c), rows in selection.rows.items() if len(rows) > 1)
+    if any(is_manifest(stream) and not has_manifest_per_seed(stream) for stream in streams):
+        selection.notes.append(
+            "all seeds of a manifest learn from one stream: ± is without what streams differ by ({seed} in its path "
+            "names one for each)"
+        )
 
 
 def _note(notes: list[str], data: str, rows: Sequence[Row], others: Sequence[Row], any_code: bool) -> None:

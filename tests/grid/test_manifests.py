@@ -52,7 +52,8 @@ def test_manifests_of_one_name_are_told_apart_by_their_content(tmp_path: Path, t
     rows = rows_of(grid, lambda cell: 0.2 if cell.column.noise == "sym-20" else 0.6)
     (block,) = make_table(grid, rows).blocks
     assert [[entry.ours for entry in line] for _, line in block.lines] == [["20.0 ± 0.0 (2)", "60.0 ± 0.0 (2)"]] * 2
-    lines, _ = against(grid, rows, "rsv + plain")
+    lines, notes = against(grid, rows, "rsv + plain")
+    assert any("all seeds of a manifest learn from one stream" in note for note in notes)
     assert [(line.where[1], line.where[2], line.pairs) for line in lines] == [
         (two[0], "sym-20", "2"), (two[1], "sym-60", "2"),
     ]  # fmt: skip
@@ -93,6 +94,7 @@ def test_each_seed_may_have_a_manifest(tmp_path: Path) -> None:
     rows = rows_of(grid, lambda cell: 0.2 + cell.config.seed / 10)
     (block,) = make_table(grid, rows).blocks
     assert [line[0].ours for _, line in block.lines] == ["25.0 ± 7.1 (2)"] * 2
+    assert make_table(grid, rows).notes == ("last accuracy %, mean ± standard deviation (seeds)",)
     assert [line[-2] for line in summarise(rows)] == ["2", "2"]  # a plain table averages them, too
     # A run that named its manifest by itself is the same run.
     named = grid_of(tmp_path, paths[1:], "seeds = [1]")
