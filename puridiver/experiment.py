@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +194,7 @@ class Experiment:
         if begun is not None and saved is not None:
             out.cut_metrics(course.load_state(*saved))
             self._recall(out)
-            changes = {**as_begun(begun), **changes_since(begun, description)}
+            changes = {**runs.as_begun(begun), **changes_since(begun, description)}
         else:
             out.begin({**description, **({"traced": True} if self._history is not None else {})})
             self.manifest.save(out.path / runs.MANIFEST)
@@ -380,17 +379,8 @@ class Experiment:
             "commit": self._commit,
             "command": command_for(self.config),
             **plugin_code(self.config),
-            **({"plugin_files": _hashes(self._plugin_files)} if self._plugin_files else {}),
+            **({"plugin_files": runs.file_hashes(self._plugin_files)} if self._plugin_files else {}),
         }
-
-
-def _hashes(files: Mapping[str, bytes]) -> dict[str, str]:
-    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-
-
-def as_begun(begun: dict[str, Any]) -> dict[str, Any]:
-    """Where files lay when a run began: it may go on from another folder, from which their paths are others."""
-    return {name: begun[name] for name in ("stream", "command") if name in begun}
 
 
 def changes_since(begun: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

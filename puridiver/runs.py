@@ -211,6 +211,11 @@ def _in_full(description: dict[str, Any]) -> dict[str, Any]:
         return description
 
 
+def as_begun(begun: dict[str, Any]) -> dict[str, Any]:
+    """Where files lay when a run began: it may go on from another folder, from which their paths are others."""
+    return {name: begun[name] for name in ("stream", "command") if name in begun}
+
+
 def identity(description: dict[str, Any]) -> dict[str, Any]:
     """What decides the figures of a run, by name, from what its `config.json` holds."""
     config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
@@ -238,11 +243,17 @@ def without_folder(value: Any) -> Any:
     return Path(value).name or value
 
 
+def file_hashes(files: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+
+
 def place_in_record(value: str) -> str:
     """How a record names a file or folder: by the path from the working folder, and without folders if not in there.
 
     So that the command of a record finds it again from the same folder, and no record tells how a machine is laid out.
     """
+    if value.startswith(MATRIX_FILE):
+        return MATRIX_FILE + place_in_record(value.removeprefix(MATRIX_FILE))
     if without_folder(value) == value or not os.path.isabs(value):
         return value
     inside = os.path.relpath(value)

@@ -15,11 +15,11 @@ import torch
 from puridiver import data, provenance
 from puridiver.cli import main
 from puridiver.config import RunConfig
-from puridiver.experiment import Experiment, as_begun
+from puridiver.experiment import Experiment
 from puridiver.provenance import Identity, command_for, hash_code, identify, settings_hash
 from puridiver.recipes import Options, recipe
 from puridiver.resolve import resolve_run_stream
-from puridiver.runs import place_in_record
+from puridiver.runs import as_begun, place_in_record
 from puridiver.runtime import Runtime
 from puridiver.streams import StreamManifest, make_stream
 
@@ -195,6 +195,7 @@ def test_a_record_has_the_paths_from_the_working_folder_and_none_of_the_machine(
         str(tmp_path / "beside.json"): "beside.json",
         str(here): "here",
         "blurry-10": "blurry-10",
+        f"matrix:{here}/mine/T.npy": "matrix:mine/T.npy",
     }
     assert {given: place_in_record(given) for given in places} == places
     for given, named in places.items():
