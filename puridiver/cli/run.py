@@ -283,11 +283,6 @@ def print_summary(summary: dict[str, Any], console: Console) -> None:
     table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
     _add_of_seen(table, summary, "anytime_area", "anytime_seen_area")
     table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
-    transfer = summary.get("backward_transfer")  # not in summaries of old versions
-    if transfer is not None and transfer == transfer:  # nan of a single task
-        table.add_row(
-            "backward transfer", "mean change on them since just after their task", f"{100 * transfer:+.1f} points"
-        )
     if noisy is None or purity is None:
         table.add_row("memory purity", "true labels are not known", "not known")
     else:
