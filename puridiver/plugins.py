@@ -14,6 +14,7 @@ enters the identity of the runs that use it, as a setting (`puridiver.provenance
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import importlib.metadata
@@ -188,8 +189,14 @@ def load_all() -> None:
     for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep):
         if word:
             load(_absolute(word))
-    for point in importlib.metadata.entry_points(group=GROUP):
-        load(point.module)
+    for module in _installed(tuple(sys.path)):
+        load(module)
+
+
+@functools.cache
+def _installed(search_path: tuple[str, ...]) -> tuple[str, ...]:
+    """Modules that installed packages name, read once for each search path: it takes a look into every package."""
+    return tuple(point.module for point in importlib.metadata.entry_points(group=GROUP))
 
 
 def load(place: str) -> None:

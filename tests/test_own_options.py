@@ -113,7 +113,7 @@ def test_methods_without_options_of_their_own_keep_their_hashes() -> None:
         ),
         ("my-smoth.share=1", "no method or network 'my-smoth' .* did you mean my-smooth"),
         ("nothing.like_it=1", "those that have are .*half, my-smooth"),
-        ("share=1", "did you mean my-smooth.share or half.share"),
+        ("share=1", "did you mean .*my-smooth.share or half.share"),
         ("my-smooth.share=much", "option my-smooth.share should be float, but got 'much'"),
         ("my-smooth.rounds=0", "option my-smooth.rounds should be at least 1, but got 0"),
         ("half.share=0.3", "half.share is an option of half, and this run has rsv, my-smooth"),
