@@ -39,6 +39,29 @@ def test_shares_that_are_no_whole_numbers_are_rounded_and_every_sample_keeps_a_l
         assert sorted(np.bincount(noisy[labels == label], minlength=3).tolist()) == [2, 2, 3]
 
 
+def test_rounding_prefers_no_label_where_classes_are_small() -> None:
+    labels, matrix = np.repeat(np.arange(20), 5), np.full((20, 20), 0.4 / 19)
+    np.fill_diagonal(matrix, 0.6)  # two wrong labels in each class, of 19 that are as likely
+    given = np.zeros(20, int)
+    for seed in range(100):
+        noisy = by_matrix(labels, as_matrix(matrix), np.random.default_rng(seed))
+        assert (np.bincount(labels[noisy != labels], minlength=20) == 2).all()
+        given += np.bincount(noisy[noisy != labels], minlength=20)
+    assert given.min() > 140  # 200 each; by a rule the first two would have had nearly all 4,000
+    assert given.max() < 260
+
+
+def test_a_label_is_rounded_up_as_often_as_its_rest_says_and_never_where_it_has_no_chance() -> None:
+    row = (0.62, 0.25, 0.13, 0.0)
+    counts = [
+        np.bincount(by_matrix(np.zeros(6, int), (row,) * 4, np.random.default_rng(seed)), minlength=4)
+        for seed in range(2_000)
+    ]
+    assert np.abs(np.mean(counts, axis=0) - 6 * np.array(row)).max() < 0.05
+    assert (np.abs(counts - 6 * np.array(row)) < 1).all()
+    assert np.max(counts, axis=0)[3] == 0
+
+
 def test_which_labels_are_wrong_is_the_seeds(tmp_path: Path) -> None:
     one, same, other = (make_stream(SOURCE, n_tasks=3, noise=save(tmp_path), seed=seed) for seed in (0, 0, 1))
     assert one == same
@@ -82,6 +105,7 @@ def test_streams_without_a_matrix_do_not_tell_of_one() -> None:
         (np.full((2, 3), 1 / 3), r"shape \(classes, classes\), but has \(2, 3\)"),
         (np.full(4, 0.25), r"but has \(4,\)"),
         ([[1.5, -0.5], [0, 1]], "no negative numbers, but row 0, column 1 is -0.5"),
+        ([[1.1, -0.1], [1.5, -0.5]], "row 0, column 1 is -0.1"),
         ([[0.9, 0.2], [0, 1]], "row 0 sums to 1.1"),
         ([[0.8, 0.5], [0.2, 0.5]], "row 0 sums to 1.3; its columns do: transpose it"),
         ([[np.nan, 1], [0, 1]], "some are nan"),
