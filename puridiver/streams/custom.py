@@ -50,7 +50,7 @@ def custom_stream(
         **source_fields(source), kind=CUSTOM, seed=0, n_tasks=len(ends), minor_share=0.0, cut_by="given",
         noise="none" if np.array_equal(given, own) else CUSTOM, noise_rate=0.0, noise_map=None,
         realised_noise=realised_noise(given, source.train.true_labels.numpy()[rows]), task_ends=ends,
-        major_classes=tuple(groups if major_classes is None else (tuple(map(int, group)) for group in major_classes)),
+        major_classes=tuple(groups if major_classes is None else map(_as_class_group, major_classes)),
         holdout=held, order=rows, labels=given,
     )  # fmt: skip
 
@@ -93,20 +93,32 @@ def _as_class_ids(labels: ArrayLike, count: int, class_names: Sequence[str]) -> 
     array = np.asarray(labels)
     if array.shape != (count,):
         raise ValueError(f"labels should be as many as order, {count}, but have the shape {array.shape}")
-    if array.dtype.kind != "U":
-        return as_labels(array, len(class_names))
-    unknown = sorted(set(array.tolist()) - set(class_names))
+    found = array.tolist()
+    if not all(isinstance(label, str) for label in found):
+        return as_labels(found if array.dtype.kind == "O" else array, len(class_names))  # O: a column of a table
+    unknown = sorted(set(found) - set(class_names))
     if unknown:
         raise ValueError(f"labels should be among the classes {', '.join(class_names)}, but got {unknown[0]!r}")
     numbers = {name: number for number, name in enumerate(class_names)}
-    return np.array([numbers[name] for name in array.tolist()], dtype=np.int64)
+    return np.array([numbers[name] for name in found], dtype=np.int64)
 
 
 def _as_ends(task_ends: Sequence[int] | None, count: int) -> tuple[int, ...]:
-    ends = (count,) if task_ends is None else tuple(int(end) for end in task_ends)
+    ends = (count,) if task_ends is None else _as_whole("task_ends", task_ends)
     if not ends or ends[-1] != count or any(b <= a for a, b in zip((0, *ends), ends, strict=False)):
         raise ValueError(
             f"task_ends should rise from task to task to {count}, the number of arrivals, with none in between twice, "
             f"but got {list(ends)}"
         )
     return ends
+
+
+def _as_class_group(group: Sequence[int]) -> tuple[int, ...]:
+    return _as_whole("major_classes, for each task,", group)
+
+
+def _as_whole(what: str, values: Sequence[int]) -> tuple[int, ...]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(f"{what} should be a list of whole numbers, but got {values!r}")
+    return tuple(array.tolist())

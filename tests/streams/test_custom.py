@@ -47,6 +47,12 @@ def test_labels_may_be_class_names() -> None:
     assert custom_stream(SOURCE, ORDER, names) == custom_stream(SOURCE, ORDER)
 
 
+@pytest.mark.parametrize("labels", [TRUE[ORDER], np.array(SOURCE.class_names)[TRUE[ORDER]]])
+def test_labels_may_be_a_column_of_a_table(labels: np.ndarray) -> None:
+    """Which pandas gives as an array of objects."""
+    assert custom_stream(SOURCE, ORDER, labels.astype(object)) == custom_stream(SOURCE, ORDER)
+
+
 def test_the_classes_of_tasks_may_be_said() -> None:
     assert custom_stream(SOURCE, ORDER, task_ends=(60, 120), major_classes=[[3], []]).major_classes == ((3,), ())
 
@@ -80,6 +86,12 @@ def test_what_can_be_checked_is_checked(changes: dict[str, Any], problem: str) -
         ({"order": [1, 2], "labels": [0]}, "labels should be as many as order, 2"),
         ({"order": [1, 2], "labels": [0, 4]}, "labels should lie in 0 to 3"),
         ({"order": [1, 2], "labels": ["class-0", "cat"]}, "should be among the classes class-0, .* but got 'cat'"),
+        ({"order": [1, 2], "labels": np.array(["class-0", None], object)}, "labels should be integers"),
+        ({"order": [1, 2], "labels": np.array(["class-0", 1], object)}, "labels should be integers"),
+        ({"order": [1, 2], "task_ends": [1.9, 2]}, r"task_ends should be a list of whole numbers, but got \[1.9, 2\]"),
+        ({"order": [1, 2], "task_ends": [None, 2]}, "task_ends should be a list of whole numbers"),
+        ({"order": [1, 2], "major_classes": [["class-0"]]}, "major_classes, for each task, should be a list of whole"),
+        ({"order": [1, 2], "major_classes": [1, 2]}, "major_classes, for each task, should be a list of whole"),
         ({"order": [1, 2], "task_ends": [1]}, "task_ends should rise from task to task to 2"),
         ({"order": [1, 2], "task_ends": [1, 1, 2]}, r"but got \[1, 1, 2\]"),
     ],
