@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from puridiver import provenance, runs, storage
+from puridiver.cli import main
 from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.experiment import Experiment
@@ -251,6 +252,23 @@ def test_a_run_that_goes_on_under_other_code_is_of_no_code(tmp_path):
     summary = finish(tiny_config(), tmp_path).run(tmp_path, resume=True)
     assert summary["began_with"] == {"code_hash": "other"}
     assert (summary["cell"], summary["code_hash"]) == (None, None)
+
+
+def test_a_run_that_went_on_under_other_code_can_still_be_read(tmp_path, capsys):
+    """It is whole: neither its folder nor a ledger with its row is damaged."""
+    leg(tiny_config(), tmp_path / "run", Leaving(2))
+    begun = json.loads((tmp_path / "run" / runs.CONFIG).read_text())
+    (tmp_path / "run" / runs.CONFIG).write_text(json.dumps({**begun, "code_hash": "other"}))
+    finish(tiny_config(), tmp_path / "run")
+    summary = json.loads((tmp_path / "run" / runs.SUMMARY).read_text())
+    whole = {**summary, "code_hash": "a" * 64, "cell": "b" * 64}
+    (tmp_path / "ledger.jsonl").write_text("".join(json.dumps(row) + "\n" for row in (summary, whole)))
+    assert main(["table", str(tmp_path / "run")]) == 0
+    assert main(["report", str(tmp_path / "run"), "--out", str(tmp_path / "report.html")]) == 0
+    capsys.readouterr()
+    assert main(["table", str(tmp_path / "ledger.jsonl"), "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["code several" in lines[1], f"code {'a' * 7}" in lines[2]] == [True, True]  # not one mean of two codes
 
 
 def test_an_edit_while_a_run_goes_on_does_not_change_what_it_says_of_its_code(tmp_path, monkeypatch):

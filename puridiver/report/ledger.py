@@ -16,7 +16,8 @@ WANTED: dict[str, tuple[type, ...]] = {
     "seed": (int,), "told_noise": (bool,), "evaluated_on": (str,), "shortened": (bool,), "last_accuracy": NUMBER,
     "average_accuracy": NUMBER, "memory_purity": (*NUMBER, type(None)), "seconds": NUMBER, "task_accuracy": (list,),
 }  # fmt: skip
-# What a row may lack; figures may also be null, and so may the commit of code that is in no repository.
+# What a row may lack; figures may also be null, and so may the commit of code that is in no repository, and the code of
+# a run that was begun with another one (`began_with`).
 NULL = type(None)
 FIGURE, FIGURES = (*NUMBER, NULL), (list, NULL)
 OPTIONAL: dict[str, tuple[type, ...]] = {
@@ -25,8 +26,8 @@ OPTIONAL: dict[str, tuple[type, ...]] = {
     "alpha": FIGURE, "stream_noise": FIGURE, "task_purity": FIGURES, "class_accuracy": FIGURES,
     "memory_per_class": FIGURES,
     "phase_seconds": (dict,), "versions": (dict,), "default_changes": (dict,), "lanes": (int,), "graphs": (bool,),
-    "precision": (str,), "device": (str,), "stream_hash": (str,), "code_hash": (str,), "settings_hash": (str,),
-    "config_hash": (str,), "cell": (str,), "commit": (str, NULL), "command": (str,),
+    "precision": (str,), "device": (str,), "stream_hash": (str,), "code_hash": (str, NULL), "settings_hash": (str,),
+    "config_hash": (str,), "cell": (str, NULL), "commit": (str, NULL), "command": (str,),
 }  # fmt: skip
 
 
@@ -79,8 +80,13 @@ def _is_figure(value: Any) -> bool:
     return value is None or (type(value) in NUMBER and math.isfinite(value))
 
 
+SEVERAL = "several"  # the code of a run that was begun with one and ended with another
+
+
 def code_of(row: Any) -> str:
     """The code a row is of; of versions that did not hash it, the commit."""
+    if "code_hash" in row and row["code_hash"] is None:
+        return SEVERAL
     return str(row.get("code_hash") or row.get("commit") or "")
 
 
