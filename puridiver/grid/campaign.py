@@ -115,8 +115,9 @@ def run_grid(
     out
         The folder, which keeps everything: called again, what it has is not run again.
     data, seeds, methods, noises, plugins, any_code, retry_failed, limit, engine, lanes, processes
-        As the options of `puridiver grid` of these names. Methods that are registered in the program itself, and not
-        in a plugin's file, are known to lanes (engine="lanes") alone: other engines start processes.
+        As the options of `puridiver grid` of these names; one alone need not be a list. Methods that are registered in
+        the program itself, and not in a plugin's file, are known to lanes (engine="lanes") alone: other engines start
+        processes.
     on_row
         Called with each row as its run finishes.
     changes
@@ -127,8 +128,9 @@ def run_grid(
     PuridiverError
         Where cells have failed, once all others are done: the rows of those are in the folder.
     """
-    for place in plugins:
+    for place in _listed(plugins):
         own_methods.add(place)
+    data, seeds, methods, noises = map(_listed, (data, seeds, methods, noises))
     campaign = Campaign(
         _chosen(grid, data, seeds, methods, noises, official=changes.get("splits") is not None),
         GridFolder(Path(out)), _checked(changes), Wishes(engine, lanes, processes), any_code, retry_failed, limit,
@@ -141,6 +143,13 @@ def run_grid(
     if outcome.failures:
         raise PuridiverError(_failed(outcome, len(rows), campaign.folder.path))
     return rows
+
+
+def _listed(values: Any) -> list[Any]:
+    """One alone counts as a list of it; numbers of NumPy's become Python's."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return [values] if isinstance(values, str | int | Path) else list(values)
 
 
 def _chosen(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
+import numpy as np
+
 from puridiver.config import RunConfig
 from puridiver.data import SOURCES
 from puridiver.data.files import is_own_or_arrays
@@ -168,7 +170,9 @@ def _check_reached(path: Path, settings: Mapping[str, Any], methods: Sequence[Me
 
 
 def _as_in_a_file(value: Any) -> Any:
-    """A program may say (0, 1) or range(2) where a file has a list."""
+    """A program may say (0, 1), range(2) or an array where a file has a list."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
     return list(value) if isinstance(value, tuple | range) else value
 
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import puridiver
@@ -108,3 +109,13 @@ def test_a_wrong_key_of_a_dictionary_is_named(tmp_path):
         puridiver.run_grid({**TINY, "epoch": 3}, tmp_path)
     with pytest.raises(puridiver.DataError, match="grid: methods is missing from"):
         puridiver.run_grid({"seeds": [1]}, tmp_path)
+
+
+def test_one_alone_need_not_be_a_list_and_seeds_may_be_numpys(tmp_path):
+    few = {**TINY, "seeds": np.arange(2), "methods": "rsv+plain", "noises": "sym-40"}
+    asked = {"data": "digits", "seeds": np.int64(1), "methods": "rsv + plain", "noises": "sym-40"}
+    rows = puridiver.run_grid(few, tmp_path, engine="lanes", lanes=1, **asked)
+    assert told(rows) == [("rsv", 1)]
+    again = puridiver.run_grid(few, tmp_path, engine="lanes", lanes=1, seeds=np.arange(1, 2))
+    assert again == rows  # the same cell
+    assert told(puridiver.run_grid(few, tmp_path, engine="lanes", lanes=1)) == [("rsv", 0), ("rsv", 1)]
