@@ -71,9 +71,9 @@ class PuriDivERSampler(Sampler):
         # A sample that the network cannot judge (nan, inf) counts as one with a huge loss: it goes first.
         loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
-        favoured = self._favoured(checked, y, ties.shape[1])
-        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, favoured)
         n_old = len(y) - len(ties)
+        favoured = self._favoured(checked, y, n_old, ties.shape[1])
+        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, favoured)
         eviction.admit(n_old)
         from_largest = self.options.evict_from == "largest_class"
         for i in range(len(ties)):
@@ -82,13 +82,17 @@ class PuriDivERSampler(Sampler):
                 eviction.drop_worst(ties[i] if from_largest else None)
         return eviction.members(capacity), alpha
 
-    def _favoured(self, checked: Tensor, y: Tensor, n_classes: int) -> Tensor:
-        """Of the checked samples of each class those that came last, up to a share of the class."""
+    def _favoured(self, checked: Tensor, y: Tensor, n_old: int, n_classes: int) -> Tensor:
+        """Of the checked samples of each class those that came last, up to a share of what the memory has of it.
+
+        What arrives does not count: a large batch would make all that are checked a small share of its class.
+        """
         share = self.options.checked_share
         if share == 1:
             return checked
-        sizes = class_counts(y, torch.ones_like(checked), n_classes)
-        return checked & (rank_from_last(checked, y, sizes) <= share * sizes[y])
+        everyone = torch.ones_like(checked)
+        sizes, held = class_counts(y, everyone, n_classes), class_counts(y[:n_old], everyone[:n_old], n_classes)
+        return checked & (rank_from_last(checked, y, sizes) <= share * held[y])
 
     def _balance(self, batch_loss: Tensor) -> Tensor:
         if self.options.alpha >= 0:

@@ -234,9 +234,9 @@ def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(ev
     assert loss[rows].max() <= loss[dropped].min() + 0.01
 
 
-def favoured_by_loop(checked: list[bool], labels: list[int], share: float) -> list[bool]:
-    """Row by row, from the last: a checked sample is favoured while its class has room for one more."""
-    left = {label: share * labels.count(label) for label in labels}
+def favoured_by_loop(checked: list[bool], labels: list[int], n_old: int, share: float) -> list[bool]:
+    """Row by row, from the last: a checked sample is favoured while its class, as it is held, has room for one more."""
+    left = {label: share * labels[:n_old].count(label) for label in labels}
     found = [False] * len(labels)
     for row in reversed(range(len(labels))):
         if checked[row] and left[labels[row]] >= 1:
@@ -250,8 +250,9 @@ def favoured_by_loop(checked: list[bool], labels: list[int], share: float) -> li
 def test_of_the_checked_samples_of_a_class_the_last_are_favoured_up_to_a_share(share: float, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
     labels, checked = torch.randint(4, (40,), generator=random) * 2, torch.rand(40, generator=random) < 0.6
-    found = PuriDivERSampler(Options(checked_share=share))._favoured(checked, labels, 8)  # four classes without any
-    assert found.tolist() == favoured_by_loop(checked.tolist(), labels.tolist(), share)
+    checked[30:] = False  # these arrive
+    found = PuriDivERSampler(Options(checked_share=share))._favoured(checked, labels, 30, 8)  # four classes without any
+    assert found.tolist() == favoured_by_loop(checked.tolist(), labels.tolist(), 30, share)
 
 
 @pytest.mark.parametrize("evict_from", ["memory", "largest_class"])
@@ -266,6 +267,17 @@ def test_a_memory_of_checked_samples_still_takes_new_ones(evict_from: str) -> No
         rows = sampler.choose(dataclasses.replace(sorted_pool, checked=checked), 15, 15, moment(network, 2))
         assert sum(row >= 15 for row in rows.tolist()) == newcomers
         assert set(range(5, 15)) <= set(rows.tolist())
+
+
+@pytest.mark.parametrize("evict_from", ["memory", "largest_class"])
+def test_a_large_batch_is_not_kept_out_by_checked_samples(evict_from: str) -> None:
+    """Of which there are few beside so many arrivals."""
+    network, pool = FixedNetwork(2), with_labels([0] * 40)
+    order = np.argsort(seen_by(network, pool).loss)[::-1].tolist()  # the highest loss first
+    checked_pool = dataclasses.replace(pool.take(torch.tensor(order)), checked=torch.arange(40) < 10)
+    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=0.5))
+    rows = sampler.choose(checked_pool, 10, 10, moment(network, 2)).tolist()
+    assert rows == [5, 6, 7, 8, 9, 35, 36, 37, 38, 39]
 
 
 def test_one_network_pass_serves_a_whole_batch() -> None:
