@@ -253,6 +253,7 @@ def _in_common(rows: Sequence[Row], variant: Variant) -> dict[str, Any]:
         "tasks": [len(row["task_accuracy"]) for row in rows],
         "precision": [row.get("precision", "float32") for row in rows],
         "stream": [without_folder(row_kind(row)) for row in rows],
+        "imbalance": [row.get("imbalance") or 1 for row in rows],
     }
     found: dict[str, Any] = {name: " or ".join(map(str, dict.fromkeys(values))) for name, values in told.items()}
     changed = json.loads(variant.changes).get("options", {})

@@ -133,8 +133,9 @@ def heading(data: str, kind: dict[str, Any] | None) -> str:
         return f"{name}: not run"
     options = "".join(f", {option}={value}" for option, value in kind["options"].items())
     told = f", {'' if all(kind['told_noise']) else 'some '}told the noise" if any(kind["told_noise"]) else ""
+    tailed = "" if kind["imbalance"] == "1" else f" with imbalance {kind['imbalance']}"
     return (
-        f"{name}, {kind['stream']}, {kind['tasks']} tasks, memory {kind['memory']}, {kind['network']}, "
+        f"{name}, {kind['stream']}{tailed}, {kind['tasks']} tasks, memory {kind['memory']}, {kind['network']}, "
         f"{kind['epochs']} epochs, recipe {kind['recipe']}{options}{told}, {kind['precision']}"
     )
 

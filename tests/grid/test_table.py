@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from puridiver.grid.cells import Method
-from puridiver.grid.define import find_grid
+from puridiver.grid.define import find_grid, grid_of_table
 from puridiver.grid.measures import METRICS
 from puridiver.grid.page.verdicts import deviation_of, runs_of, value_of
 from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
-from tests.grid.samples import row
+from tests.grid.samples import row, rows_of
 
 # Seeds at 50, 60 and 70 %: mean 60, sample deviation sqrt((100 + 0 + 100) / 2) = 10.
 LEDGER = [
@@ -69,6 +70,16 @@ def test_text_is_aligned_and_tells_what_the_runs_were() -> None:
     assert lines[2] == ("CIFAR-10, blurry-10, 5 tasks, memory 500, resnet18, 255 epochs, recipe puridiver, float32")
     (head, mine) = (line for line in lines if line.startswith(("method", "PuriDivER")))
     assert head.index("sym-40") == mine.index("60.0 ± 10.0 (3)")
+
+
+def test_the_heading_tells_of_long_tailed_streams() -> None:
+    settings = {"methods": ["rsv+plain"], "seeds": [0], "tasks": 2, "device": "cpu"}
+    for more, told in (
+        ({}, "digits, blurry-10, 2 tasks"),
+        ({"imbalance": 0.1}, "digits, blurry-10 with imbalance 0.1,"),
+    ):
+        grid = grid_of_table({**settings, **more}, Path("tailed"))
+        assert make_table(grid, rows_of(grid)).blocks[0].heading.startswith(told)
 
 
 def test_markdown_is_a_table_with_a_row_a_method() -> None:
