@@ -13,6 +13,7 @@ from puridiver.cli.common import add_command
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from puridiver.grid.page.tables import Contents
     from puridiver.report.style import Picture
 
 EXAMPLES = """\
@@ -69,6 +70,7 @@ def add_parser(subparsers: Any) -> None:
 def handle(args: argparse.Namespace) -> int:
     from pathlib import Path
 
+    from puridiver.grid.page.tables import sort_rows
     from puridiver.grid.results import ledger_at
     from puridiver.report.ledger import read_rows
 
@@ -93,17 +95,18 @@ def handle(args: argparse.Namespace) -> int:
     rows = [row for ledger in ledgers for row in read_rows(ledger)]
     if args.commands:
         return _print_line(rows, args.line, args.noise) if args.line else _print_commands(rows)
-    pages = _pages(args, rows, ledgers)
+    contents = sort_rows(rows)
+    pages = _pages(args, contents, ledgers)
     if args.check:
-        return max(_check(pages, args.ledger), _check_pictures(pictures, rows, args.ledger))
-    drawn = _draw(pictures, rows)  # first: a page should not show what cannot be
+        return max(_check(pages, args.ledger), _check_pictures(pictures, contents, args.ledger))
+    drawn = _draw(pictures, contents)  # first: a page should not show what cannot be
     for page, text in pages.items():
         page.write_text(text)
     print(*pages, *drawn, sep="\n", end="\n" if pages or drawn else "")
     return 0
 
 
-def _pages(args: argparse.Namespace, rows: Sequence[dict[str, Any]], ledgers: Sequence[Path]) -> dict[Path, str]:
+def _pages(args: argparse.Namespace, contents: Contents, ledgers: Sequence[Path]) -> dict[Path, str]:
     """What each page should hold; printed at once where no page is named."""
     from pathlib import Path
 
@@ -114,10 +117,10 @@ def _pages(args: argparse.Namespace, rows: Sequence[dict[str, Any]], ledgers: Se
     wanted = {name: Path(page) for name in INSERTED if (page := getattr(args, name))}
     drawing = Path(args.picture) if args.picture else None
     if not args.out and not wanted and not any(getattr(args, name) for name in PICTURES):
-        sys.stdout.write(make_page(rows, ledgers))
+        sys.stdout.write(make_page(contents, ledgers))
         return {}
-    found = {Path(args.out): make_page(rows, ledgers, Path(args.out), drawing)} if args.out else {}
-    return found | {page: with_inserted(page, name, blocks[name](rows)) for name, page in wanted.items()}
+    found = {Path(args.out): make_page(contents, ledgers, Path(args.out), drawing)} if args.out else {}
+    return found | {page: with_inserted(page, name, blocks[name](contents)) for name, page in wanted.items()}
 
 
 def _check(pages: dict[Path, str], ledgers: Sequence[str]) -> int:
@@ -180,24 +183,24 @@ def _check_no_picture_is_lost(page: Path) -> None:
         raise ValueError(f"{page} shows a picture: say --picture {named}, too, or remove the page first")
 
 
-def _drawings(names: Iterable[str], rows: Sequence[dict[str, Any]]) -> dict[str, Picture]:
+def _drawings(names: Iterable[str], contents: Contents) -> dict[str, Picture]:
     from puridiver.grid.page.page import fidelity_drawing, headline_drawing
 
     painters = {"picture": headline_drawing, "fidelity_picture": fidelity_drawing}
-    return {name: painters[name](rows) for name in names}
+    return {name: painters[name](contents) for name in names}
 
 
-def _draw(pictures: Mapping[str, Path], rows: Sequence[dict[str, Any]]) -> list[Path]:
+def _draw(pictures: Mapping[str, Path], contents: Contents) -> list[Path]:
     from puridiver.report.style import save
 
-    return [save(drawing, pictures[name]) for name, drawing in _drawings(pictures, rows).items()]
+    return [save(drawing, pictures[name]) for name, drawing in _drawings(pictures, contents).items()]
 
 
-def _check_pictures(pictures: Mapping[str, Path], rows: Sequence[dict[str, Any]], ledgers: Sequence[str]) -> int:
+def _check_pictures(pictures: Mapping[str, Path], contents: Contents, ledgers: Sequence[str]) -> int:
     """0 if pictures show what the ledger gives; their bytes may differ from one version of a library to the next."""
     from puridiver.report.style import shows_numbers_of
 
-    wanted = _drawings(pictures, rows)
+    wanted = _drawings(pictures, contents)
     outdated = [file for name, file in pictures.items() if not shows_numbers_of(file, wanted[name])]
     for file in outdated:
         told = f"{file} does not show what {', '.join(ledgers)} gives; run the same command without --check"

@@ -66,11 +66,18 @@ ON_THE_WAY = (
 )
 
 
-def make_page(
-    rows: Sequence[Row], ledgers: Sequence[Path], out: Path | None = None, drawing: Path | None = None
-) -> str:
+# Rows, or what they were sorted into already: that takes seconds, and several parts may be made of the same.
+Found = Sequence[Row] | Contents
+
+
+def _sorted(found: Found) -> Contents:
+    return found if isinstance(found, Contents) else sort_rows(found)
+
+
+def make_page(found: Found, ledgers: Sequence[Path], out: Path | None = None, drawing: Path | None = None) -> str:
     """The whole page, from the rows of some ledgers; where it will lie decides how it names them and the drawing."""
-    contents = sort_rows(rows)
+    contents = _sorted(found)
+    rows = contents.rows
     command, links = _names(ledgers, out, drawing)
     top = [
         f"<!-- Made by `{command}` from {_rows(rows)}. Do not edit: run the command again. -->",
@@ -110,27 +117,27 @@ def _order_parts(contents: Contents, data: str) -> list[str]:
     return [f"## {NAMES[data]}: what the order of the published streams changes", found] if found else []
 
 
-def fidelity_block(rows: Sequence[Row]) -> str:
+def fidelity_block(found: Found) -> str:
     """The table of what each row is worth, on CIFAR-10."""
-    contents = sort_rows(rows)
+    contents = _sorted(found)
     return fidelity.overview([contents.tables_of("cifar10", preset) for preset in FIDELITY])
 
 
-def fidelity_drawing(rows: Sequence[Row]) -> Picture:
+def fidelity_drawing(found: Found) -> Picture:
     """The same as a picture."""
-    contents = sort_rows(rows)
+    contents = _sorted(found)
     return fidelity_picture([contents.tables_of("cifar10", preset) for preset in FIDELITY])
 
 
-def headline_block(rows: Sequence[Row]) -> str:
+def headline_block(found: Found) -> str:
     """The figures of PuriDivER on CIFAR-10 in one small table, and how much of the paper was run."""
-    contents = sort_rows(rows)
+    contents = _sorted(found)
     return f"{summary.headline(contents.tables_of('cifar10', 'table1'))}\n\n{coverage(contents)}"
 
 
-def headline_drawing(rows: Sequence[Row]) -> Picture:
+def headline_drawing(found: Found) -> Picture:
     """The same as a picture."""
-    return picture.headline_picture(sort_rows(rows).tables_of("cifar10", "table1"))
+    return picture.headline_picture(_sorted(found).tables_of("cifar10", "table1"))
 
 
 def _rows(rows: Sequence[Row]) -> str:
