@@ -33,7 +33,7 @@ from puridiver.metrics import MemoryWatch, Recorder, SampleHistory, Stopwatch, c
 from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, plugin_files, versions
 from puridiver.recipes import DEFAULT, default_changes
 from puridiver.resolve import load_source, resolve_run_stream
-from puridiver.runtime import choose_runtime, describe_device, steady_threads
+from puridiver.runtime import choose_runtime, describe_device, multiprocessors, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
 from puridiver.streams.imbalance import BALANCED
 from puridiver.trainers import NoiseHint
@@ -373,6 +373,7 @@ class Experiment:
             "evaluated_on": config.evaluate_on,
             "shortened": config.shortened,
             "device": describe_device(self.learner.runtime.device),
+            **multiprocessors(self.learner.runtime.device),
             "precision": self.learner.runtime.precision,
             "graphs": self.learner.runtime.graphs,
             "versions": versions(),

@@ -197,6 +197,16 @@ class _Steadying:
 _STEADY = _Steadying()
 
 
+def multiprocessors(device: torch.device) -> dict[str, int]:
+    """For result records: how many of a GPU's multiprocessors this process may use; nothing of a CPU.
+
+    NVIDIA's Multi-Process Service may leave a process a share of them, and libraries choose their kernels by it.
+    """
+    if device.type != "cuda":
+        return {}
+    return {"multiprocessors": torch.cuda.get_device_properties(device).multi_processor_count}
+
+
 def describe_device(device: torch.device) -> str:
     """A name for result records: the GPU's product name, or the CPU with its thread count."""
     if device.type == "cuda":

@@ -28,6 +28,7 @@ OPTIONAL: dict[str, tuple[type, ...]] = {
     "phase_seconds": (dict,), "versions": (dict,), "default_changes": (dict,), "lanes": (int,), "graphs": (bool,),
     "precision": (str,), "device": (str,), "stream_hash": (str,), "code_hash": (str, NULL), "settings_hash": (str,),
     "config_hash": (str,), "cell": (str, NULL), "commit": (str, NULL), "command": (str,),
+    "multiprocessors": (int,),
 }  # fmt: skip
 
 
