@@ -16,6 +16,10 @@ POINTS = {
     11: "warm-up", 12: "online step", 13: "BatchNorm online", 14: "schedule", 15: "network",
 }  # fmt: skip
 
+# Of a recipe the rows that change nothing of it, whatever they are switched to: which batch alpha's loss is of does not
+# matter without replay and CutMix, as printed, since there is but one.
+WITHOUT_EFFECT = {"paper": (3,)}
+
 
 def row_options(row: int) -> list[str]:
     """The options of a row: their help begins with its number."""
@@ -36,7 +40,14 @@ def switched(row: int, recipe: str, other: str) -> dict[str, Any]:
 
 def fidelity_methods(recipe: str, other: str) -> tuple[Method, ...]:
     """The recipe as it is, and with each row alone as the other recipe has it."""
-    rows = (
-        Method(f"row {n}: {point}", "puridiver", "puridiver", switched(n, recipe, other)) for n, point in POINTS.items()
-    )
+    rows = (Method(row_title(n), "puridiver", "puridiver", switched(n, recipe, other)) for n in POINTS)
     return (Method(f"{recipe} as it is", "puridiver", "puridiver"), *rows)
+
+
+def row_title(row: int) -> str:
+    return f"row {row}: {POINTS[row]}"
+
+
+def without_effect(recipe: str) -> set[str]:
+    """The titles of the methods that are the recipe as it is, with a row switched that changes nothing there."""
+    return {row_title(row) for row in WITHOUT_EFFECT.get(recipe, ())}

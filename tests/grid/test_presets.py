@@ -12,13 +12,14 @@ from puridiver.config import resolve_options
 from puridiver.data import load
 from puridiver.grid.cells import Method, cells, make_cell
 from puridiver.grid.define import find_grid
-from puridiver.grid.fidelity import POINTS, switched
+from puridiver.grid.fidelity import POINTS, WITHOUT_EFFECT, switched
 from puridiver.grid.plan import Sources, plan
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.table import paper_figures
 from puridiver.memory import SAMPLERS
 from puridiver.recipes import RECIPES, replaced
 from puridiver.runs import read_ledger
+from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 SMOKE = ["--limit", "2", "--epochs", "1", "--stream-limit", "48", "--test-limit", "40", "--engine", "lanes"]
 
@@ -164,3 +165,18 @@ def test_data_and_presets_that_are_not_there_are_told() -> None:
         find_grid("table1", ["mine.npz"])
     with pytest.raises(ValueError, match="table1, table2"):
         find_grid("table9")
+
+
+@pytest.mark.parametrize(
+    "row", sorted(POINTS.keys() - {11, 14})
+)  # lengths of training, which the tiny learner sets itself
+def test_the_rows_that_change_nothing_of_the_printed_recipe_are_those_said_to(row: int) -> None:
+    own = {"recipe": "paper", "epochs": 6, "warmup_epochs": 1, "smallest_set": 0, "online_lr": 0.05}
+    learners = [tiny_learner(**{**own, **options}) for options in ({}, switched(row, "paper", "official"))]
+    images, labels = patterns(96)
+    for learner in learners:
+        for start in range(0, 96, 8):
+            learner.observe(images[start : start + 8], labels[start : start + 8])
+            if start in (40, 88):
+                learner.consolidate()
+    assert (differing(*map(tensors_of, learners)) == []) == (row in WITHOUT_EFFECT["paper"])

@@ -29,7 +29,8 @@ def coverage(contents: Contents) -> str:
         "How much of the paper's tables was run on the GPU, on published streams in either order (the disjoint tasks: "
         "on generated ones, SPR with the share of its epochs that [SPR.md](docs/SPR.md) tells). Co-teaching that "
         "is not told the noise drops nothing, which is plain training (row 17): it counts as run where it was told, "
-        "and else, where plain training was run, stands in the last column."
+        "and else, where plain training was run, stands in the last column. So does row 3 from `paper`, which changes "
+        "nothing there."
     )
     return f"{note}\n\n{as_markdown(lines, HEADINGS)}"
 

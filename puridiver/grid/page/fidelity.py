@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 from puridiver.grid.page.pooled import against
 from puridiver.grid.page.sections import entry_of, ours
-from puridiver.grid.page.tables import FIDELITY, Table
+from puridiver.grid.page.tables import START, Table
 from puridiver.grid.page.verdicts import NOT_RUN, TOO_FEW, Comparison, p_text
 from puridiver.report.table import as_markdown
 
-# Of each preset: where it starts, and whose reading a row then takes.
-START = {FIDELITY[0]: "official", FIDELITY[1]: "paper"}
 READINGS = {"official": "the released program's", "paper": "the paper's"}
 RULE = (
     "A difference is the mean, in points of last accuracy, over the seeds that were run both ways (the same streams), "
@@ -26,6 +24,7 @@ RULE = (
     "All rows of a column in one order of the streams are compared with the same runs of the recipe as it is: if "
     "these came out low, every row looks better. Of one seed there is no error, and no verdict."
 )
+SAME = "the same: the row changes nothing there"
 LISTED_MARK = " (files' order)"
 LISTED_NOTE = (
     "*(files' order)*: both of a comparison on published streams in the order of their files instead of shuffled "
@@ -49,8 +48,9 @@ def section(table: Table) -> str:
         cells = [line.title]
         for c, cell in enumerate(line.cells):
             found = compared[line.title][c] if line.title in compared else None
-            cells.append(ours(entry_of(table, line, cell)))
-            cells += ["", ""] if found is None else [with_p(found), verdict(table, found)]
+            same = bool(line.stands_for) and not cell.rows
+            cells.append(f"as *{line.stands_for}*" if same else ours(entry_of(table, line, cell)))
+            cells += ["", ""] if found is None else ["-", SAME] if same else [with_p(found), verdict(table, found)]
         lines.append(tuple(cells))
     return as_markdown(lines, headings)
 
@@ -99,7 +99,8 @@ def overview(tables: Sequence[Sequence[Table]]) -> str:
         cells = [title]
         for orders in compared:
             found = [[(table, comparison) for comparison in of_line[title]] for table, of_line in orders]
-            cells += [_short(*most_telling(column)) for column in zip(*found, strict=True)]
+            same = any(table.line(title).stands_for for table, _ in orders)
+            cells += [_short(*most_telling(column), same) for column in zip(*found, strict=True)]
         lines.append(tuple(cells))
     ways = "; ".join(
         f"from `{START[table.preset]}`: that recipe with the row alone in {changed_reading(table)} reading"
@@ -115,8 +116,8 @@ def most_telling(found: Sequence[tuple[Table, Comparison]]) -> tuple[Table, Comp
     return min(found, key=lambda pair: (pair[1].chance is None, pair[1].difference is None, not pair[1].was_run))
 
 
-def _short(table: Table, found: Comparison) -> str:
+def _short(table: Table, found: Comparison, same: bool) -> str:
     word = verdict(table, found)
     if found.difference is None:
-        return word
+        return SAME if same and not found.was_run else word
     return f"{found.text}: {word}{LISTED_MARK if table.listed else ''}"

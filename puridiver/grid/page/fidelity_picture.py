@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from puridiver.errors import DataError
-from puridiver.grid.page.fidelity import START, comparisons, most_telling, with_p
+from puridiver.grid.page.fidelity import comparisons, most_telling, with_p
 from puridiver.grid.page.sections import pairs_by_seed
-from puridiver.grid.page.tables import Table
+from puridiver.grid.page.tables import START, Table
 from puridiver.grid.page.verdicts import Comparison
 from puridiver.report.style import INK, LEGEND_SIZE, Panel, Picture, colour
 

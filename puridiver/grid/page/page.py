@@ -11,7 +11,7 @@ from puridiver.grid.page import fidelity, orders, paired, picture, remaining, se
 from puridiver.grid.page.coverage import coverage
 from puridiver.grid.page.fidelity_picture import fidelity_picture
 from puridiver.grid.page.links import list_of_sections
-from puridiver.grid.page.tables import FIDELITY, Contents, Group, Table, sort_rows
+from puridiver.grid.page.tables import FIDELITY, START, Contents, Group, Table, sort_rows
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
 from puridiver.report.style import Picture
@@ -186,7 +186,7 @@ def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:
     if found:
         parts += [f"## {name}, what each row of FIDELITY.md is worth", fidelity.RULE]
     for table in found:
-        start, reading = fidelity.START[table.preset], fidelity.changed_reading(table)
+        start, reading = START[table.preset], fidelity.changed_reading(table)
         parts += [f"### `{start}`, with one row at a time in {reading} reading", fidelity.section(table)]
         parts.append(sections.folded(table))
     return parts

@@ -21,6 +21,7 @@ from puridiver.data.cifar import CIFAR10_DEFAULTS, CIFAR100_DEFAULTS
 from puridiver.errors import DataError
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.define import find_grid
+from puridiver.grid.fidelity import without_effect
 from puridiver.grid.plan import Sources
 from puridiver.grid.presets import PRESETS, PURIDIVER, SPR
 from puridiver.grid.select import Asked, select
@@ -49,6 +50,7 @@ RELEASED: dict[str, dict[str, Any]] = {
     "rows 28 and 29": {"relabel_weight": "unsorted_loss_by_share", "set_batches": "clean_full_by_share"},
 }  # fmt: skip
 FIDELITY = ("fidelity-official", "fidelity-paper")
+START = {FIDELITY[0]: "official", FIDELITY[1]: "paper"}  # the recipe of which each switches rows
 # Options that decide nothing the tables show: only what predicts between two memory trainings. (Anytime accuracy, which
 # feels it, must not join `sections.FIGURES`.)
 UNFELT = ("online_prediction",)
@@ -70,6 +72,7 @@ class Line:
     title: str
     method: Method
     cells: tuple[CellRuns, ...]
+    same_as: str = ""  # the line that it is by another name
 
     @property
     def was_run(self) -> bool:
@@ -82,7 +85,7 @@ class Line:
         Co-teaching that is not told the noise drops nothing: its first network learns as with plain training.
         """
         untold = self.method.trainer == "coteaching" and self.title == self.method.title
-        return self.title.removesuffix(" + Co-teaching") if untold else ""
+        return self.title.removesuffix(" + Co-teaching") if untold else self.same_as
 
     @property
     def n_runs(self) -> int:
@@ -227,7 +230,7 @@ def make_tables(group: Group, rows: Sequence[Row], generated: bool) -> list[Tabl
         if group.data in PRESETS[name].sizes
     ]
     fidelity = [
-        _table(name, tuple(find_lines(_grid(name, group), rows, {})))
+        _table(name, tuple(_fidelity_lines(_grid(name, group), rows, START[name])))
         for name in FIDELITY
         if group.data in PRESETS[name].sizes
     ]
@@ -308,6 +311,15 @@ def _ablation_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:
     for lines in _other_recipes(grid, rows):
         if any(line.was_run for line in lines[:-1]):  # the last is the recipe as it is, which Table 1 has
             yield from lines
+
+
+def _fidelity_lines(grid: Grid, rows: Sequence[Row], recipe: str) -> Iterator[Line]:
+    """The recipe as it is, and each row alone; those that change nothing need no runs."""
+    first, *others = find_lines(grid, rows, {})
+    yield first
+    for line in others:
+        same = line.title in without_effect(recipe)
+        yield dataclasses.replace(line, same_as=first.title) if same else line
 
 
 def _spr_lines(grid: Grid, rows: Sequence[Row]) -> Iterator[Line]:

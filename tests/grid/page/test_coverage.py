@@ -30,3 +30,12 @@ def test_co_teaching_that_is_told_nothing_is_not_counted_as_run_but_as_the_same(
     assert counts(rows)["Table 1, CIFAR-10"] == [65, 1, 0, 1]
     rows.append(full_run(1, 0.5, sampler="rsv", trainer="coteaching", told_noise=True))
     assert counts(rows)["Table 1, CIFAR-10"] == [65, 2, 0, 0]
+
+
+def test_a_row_that_changes_nothing_of_a_recipe_is_not_counted_as_run_but_as_the_same() -> None:
+    line = "the same, from `paper`, CIFAR-10"
+    as_it_is = full_run(1, 0.1, recipe="paper", epochs=256)
+    assert counts([as_it_is])[line] == [32, 1, 0, 1]
+    own = {**as_it_is, "options_changed": {"alpha_loss": "mixed"}}
+    assert counts([as_it_is, own])[line] == [32, 1, 0, 1]
+    assert counts([])[line] == [32, 0, 0, 0]
