@@ -15,7 +15,7 @@ from puridiver.grid.page.tables import FIDELITY, START, Contents, Group, Table, 
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
 from puridiver.report.style import Picture
-from puridiver.stream_names import PUBLISHED_KINDS
+from puridiver.stream_names import PUBLISHED_KINDS, WORD
 
 RULES = """\
 - **What counts.** Whole runs (not shortened), judged on the test set, on the published streams (the supplement's table: on generated disjoint tasks), in bfloat16 on a GPU with captured steps. Everything else the ledger has is further below.
@@ -49,7 +49,8 @@ HEADS = {
 LISTED_NOTE = (
     "The streams of these runs came in the order of the published split files, which in 12 of the 15 list a task's "
     "major classes first and all others after them. The released program, and so the paper and the rerun, shuffles "
-    "each task (row 23 of [FIDELITY.md](FIDELITY.md)), as `--stream official:NOISE:SEED` does now."
+    "each task (row 23 of [FIDELITY.md](FIDELITY.md)), as `--stream official:NOISE:SEED` does now. Below, the tables "
+    "in this order show what was run in it."
 )
 
 
@@ -100,7 +101,8 @@ def _paper_parts(contents: Contents, rows: Sequence[Row]) -> list[str]:
         parts += [summary.summary(tables[0], rows), sections.sentence_of_cells(tables)]
     parts += ["## How to read the tables", RULES.rstrip()]
     for group, tables in contents.tables.items():
-        parts += _table_parts(group, tables)
+        second = group.listed and Group(group.data, WORD) in contents.tables
+        parts += _table_parts(group, _told_of_second_order(tables) if second else tables)
     for data in dict.fromkeys(group.data for group in contents.tables):
         parts += _order_parts(contents, data)
     return parts
@@ -170,6 +172,17 @@ def _drawing_parts(drawing: Path, out: Path | None) -> str:
     where = _path_from(out.resolve().parent, drawing) if out else drawing.as_posix()
     shown = f"![{picture.TITLE}: accuracy and purity under five noises]({_target(where)})"
     return f"{shown}\n\n*{picture.TITLE}. {picture.MEANING}*"
+
+
+def _told_of_second_order(tables: Sequence[Table]) -> list[Table]:
+    """The lines that were run; what was not stands in the tables of the first order."""
+    return [table.of_what_was_run() for table in tables if _has_runs_of_its_own(table)]
+
+
+def _has_runs_of_its_own(table: Table) -> bool:
+    """Whether any line was run; in an ablation another than the recipe as it is, which Table 1 has."""
+    whole = table.lines[0].title if table.preset in FIDELITY else paired.WHOLE.get(table.preset)
+    return any(line.was_run and not (whole and line.title.startswith(whole)) for line in table.lines)
 
 
 def _table_parts(group: Group, tables: Sequence[Table]) -> list[str]:

@@ -110,6 +110,11 @@ class Table:
         """Whether its streams came in the order of their files."""
         return self.lines[0].cells[0].column.stream == LISTED_KIND
 
+    def of_what_was_run(self) -> Table:
+        """The table without the lines that have no runs, but with that which the others are compared with."""
+        base = self.lines[0] if self.preset in FIDELITY else None
+        return dataclasses.replace(self, lines=tuple(line for line in self.lines if line.was_run or line is base))
+
     def line(self, title: str) -> Line:
         """The line of a title that every table of this preset has."""
         found = self.find(title)
