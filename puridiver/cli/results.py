@@ -37,7 +37,7 @@ INSERTED = {
     "fidelity": "what each row of docs/FIDELITY.md is worth",
     "headline": "PuriDivER's figures on CIFAR-10 in one small table",
 }
-PICTURES = ("picture", "fidelity_picture")
+PICTURES = ("picture", "fidelity_picture", "alpha_picture")
 
 
 def add_parser(subparsers: Any) -> None:
@@ -57,6 +57,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--fidelity-picture", metavar="FILE", help="draw what each row of docs/FIDELITY.md is worth there; same kinds"
+    )
+    parser.add_argument(
+        "--alpha-picture", metavar="FILE", help="draw Table 4 there, accuracy and purity by alpha; same kinds"
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a page, or a .png picture, is not up to date"
@@ -81,8 +84,8 @@ def handle(args: argparse.Namespace) -> int:
         raise ValueError("--line goes with --commands, and --noise with --line")
     if args.check and not named:
         raise ValueError(
-            "--check needs something to check: say --out, --fidelity or --headline PAGE, or --picture or "
-            "--fidelity-picture FILE"
+            "--check needs something to check: say --out, --fidelity or --headline PAGE, or --picture, "
+            "--fidelity-picture or --alpha-picture FILE"
         )
     _check_targets_differ(args)
     pictures = {name: Path(file) for name in PICTURES if (file := getattr(args, name))}
@@ -184,9 +187,9 @@ def _check_no_picture_is_lost(page: Path) -> None:
 
 
 def _drawings(names: Iterable[str], contents: Contents) -> dict[str, Picture]:
-    from puridiver.grid.page.page import fidelity_drawing, headline_drawing
+    from puridiver.grid.page.page import alpha_drawing, fidelity_drawing, headline_drawing
 
-    painters = {"picture": headline_drawing, "fidelity_picture": fidelity_drawing}
+    painters = {"picture": headline_drawing, "fidelity_picture": fidelity_drawing, "alpha_picture": alpha_drawing}
     return {name: painters[name](contents) for name in names}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from puridiver.grid.page import fidelity, orders, paired, picture, remaining, sections, summary
+from puridiver.grid.page.alpha_picture import alpha_picture
 from puridiver.grid.page.coverage import coverage
 from puridiver.grid.page.fidelity_picture import fidelity_picture
 from puridiver.grid.page.links import list_of_sections
@@ -129,6 +130,11 @@ def fidelity_drawing(found: Found) -> Picture:
     """The same as a picture."""
     contents = _sorted(found)
     return fidelity_picture([contents.tables_of("cifar10", preset) for preset in FIDELITY])
+
+
+def alpha_drawing(found: Found) -> Picture:
+    """Table 4 as a picture."""
+    return alpha_picture(_sorted(found).tables_of("cifar10", "table4")[0])
 
 
 def headline_block(found: Found) -> str:
