@@ -24,6 +24,7 @@ def test_the_committed_pages_are_what_the_committed_ledger_gives(capsys: pytest.
     pages = ["--out", str(ROOT / "docs" / "RESULTS.md"), "--fidelity", str(ROOT / "docs" / "FIDELITY.md")]
     pages += ["--headline", str(ROOT / "README.md"), "--picture", str(ROOT / "docs" / "cifar10.png")]
     pages += ["--fidelity-picture", str(ROOT / "docs" / "fidelity.png")]
+    pages += ["--alpha-picture", str(ROOT / "docs" / "alpha.png")]
     code = main(["results", str(ROOT / "results" / "cifar10.jsonl"), *pages, "--check"])
     assert (code, capsys.readouterr().err) == (0, "")
 
