@@ -106,6 +106,7 @@ class Experiment:
             seed=config.seed,
             hint=self._hint(),
         )
+        self._identity = identify(config, self.source, self.manifest.content_hash, self.learner.runtime)  # now, too
         self.stream = Stream(self.source, self.manifest)
         self.trainings = trainings_of(self.manifest.task_ends, self.options, config.stream_limit)
         self.evaluation_set = self._evaluation_set()
@@ -241,7 +242,7 @@ class Experiment:
             return True
         if saved is None:
             return True
-        course = self._course()
+        course = self._course(watched=False)  # its events are in the folder already
         course.load_state(*saved)
         course.run(self._stopping)
         return self._keep_learner(folder)
@@ -295,9 +296,10 @@ class Experiment:
             raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
         return NoiseHint(noise_kind(self.manifest.noise).told_as, self.manifest.realised_noise)
 
-    def _course(self, *own_listeners: Callable[[dict[str, Any]], None]) -> Course:
+    def _course(self, *own_listeners: Callable[[dict[str, Any]], None], watched: bool = True) -> Course:
         images, labels, verified = self.evaluation_set
-        listeners = [*own_listeners, *([self._history.add] if self._history is not None else []), *self.listeners]
+        history = self._history if watched else None
+        listeners = [*own_listeners, *([history.add] if history is not None else []), *self.listeners]
         truth = TrueLabels(self.source, self.manifest)
 
         def emit(event: dict[str, Any]) -> None:
@@ -306,9 +308,8 @@ class Experiment:
 
         if images.nbytes <= AHEAD_BYTES:
             images = self.learner.runtime.move(images)  # looked at many times
-        clock = Stopwatch(self.learner.runtime)
-        watch = MemoryWatch(truth, emit) if self._history is not None else None
-        groups = self.manifest.major_classes
+        clock, groups = Stopwatch(self.learner.runtime), self.manifest.major_classes
+        watch = MemoryWatch(truth, emit) if history is not None else None
         recorder = Recorder(images, labels, groups, truth, self._features(), emit, clock, verified, watch)
         return Course(self.config, self.stream, self.learner, recorder, self.progress)
 
@@ -343,7 +344,7 @@ class Experiment:
     def _provenance(self) -> dict[str, Any]:
         config, manifest = self.config, self.manifest
         return {
-            **identify(config, self.source, manifest.content_hash, self.learner.runtime).to_dict(),
+            **self._identity.to_dict(),
             "lanes": self.lanes,
             "data": self.source.name,
             "stream": runs.place_in_record(config.stream),

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import divergence, inputs, plugins, saved, storage
+from puridiver import divergence, inputs, own_options, plugins, saved, storage
 from puridiver.audit_rows import AuditRow, audit_rows
 from puridiver.by_arrival import ByArrival
 from puridiver.checks import Checks
@@ -107,6 +107,7 @@ class Learner:
         self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
+        own_options.check_values(self.options.own, [self.sampler.name, self._trainer_class.name, self.network])
         self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
         self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
@@ -124,7 +125,7 @@ class Learner:
         self._consolidating = Consolidating(
             self._keeper, self._replay, self._lock, self._changing, lambda: self.trainer, self._moment
         )
-        self._trainer: Trainer | None = self._build_trainer() if self.classes else None
+        self._trainer: Trainer | None = self._build_trainer(len(self.classes)) if self.classes else None
 
     def __repr__(self) -> str:
         return saved.described(self)
@@ -372,21 +373,19 @@ class Learner:
 
     # Inside ----------------------------------------------------------------------------------------------------
 
-    def _build_trainer(self) -> Trainer:
-        context = TrainerContext(
-            self.options, self.network, len(self.classes), self.image_shape, self.runtime,
-            self._trainer_generator, self.hint,
-        )  # fmt: skip
-        return self._trainer_class(context)
+    def _build_trainer(self, n_classes: int) -> Trainer:
+        settings = self.options, self.network, n_classes, self.image_shape, self.runtime
+        return self._trainer_class(TrainerContext(*settings, self._trainer_generator, self.hint))
 
     def _add_classes(self, found: list[Label]) -> None:
         if not found:
             return
-        self.classes = self.classes + found
+        classes = self.classes + found
         if self._trainer is None:
-            self._trainer = self._build_trainer()
+            self._trainer = self._build_trainer(len(classes))
         else:
-            self._trainer.grow(len(self.classes))
+            self._trainer.grow(len(classes))
+        self.classes = classes  # at last: where there can be no trainer nothing has changed
 
     def _on_device(self, images: Tensor) -> Tensor:
         """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""

@@ -104,12 +104,13 @@ def values_of(member: type, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a class's own options, by their names: what was asked for (`mygce.q`), else the defaults."""
     options, name = declared(member), str(getattr(member, "name", ""))
     values = {option: each.default for option, each in options.items()}
+    of_namesakes = options_by_method().get(name, {})  # a sampler and a trainer may share a name
     for full, value in asked.items():
         method, _, option = full.partition(DOT)
-        if method == name:
-            if option not in options:
-                raise unknown_own(name, option, options)
+        if method == name and option in options:
             values[option] = options[option].checked(full, value)
+        elif method == name and option not in of_namesakes:
+            raise unknown_own(name, option, options)
     return values
 
 
@@ -123,6 +124,13 @@ def check_of_one(asked: Collection[str], methods: Sequence[str]) -> None:
                 f"{full} is an option of {method}, and this run has {', '.join(methods)}: leave the option out, or "
                 f"choose {method}"
             )
+
+
+def check_values(asked: Mapping[str, Any], methods: Sequence[str]) -> None:
+    """`check_of_one`, and a ValueError where a value is not one that the option may have."""
+    check_of_one(asked, methods)
+    for full, value in asked.items():
+        known(full).checked(full, value)
 
 
 def reaches(option: str, methods: Iterable[str | None]) -> bool:

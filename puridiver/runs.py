@@ -33,8 +33,8 @@ NOT_COMPARED = (
     "bad_files", "trust_labels", "noise_file",
 )  # fmt: skip
 
-# Fields that configs of older runs do not have; while they say nothing a run is what it was without them.
-LATER_FIELDS = ("imbalance",)
+# Fields that configs of older runs do not have, and what says nothing there: with it a run is what it was without them.
+LATER_FIELDS = {"imbalance": (None, 1.0)}
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
@@ -221,9 +221,12 @@ def identity(description: dict[str, Any]) -> dict[str, Any]:
     config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
     options = without_later(resolved.pop("options", {}))
     resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
-    told = {name: value for name, value in config.items() if value is not None or name not in LATER_FIELDS}
+    told = {name: value for name, value in config.items() if value not in LATER_FIELDS.get(name, ())}
     kept = {name: without_folder(value) for name, value in told.items() if name not in NOT_COMPARED}
-    return json.loads(to_json({**kept, **resolved, **options}))
+    found = {**kept, **resolved, **options}
+    # A noise matrix is known by what it holds, which the hash of the stream tells, and not by the name of its file.
+    named = {name: MATRIX_FILE for name, value in found.items() if str(value).startswith(MATRIX_FILE)}
+    return json.loads(to_json({**found, **named}))
 
 
 def identity_hash(description: dict[str, Any]) -> str:

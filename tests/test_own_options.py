@@ -288,3 +288,69 @@ def test_check_tells_options_and_classes_that_were_not_registered(tmp_path: Path
         "trainer half: options half.share=0.5, half.rounds=1, half.kind=all",
         "Quarter: looks like a trainer, but cannot be chosen: put @puridiver.register before its class",
     ]
+
+
+def test_a_learner_refuses_options_of_methods_that_it_has_not(plugin: Path) -> None:
+    with pytest.raises(ValueError, match=r"half.share is an option of half, and this run has rsv, plain, small"):
+        tiny_learner(sampler="rsv", trainer="plain", **{"half.share": 0.3})
+
+
+def test_a_learner_that_grows_refuses_wrong_values_before_it_has_a_class(plugin: Path) -> None:
+    with pytest.raises(ValueError, match=r"my-smooth.rounds should be at least 1, but got 0"):
+        tiny_learner(None, trainer="my-smooth", **{"my-smooth.rounds": 0})
+
+
+def test_a_learner_whose_trainer_cannot_be_made_is_as_it_was() -> None:
+    @puridiver.register
+    class Picky(puridiver.Trainer):
+        """Of three classes or none."""
+
+        name = "picky"
+
+        def __init__(self, context: puridiver.trainers.TrainerContext) -> None:
+            if context.n_classes != 3:
+                raise ValueError("picky wants three classes")
+            super().__init__(context)
+
+        def memory_epoch(self, memory: object, epoch: int) -> None: ...
+
+    images, labels = patterns(9)
+    learner = tiny_learner(None, trainer=Picky)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="picky wants three classes"):
+            learner.observe(images[labels < 2], labels[labels < 2])
+        assert (learner.classes, learner.seen) == ([], 0)
+    learner.observe(images, labels)
+    assert len(learner.classes) == 3
+
+
+def test_a_sampler_and_a_trainer_of_one_name_have_options_each() -> None:
+    @puridiver.register
+    class OfSamples(puridiver.Sampler):
+        """Keeps the first."""
+
+        name = "twins"
+        own_options = {"a": 1.0}  # noqa: RUF012
+
+        def choose(self, pool: puridiver.Samples, n: int, moment: puridiver.Moment) -> torch.Tensor:
+            return torch.arange(n)
+
+    @puridiver.register
+    class OfEpochs(puridiver.Trainer):
+        """Learns nothing."""
+
+        name = "twins"
+        own_options = {"b": 2.0}  # noqa: RUF012
+
+        def memory_epoch(self, memory: object, epoch: int) -> None: ...
+
+    learner = tiny_learner(sampler="twins", trainer="twins", **{"twins.a": 3.0, "twins.b": 4.0})
+    assert (learner.sampler.own, learner.trainer.own) == ({"a": 3.0}, {"b": 4.0})
+    with pytest.raises(ValueError, match=r"there is no option 'twins.c'"):
+        tiny_learner(sampler="twins", trainer="twins", **{"twins.c": 3.0})
+
+
+def test_what_a_test_declared_is_forgotten() -> None:
+    """Registered by the test before this one, if that ran."""
+    with pytest.raises(ValueError, match="no method or network 'twins'"):
+        tiny_learner(**{"twins.a": 3.0})

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,9 +18,10 @@ from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.experiment import Experiment
 from puridiver.memory import SAMPLERS
+from puridiver.streams import make_stream
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import differing, tensors_of
-from tests.resume_samples import experiment, finished, tiny_config, traces
+from tests.resume_samples import DIGITS, experiment, finished, tiny_config, traces
 
 PAIRS = [pytest.param(s, t, id=f"{s}-{t}") for t in TRAINERS for s in SAMPLERS]
 
@@ -350,3 +352,26 @@ def test_a_run_from_before_an_option_came_can_be_continued(tmp_path):
     finish(config, tmp_path / "parts")
     assert traces(tmp_path / "parts") == expected
     assert runs.identity_hash(begun) == runs.identity_hash(experiment(config).describe())
+
+
+def test_a_noise_matrix_is_read_once_and_known_by_what_it_holds(tmp_path: Path) -> None:
+    first, other = (f"matrix:{tmp_path / name}.npy" for name in "TU")
+    for noise in (first, other):
+        np.save(noise.removeprefix("matrix:"), np.full((10, 10), 0.02) + 0.8 * np.eye(10))
+    expected = experiment(tiny_config(noise=first)).run()
+    begun = experiment(tiny_config(noise=first))
+    np.save(tmp_path / "T.npy", np.eye(10))  # once the run has begun this changes nothing
+    summary = begun.run(tmp_path / "run")
+    again = experiment(tiny_config(noise=other, imbalance=1.0)).run(tmp_path / "run", resume=True)
+    for name in ("cell", "settings_hash", "last_accuracy"):
+        assert expected[name] == summary[name] == again[name]
+    with pytest.raises(DataError, match="on another stream"):
+        experiment(tiny_config(noise=first)).run(tmp_path / "run", resume=True)
+
+
+def test_a_run_does_not_need_its_manifest_to_the_end(tmp_path: Path) -> None:
+    manifest = tmp_path / "mine-0.json"
+    make_stream(DIGITS, n_tasks=2).save(manifest)
+    begun = experiment(tiny_config(tasks=None, stream=str(tmp_path / "mine-{seed}.json")))
+    manifest.unlink()
+    assert begun.run()["stream_hash"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import subprocess
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 import puridiver
-from puridiver import DataError, Experiment, Learner, RunConfig
+from puridiver import DataError, Experiment, Learner, RunConfig, storage
+from puridiver.checkpoint import Checkpoints
 from puridiver.cli import main
 from puridiver.trainers import SET_NAMES
 
@@ -128,6 +130,31 @@ def test_a_run_that_was_left_goes_on_with_its_trace(at: int, said_again: bool, t
     if not said_again:  # the finished run still knows
         Experiment(RunConfig(**CONFIG)).run(run, resume=True, trace=tmp_path / "trace.csv")
     assert (tmp_path / "trace.csv").read_text() == whole.read_text()
+
+
+def test_a_finished_run_whose_learner_could_not_be_kept_gets_it_later_with_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, whole, later = tmp_path / "run", tmp_path / "whole.csv", tmp_path / "later.csv"
+    asked, write = list[Any](), Checkpoints._try_to_write
+
+    def full(folder: Path, *state: Any) -> Path:
+        raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+
+    def only_the_first(self: Checkpoints, frozen: Any) -> bool:
+        asked.append(frozen)
+        return len(asked) == 1 and write(self, frozen)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "save", full)
+        patch.setattr(Checkpoints, "_try_to_write", only_the_first)
+        experiment = Experiment(RunConfig(**CONFIG))
+        experiment.run(run, keep_learner=True, trace=whole)
+    assert experiment.learner_lost
+    assert len(asked) > 1
+    Experiment(RunConfig(**CONFIG)).run(run, resume=True, keep_learner=True, trace=later)
+    assert (run / "learner" / storage.INDEX).exists()
+    assert later.read_text() == whole.read_text()
 
 
 def test_a_run_that_was_begun_without_a_trace_cannot_get_one_later(tmp_path: Path) -> None:

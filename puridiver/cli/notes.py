@@ -94,6 +94,8 @@ def notes(
             f"{_epochs(options)} end amid a warm restart, where the rate is high: accuracy may fall; "
             "15, 31, 63, 127 or 255 end at its low"
         )
+    if config.trainer == "elr" and options.cutmix >= 1:
+        yield "elr averages predictions of batches that CutMix leaves whole: with cutmix=1 it is plain training"
     trainer = TRAINERS.get(config.trainer)
     if trainer is not None and trainer.wants_hint and not config.tell_noise:
         yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"

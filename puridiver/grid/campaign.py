@@ -15,7 +15,7 @@ from puridiver import runs
 from puridiver.errors import PuridiverError
 from puridiver.grid.cells import CHANGES, Grid, cells
 from puridiver.grid.chosen import chosen_grid
-from puridiver.grid.define import grid_of_table, with_methods, with_noises
+from puridiver.grid.define import checked_options, grid_of_table, with_methods, with_noises
 from puridiver.grid.engines.base import Engine, Event
 from puridiver.grid.engines.choose import Wishes, choose_engine
 from puridiver.grid.folder import LOGS, GridFolder
@@ -131,9 +131,10 @@ def run_grid(
     for place in _listed(plugins):
         own_methods.add(place)
     data, seeds, methods, noises = map(_listed, (data, seeds, methods, noises))
+    chosen = _chosen(grid, data, seeds, methods, noises, official=changes.get("splits") is not None)
     campaign = Campaign(
-        _chosen(grid, data, seeds, methods, noises, official=changes.get("splits") is not None),
-        GridFolder(Path(out)), _checked(changes), Wishes(engine, lanes, processes), any_code, retry_failed, limit,
+        chosen, GridFolder(Path(out)), _checked(changes, chosen), Wishes(engine, lanes, processes), any_code,
+        retry_failed, limit,
     )  # fmt: skip
     with campaign.prepared() as (chosen_engine, planned), campaign.folder.locked():
         outcome = campaign.go(chosen_engine, campaign.look(planned), _Telling(on_row) if on_row else Silent())
@@ -164,14 +165,26 @@ def _chosen(
     return with_noises(found, noises) if noises else found
 
 
-def _checked(changes: Mapping[str, Any]) -> dict[str, Any]:
+def _checked(changes: Mapping[str, Any], grids: Sequence[Grid]) -> dict[str, Any]:
     for name in changes:
         if name not in (*CHANGES, "options"):
             raise ValueError(
                 f"a setting of all cells should be one of {', '.join(CHANGES)} or options, but got {name!r}; "
                 "others belong into the grid"
             )
-    return {name: value for name, value in changes.items() if value is not None}
+    found = {name: value for name, value in changes.items() if value is not None}
+    if "options" in found:
+        found["options"] = checked_options(dict(found["options"]))
+        _check_reached(found, grids)
+    return found
+
+
+def _check_reached(changes: Mapping[str, Any], grids: Sequence[Grid]) -> None:
+    """An option that a method declares itself is of some method here: else a slip would change nothing, unseen."""
+    reached = {name for grid in grids for cell in cells(grid, changes) for name in cell.config.options}
+    for name in changes["options"]:
+        if name not in reached:
+            raise ValueError(f"{name} reaches no method of the grid: none of them is {name.partition('.')[0]}")
 
 
 def _failed(outcome: Outcome, done: int, folder: Path) -> str:

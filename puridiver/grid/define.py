@@ -134,6 +134,8 @@ def grid_of_table(content: Mapping[str, Any], path: Path, data: Sequence[str] = 
     table = {key: _as_in_a_file(value) for key, value in content.items()}
     settings = _with_floats({key: value for key, value in table.items() if key not in GRID_KEYS})
     _check_settings(path, settings)
+    if "options" in settings:
+        settings["options"] = _options_in(path, settings["options"])
     _check_network(path, settings.get("network"))
     methods = tuple(_method(path, entry) for entry in _list(path, table, "methods", (str, dict)))
     _check_reached(path, settings, methods)
@@ -261,7 +263,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     for key in settings:
         if key not in allowed:
             raise DataError(f"{path}: there is no key {key!r}; the keys are {', '.join([*GRID_KEYS, *allowed])}")
-    _check_options(path, settings.get("options", {}))
+    _options_in(path, settings.get("options", {}))
     twice = settings.get("epochs"), settings.get("options", {}).get("epochs")
     if None not in twice and twice[0] != twice[1]:
         raise DataError(f"{path}: epochs is {twice[0]} in [grid] and {twice[1]} in [grid.options]: say it once")
@@ -289,17 +291,23 @@ def _check_setting(path: Path, called: str, value: Any, key: str) -> None:
         raise DataError(f"{path}: {called} should be one of {', '.join(choices)}, but got {value!r}")
 
 
-def _check_options(path: Path, options: Any) -> None:
+def _options_in(path: Path, options: Any) -> dict[str, Any]:
     if not isinstance(options, dict):
         raise DataError(f"{path}: options should be a table of option = value, but got {options!r}")
+    try:
+        return checked_options(options)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def checked_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options in their own types, so that 1 and 1.0 are one setting; a ValueError for what there is not."""
     from puridiver import plugins
 
     plugins.load_all()
-    try:
-        for name, value in replaced(Options(), options).own.items():
-            known(name).checked(name, value)
-    except ValueError as error:
-        raise DataError(f"{path}: {error}") from error
+    found = replaced(Options(), options)
+    own = {name: known(name).checked(name, value) for name, value in found.own.items()}
+    return {name: own[name] if name in own else getattr(found, name) for name in options}
 
 
 def _list(path: Path, table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
@@ -330,8 +338,7 @@ def _method(path: Path, entry: str | dict[str, Any]) -> Method:
     for key in ("title", "sampler", "trainer"):
         if not isinstance(entry.get(key, ""), str):
             raise DataError(f"{path}: {key} of a method should be text, but got {entry[key]!r}")
-    options = entry.get("options", {})
-    _check_options(path, options)
+    options = _options_in(path, entry.get("options", {}))
     settings = {key: entry[key] for key in OWN_SETTINGS if key in entry}
     for key, value in settings.items():
         _check_setting(path, f"{key} of a method", value, key)

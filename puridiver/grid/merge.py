@@ -68,7 +68,7 @@ def merge(places: Sequence[Path], out: Path, keep_all: bool = False) -> Merged:
     sources = [place for place in places if place.resolve() != out.resolve()]
     if not sources:
         raise ValueError(f"name the grid folders to merge: there is none but {out} itself")
-    found = [_finished_runs(place, read_rows(ledger_at(place))) for place in sources]
+    found = [_finished_runs(place, _rows_at(place)) for place in sources]
     _refuse_conflicts(found, keep_all)  # before the folder is made
     folder = GridFolder(out)
     with folder.locked():
@@ -78,6 +78,11 @@ def merge(places: Sequence[Path], out: Path, keep_all: bool = False) -> Merged:
         added = _copy(merged.values(), there, folder)
         _keep_titles(out, merged.values())
     return Merged(len(merged), added, _notes(list(merged.values())))
+
+
+def _rows_at(place: Path) -> Sequence[Mapping[str, Any]]:
+    """The rows of a ledger, or of a grid's folder; one that has run something need not have written any yet."""
+    return GridFolder(place).rows() if (place / CELLS).is_dir() else read_rows(ledger_at(place))
 
 
 def _finished_runs(place: Path, rows: Sequence[Mapping[str, Any]]) -> list[Finished]:
@@ -149,7 +154,8 @@ def _refuse_other_settings(groups: Sequence[Sequence[Finished]]) -> None:
     def what(run: Finished) -> Any:
         return (run.name, run.row.get("noise_map")) if run.title.text and not run.row["shortened"] else None
 
-    pair = _differing(groups, what, lambda run: str(run.row.get("settings_hash")))
+    # Manifests that were made by hand, one for each seed, have settings in common, whatever they hold.
+    pair = _differing(groups, what, lambda run: f"{run.row.get('settings_hash')} {run.row.get('stream_hash')}")
     if pair:
         names = sorted(name for name in pair[0].row.keys() | pair[1].row.keys() if name in SETTINGS)
         differ = [name for name in names if pair[0].row.get(name) != pair[1].row.get(name)]
@@ -163,7 +169,7 @@ def _refuse_other_settings(groups: Sequence[Sequence[Finished]]) -> None:
 
 SETTINGS = (
     "recipe", "options_changed", "memory", "network", "epochs", "told_noise", "evaluated_on", "precision", "graphs",
-    "default_changes", "plugins", "image_size", "test_share",
+    "default_changes", "plugins", "image_size", "test_share", "imbalance", "stream_hash",
 )  # fmt: skip
 
 

@@ -78,12 +78,14 @@ def shard(planned: Sequence[Planned], number: int, of: int) -> list[Planned]:
     """Part `number` of `of` of a plan, by the order of its cells alone; every cell is in one part.
 
     All methods stay together on a stream and seed: compared seed by seed, they are of one machine. Where there are
-    fewer of these than parts, the cells are dealt out one by one.
+    fewer of these than parts, the cells are dealt out one by one; those of one name, which several grids may have with
+    other settings each, stay together even then, as `merge` takes them for a mistake in two folders.
     """
-    together = [(p.cell.column.data, p.cell.column.stream, p.cell.column.noise, p.cell.config.seed) for p in planned]
+    columns = [(p.cell.column.data, p.cell.column.stream, p.cell.column.noise, p.cell.config.seed) for p in planned]
+    named = [(*column, p.cell.method.title) for column, p in zip(columns, planned, strict=True)]
+    together: Sequence[tuple[Any, ...]] = columns if len(set(columns)) >= of else named
     order = {key: place for place, key in enumerate(dict.fromkeys(together))}
-    places = [order[key] for key in together] if len(order) >= of else range(len(planned))
-    return [p for p, place in zip(planned, places, strict=True) if place % of == number - 1]
+    return [p for p, key in zip(planned, together, strict=True) if order[key] % of == number - 1]
 
 
 def done_rows(planned: Sequence[Planned], rows: Sequence[Mapping[str, Any]], any_code: bool) -> dict[str, Any]:

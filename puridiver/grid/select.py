@@ -20,7 +20,7 @@ from puridiver.grid.plan import Sources, runtime_of
 from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
 from puridiver.provenance import plugin_code
 from puridiver.recipes import RECIPES
-from puridiver.report.ledger import code_of
+from puridiver.report.ledger import code_of, of_several_codes
 from puridiver.report.table import settings_of
 from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
@@ -148,6 +148,8 @@ def _kinds(candidates: Candidates, expected: Expectations, any_code: bool, asked
     variants_asked = _variants_asked(candidates, expected, asked) if asked else []
     found: dict[Kind, None] = {}
     for row, places in candidates:
+        if of_several_codes(row) and not any_code:
+            continue
         code = None if any_code else code_of(row)
         for variant in variants_asked or _variants_of(row, places, expected):
             found[variant, code] = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -84,10 +86,15 @@ def _is_figure(value: Any) -> bool:
 SEVERAL = "several"  # the code of a run that was begun with one and ended with another
 
 
+def of_several_codes(row: Any) -> bool:
+    return "code_hash" in row and row["code_hash"] is None
+
+
 def code_of(row: Any) -> str:
-    """The code a row is of; of versions that did not hash it, the commit."""
-    if "code_hash" in row and row["code_hash"] is None:
-        return SEVERAL
+    """The code a row is of; of versions that did not hash it, the commit. No two runs of several share theirs."""
+    if of_several_codes(row):
+        which = json.dumps([row.get(name) for name in ("began_with", "commit", "seed", "started")], sort_keys=True)
+        return f"{SEVERAL} {hashlib.sha256(which.encode()).hexdigest()}"
     return str(row.get("code_hash") or row.get("commit") or "")
 
 

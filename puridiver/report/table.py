@@ -85,12 +85,23 @@ def _title_of(members: Sequence[Mapping[str, Any]], titles: Mapping[str, Title])
 
 
 def _kinds(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """The rows that differ by seed alone, together."""
-    groups: dict[tuple[str, str], dict[int, dict[str, Any]]] = {}
+    """The rows that differ by seed alone, together; a later run of the same seed replaces the earlier."""
+    groups: dict[tuple[str, ...], dict[int, dict[str, Any]]] = {}
+    overwritten = _overwritten(rows)
     for row in rows:
-        key = (settings_of(row), code_of(row))
-        groups.setdefault(key, {})[row["seed"]] = row  # a later run of the same seed replaces the earlier
+        settings = settings_of(row)
+        stream = str(row.get("stream_hash")) if settings in overwritten else ""
+        groups.setdefault((settings, code_of(row), stream), {})[row["seed"]] = row
     return [list(group.values()) for group in groups.values()]
+
+
+def _overwritten(rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Settings whose manifest of one seed was now this, now that: which of other seeds belong together is not known."""
+    streams: dict[tuple[str, int], set[Any]] = {}
+    for row in rows:
+        if has_manifest_per_seed(str(row.get("stream"))):
+            streams.setdefault((settings_of(row), row["seed"]), set()).add(row.get("stream_hash"))
+    return {settings for (settings, _), found in streams.items() if len(found) > 1}
 
 
 def settings_of(row: Mapping[str, Any]) -> str:
@@ -123,6 +134,7 @@ def _marks(kinds: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
         "graphs": lambda row: "yes" if row.get("graphs") else "no",
         "code": lambda row: code_of(row)[:HASH_SHOWN],
         "settings": lambda row: str(row.get("settings_hash") or "")[:HASH_SHOWN],
+        "manifest": lambda row: str(row.get("stream_hash") or "")[:HASH_SHOWN],
     }
     for name, value in values.items():
         labels = [(*labels_of(members[0]), mark) for members, mark in zip(kinds, marks, strict=True)]

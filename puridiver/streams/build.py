@@ -106,15 +106,12 @@ def make_stream(
     holdout_rng, noise_rng, tasks_rng, imbalance_rng = _generators(seed)
 
     labels, n_classes = _source_labels(source), len(source.class_names)
-    held = draw_holdout(labels, n_classes, holdout, holdout_rng)
-    samples = np.setdiff1d(np.arange(len(labels)), held)
-    samples = samples[thinned(labels[samples], n_classes, check_imbalance(imbalance), imbalance_rng)]
+    held, samples = _held_and_streamed(labels, n_classes, holdout, holdout_rng, imbalance, imbalance_rng)
     true = _true_labels(source, samples, cut_by)
     images = source.train.images
     spoiling = Spoiling(labels[samples], samples, n_classes, rate, noise_rng, class_map, images, noise_file, matrix)
     given = noise_kind(kind_of_noise).apply(spoiling)
-    share = minor_share if kind == "blurry" and n_tasks > 1 else 0.0
-    cut_labels = given if cut_by == "given" else true
+    share, cut_labels = minor_share if kind == "blurry" and n_tasks > 1 else 0.0, given if cut_by == "given" else true
     cut = Cut(cut_labels, n_classes, n_tasks, share, _times(source, samples), tasks_rng, rest_to_last)
     tasks = _cut_tasks(kind, cut, source.class_names)
     return StreamManifest(
@@ -123,6 +120,16 @@ def make_stream(
         task_ends=tasks.ends, major_classes=tuple(tasks.major_classes), holdout=held,
         order=samples[tasks.order], labels=given[tasks.order], noise_matrix=matrix, imbalance=float(imbalance),
     )  # fmt: skip
+
+
+def _held_and_streamed(
+    labels: IntArray, n_classes: int, holdout: int, holdout_rng: np.random.Generator, imbalance: float,
+    imbalance_rng: np.random.Generator,
+) -> tuple[IntArray, IntArray]:  # fmt: skip
+    """Rows kept out for validation, and those of the stream, which may be long-tailed."""
+    held = draw_holdout(labels, n_classes, holdout, holdout_rng)
+    samples = np.setdiff1d(np.arange(len(labels)), held)
+    return held, samples[thinned(labels[samples], n_classes, check_imbalance(imbalance), imbalance_rng)]
 
 
 def _read_noise(noise: str | tuple[str, float], noise_matrix: ArrayLike | None) -> tuple[str, float, Matrix | None]:

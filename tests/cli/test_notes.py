@@ -110,6 +110,12 @@ def test_ntd_with_other_views_than_its_own_is_told(changes, times):
     assert len([note for note in told(RunConfig(**changes)) if "its own number is 8" in note]) == times
 
 
+@pytest.mark.parametrize(("cutmix", "times"), [(1.0, 1), (0.5, 0)])
+def test_elr_that_never_sees_a_whole_batch_is_told(cutmix, times):
+    found = told(RunConfig(trainer="elr", options={"cutmix": cutmix}))
+    assert len([note for note in found if "with cutmix=1 it is plain training" in note]) == times
+
+
 @pytest.mark.parametrize(("epochs", "times"), [(255, 1), (63, 0)])
 def test_many_epochs_on_a_cpu_are_told_with_what_is_quicker(epochs, times):
     found = [note for note in told(RunConfig(network="small", epochs=epochs)) if "which is a quick look" in note]

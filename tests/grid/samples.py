@@ -30,8 +30,8 @@ def small_grid(methods: Sequence[Method] = (RSV, GBS), seeds: tuple[int, ...] = 
     return Grid("small", "A small grid", tuple(methods), (column,))
 
 
-def planned_cells(grid: Grid) -> list[Planned]:
-    return plan(cells(grid), Sources())
+def planned_cells(grid: Grid, **changes: Any) -> list[Planned]:
+    return plan(cells(grid, changes), Sources())
 
 
 def lane_engine(lanes: int = 1) -> LaneEngine:

@@ -96,6 +96,9 @@ def test_what_failed_is_an_error_that_names_it_once_the_others_are_done(tmp_path
         ({"limit": 0}, "limit should be at least 1, but got 0"),
         ({"engine": "clouds"}, "engine should be one of auto, lanes, processes, ray, but got 'clouds'"),
         ({"methods": ["none"]}, "there is no method 'none' in the grid"),
+        ({"options": {"gcee.q": 0.5}}, "no method or network 'gcee'.*did you mean gce"),
+        ({"options": {"gce.q": 0.5}}, "gce.q reaches no method of the grid: none of them is gce"),
+        ({"options": {"etta": 0.5}}, "there is no option 'etta'"),
     ],
 )
 def test_wrong_words_are_refused_and_leave_no_folder(words, message, tmp_path):
@@ -119,3 +122,10 @@ def test_one_alone_need_not_be_a_list_and_seeds_may_be_numpys(tmp_path):
     again = puridiver.run_grid(few, tmp_path, engine="lanes", lanes=1, seeds=np.arange(1, 2))
     assert again == rows  # the same cell
     assert told(puridiver.run_grid(few, tmp_path, engine="lanes", lanes=1)) == [("rsv", 0), ("rsv", 1)]
+
+
+def test_whole_numbers_are_the_floats_that_an_option_takes(tmp_path):
+    grid = {**TINY, "methods": [{"sampler": "rsv", "trainer": "gce", "options": {"gce.q": 1}}], "options": {"eta": 2}}
+    (row,) = puridiver.run_grid(grid, tmp_path, engine="lanes", seeds=1, options={"cutmix": 1})
+    values = [row["options_changed"][name] for name in ("gce.q", "eta", "cutmix")]
+    assert (values, {type(value) for value in values}) == ([1.0, 2.0, 1.0], {float})

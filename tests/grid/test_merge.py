@@ -182,3 +182,52 @@ def test_a_joined_ledger_tells_what_figures_need(tmp_path: Path, capsys: pytest.
 def test_what_is_no_grid_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["merge", str(tmp_path / "nothing"), "--out", str(tmp_path / "all")]) == 2
     assert "nothing is not there: run `puridiver grid` first" in capsys.readouterr().err
+
+
+def test_cells_of_one_name_stay_in_one_shard() -> None:
+    """Several grids may call methods of other settings by one name."""
+    columns = (Column("digits", "blurry-10", "sym-40", (1,), TINY),)
+    grids = [Grid(name, name, (RSV, GBS), columns) for name in ("a", "b")]
+    planned = [p for grid, memory in zip(grids, (20, 30), strict=True) for p in planned_cells(grid, memory=memory)]
+    parts = [shard(planned, number, 2) for number in (1, 2)]
+    assert [[p.cell.method.title for p in part] for part in parts] == [[RSV.title] * 2, [GBS.title] * 2]
+
+
+def test_a_folder_whose_only_run_did_not_reach_its_ledger_is_merged(
+    shards: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
+    part = tmp_path / "part"
+    shutil.copytree(shards[1][0], part)
+    (part / "ledger.jsonl").unlink()
+    assert merge([part], tmp_path / "all").total == 2
+
+
+def test_the_run_that_has_a_folder_is_copied_without_what_only_a_running_one_needs(
+    shards: tuple[Path, list[Path]], tmp_path: Path
+) -> None:
+    part = tmp_path / "part"
+    shutil.copytree(shards[1][0], part)
+    for cell in (part / "cells").iterdir():
+        (cell / "checkpoint").mkdir(exist_ok=True)
+        (cell / "checkpoint" / "index.json").write_text("{}")
+        (cell / ".lock").touch()
+    merge([part / "ledger.jsonl", part], tmp_path / "all")  # the ledger alone comes first
+    copied = list((tmp_path / "all" / "cells").iterdir())
+    assert len(copied) == 2
+    for cell in copied:
+        assert (cell / "summary.json").exists()
+        assert not (cell / "checkpoint").exists()
+        assert not (cell / ".lock").exists()
+
+
+def test_streams_made_by_hand_under_one_name_are_told_apart(tmp_path: Path) -> None:
+    made = [
+        place(
+            tmp_path / name,
+            [row(1, 0.5, cell=name, settings_hash="s", stream_hash=name, stream="mine-{seed}.json")],
+            "Mine",
+        )
+        for name in ("one", "other")
+    ]
+    with pytest.raises(DataError, match=r"two settings: Mine .*\(stream_hash is 'one' and 'other'\)"):
+        merge(made, tmp_path / "all")

@@ -201,11 +201,16 @@ def test_the_table_of_a_grid_that_just_ran_is_of_the_settings_it_ran_with(tmp_pa
         assert "of other code or settings" in table.notes[-1]
 
 
-def test_runs_of_code_that_nobody_told_are_not_of_any_code() -> None:
-    untold = {"code_hash": None}
-    table = make_table(find_grid("table1", ["cifar10"]), [row(1, 0.5, **untold), row(2, 0.5, **untold), row(3, 0.9)])
-    assert figures(table)["PuriDivER"][1].startswith("50.0 ± 0.0 (2)")
-    assert "1 cifar10 run is of other code or settings" in table.notes[-1]
+def test_runs_that_went_on_under_other_code_count_with_any_code_alone() -> None:
+    grid, mixed = (
+        find_grid("table1", ["cifar10"]),
+        {"code_hash": None, "cell": None, "began_with": {"code_hash": "old"}},
+    )
+    rows = [row(1, 0.5, **mixed), row(2, 0.5, **mixed), row(3, 0.8)]
+    table = make_table(grid, rows)
+    assert figures(table)["PuriDivER"][1].startswith("80.0 (1)")
+    assert "2 cifar10 runs are of other code or settings" in table.notes[-1]
+    assert figures(make_table(grid, rows, any_code=True))["PuriDivER"][1].startswith("60.0 ± 17.3 (3)")
 
 
 def test_runs_of_other_code_than_asked_for_are_counted_in_a_note() -> None:

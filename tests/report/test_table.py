@@ -234,3 +234,24 @@ def test_what_the_default_was_is_told_of_what_the_methods_read_alone() -> None:
 
 def test_a_mean_that_rounds_to_zero_has_no_minus() -> None:
     assert spread([-0.0001, -0.0003]) == "0.0 ± 0.0"
+
+
+def test_runs_that_went_on_under_other_code_are_averaged_with_none() -> None:
+    mixed = [
+        row(seed, 0.5 + seed / 10, code_hash=None, cell=None, began_with={"code_hash": str(seed)}) for seed in (1, 2)
+    ]
+    lines = summarise([*mixed, row(3, 0.9)])
+    assert [line[5] for line in lines] == ["60.0", "70.0", "90.0"]
+    assert ["code several" in line[3] for line in lines] == [True, True, False]
+
+
+def test_streams_of_manifests_that_were_overwritten_are_not_averaged() -> None:
+    """By hand one may make others under the same names: which belong together is not known."""
+    made = {"stream": "mine-{seed}.json", "settings_hash": "same"}
+    first = [row(seed, 0.5, **made, stream_hash=f"first{seed}") for seed in (1, 2)]
+    assert [line[9] for line in summarise(first)] == ["2"]
+    lines = summarise([*first, row(1, 0.7, **made, stream_hash="other1")])
+    assert [line[5] for line in lines] == ["50.0", "50.0", "70.0"]
+    assert "manifest other1" in lines[2][3]
+    again = summarise([*first, row(1, 0.7, **made, stream_hash="first1")])
+    assert [(line[5], line[9]) for line in again] == [("60.0 ± 14.1", "2")]
