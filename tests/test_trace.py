@@ -84,6 +84,17 @@ def test_the_trace_has_the_labels_and_what_each_consolidation_made_of_them(tmp_p
     assert "set_3" not in rows[0]
 
 
+def test_samples_that_waited_enter_as_the_consolidation_begins(tmp_path: Path) -> None:
+    options = {**CONFIG["options"], "spr_budget": 0.0005, "spr_graphs": 1}
+    changed = {"options": options, "sampler": "spr", "trainer": "spr", "memory": 200}  # the delay buffer is never full
+    experiment = Experiment(RunConfig(**{**CONFIG, **changed}))
+    experiment.run(trace=tmp_path / "trace.csv")
+    rows = rows_of(tmp_path / "trace.csv")
+    kept = [int(row["arrival"]) for row in rows if not row["evicted_at"]]
+    assert sorted(kept) == sorted(experiment.learner.memory.samples.arrivals.tolist())
+    assert {int(row["entered_at"]) for row in rows} == {80}  # where the first task ends
+
+
 def test_a_trainer_that_does_not_divide_the_memory_has_no_sets(tmp_path: Path) -> None:
     Experiment(RunConfig(**CONFIG, sampler="rsv", trainer="plain")).run(trace=tmp_path / "trace.csv")
     assert list(rows_of(tmp_path / "trace.csv")[0]) == [
