@@ -138,7 +138,7 @@ class Course:
         left = moved_ahead(batches[already:end], self.learner.runtime)
         for number, batch in enumerate(left, start=already + 1):
             self.clock.switch("observe")
-            self.learner.observe(batch.images, batch.labels)
+            self.learner.observe(batch.images, batch.labels, batch.names)
             self.recorder.saw(batch, self.learner)
             self._advance(number - first, len(batch), "stream")
             if number in points:

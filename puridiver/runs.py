@@ -17,7 +17,7 @@ from puridiver import saved
 from puridiver.errors import DataError
 from puridiver.lock import file_lock
 from puridiver.recipes import PAPER, without_later
-from puridiver.storage import write_atomically
+from puridiver.storage import check_writable, write_atomically
 from puridiver.stream_names import LISTED, MATRIX_FILE, as_recorded, is_published
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
@@ -73,14 +73,26 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
             raise DataError(f"{path} holds {told}")
         if (path / CHECKPOINT).exists() and not (path / CONFIG).exists():
             raise DataError(f"{path} holds checkpoints but no {CONFIG}; choose another folder, or say --force")
-    _check_writable(path)
+    _check_nobodys(path)
+    check_writable(path)
+
+
+def _check_nobodys(path: Path) -> None:
+    """A run writes over what older runs left, but not over files of the same names that are somebody else's."""
+    if (path / CONFIG).exists() or (path / LOCK).exists() or (path / CHECKPOINT).exists():
+        return
+    others = [name for name in (SUMMARY, METRICS, MANIFEST, MEMORY, LEARNER, PLUGINS) if (path / name).exists()]
+    if others:
+        raise DataError(
+            f"{path} has files that a run would replace, but holds no run ({', '.join(others)}): choose another folder"
+        )
 
 
 def check_ledger(ledger: Path) -> None:
     """An error where a ledger could not be written."""
     if ledger.is_dir():
         raise DataError(f"{ledger} is a folder; name a file for the ledger")
-    _check_writable(ledger)
+    check_writable(ledger)
     if ledger.is_file() and not _may_be_ledger(ledger):
         raise DataError(f"{ledger} holds something else than a ledger's lines; name another file for the ledger")
 
@@ -93,15 +105,6 @@ def _may_be_ledger(path: Path) -> bool:
         return not first or isinstance(json.loads(first), dict)
     except (ValueError, RecursionError):
         return False
-
-
-def _check_writable(path: Path) -> None:
-    """Looks only: what exists of the path must allow the rest to be written."""
-    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    if existing != path and not existing.is_dir():
-        raise DataError(f"{path} cannot be written: {existing} is a file")
-    if not os.access(existing, os.W_OK):
-        raise DataError(f"{path} cannot be written: no permission in {existing}, or it is read-only")
 
 
 @contextlib.contextmanager

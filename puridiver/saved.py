@@ -121,7 +121,12 @@ def check_place(folder: Path) -> None:
     """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
     if folder.is_file():
         raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
-    if folder.is_dir() and not any((place / storage.INDEX).exists() for place in (folder, folder / IN_RUN)):
+    if (folder / IN_RUN / storage.INDEX).exists() and not (folder / storage.INDEX).exists():
+        raise DataError(
+            f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
+            f"as {folder.name}-later, which `puridiver predict` and `Learner.load` take just so"
+        )
+    if folder.is_dir() and not (folder / storage.INDEX).exists():
         names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
         others = sorted(name for name in names if not storage.is_of_a_save(name))
         if others:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -25,9 +26,10 @@ class MemorySnapshot:
     true: np.ndarray  # int64 (N,); UNKNOWN where there is no true label
     p_correct: np.ndarray  # float32 (N,): probability that the given label is right
     sets: np.ndarray  # uint8 (N,): 0 clean, 1 relabel, 2 unlabelled
+    names: list[str] | None = None  # N of them, where each came from, if that was told
 
     def __post_init__(self) -> None:
-        lengths = {field.name: len(getattr(self, field.name)) for field in fields(self)}
+        lengths = {name: len(value) for name, value in vars(self).items() if value is not None}
         if len(set(lengths.values())) != 1 or self.images.ndim != 4 or self.images.dtype != np.uint8:
             raise ValueError(
                 "a snapshot should hold uint8 images of shape (N, H, W, C) and N of everything else, "
@@ -40,8 +42,9 @@ class MemorySnapshot:
     def to_bytes(self) -> bytes:
         from safetensors.numpy import save
 
-        tensors = {field.name: np.ascontiguousarray(getattr(self, field.name)) for field in fields(self)}
-        return save(tensors, metadata={"format": FORMAT})
+        tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
+        named = {} if self.names is None else {"names": json.dumps(self.names)}
+        return save(tensors, metadata={"format": FORMAT, **named})
 
     @classmethod
     def read(cls, path: Path) -> MemorySnapshot:
@@ -50,9 +53,13 @@ class MemorySnapshot:
 
         try:
             with safe_open(path, framework="numpy") as file:
-                found = (file.metadata() or {}).get("format")
-                if found != FORMAT:
-                    raise DataError(f"{path} should be of the format {FORMAT!r}, but is of {found!r}")
-                return cls(**{field.name: file.get_tensor(field.name) for field in fields(cls)})
+                told = file.metadata() or {}
+                if told.get("format") != FORMAT:
+                    raise DataError(f"{path} should be of the format {FORMAT!r}, but is of {told.get('format')!r}")
+                names = json.loads(told["names"]) if "names" in told else None
+                return cls(**{name: file.get_tensor(name) for name in ARRAYS}, names=names)
         except (SafetensorError, ValueError) as error:
             raise DataError(f"{path} is damaged: {error}") from error
+
+
+ARRAYS = [field.name for field in fields(MemorySnapshot) if field.name != "names"]

@@ -34,6 +34,15 @@ TYPES = {
 LENGTH_BYTES = 8
 
 
+def check_writable(path: Path) -> None:
+    """Looks only: what exists of the path must allow the rest to be written."""
+    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+    if existing != path and not existing.is_dir():
+        raise DataError(f"{path} cannot be written: {existing} is a file")
+    if not os.access(existing, os.W_OK):
+        raise DataError(f"{path} cannot be written: no permission in {existing}, or it is read-only")
+
+
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """The file has its old content or all of the new one, never a part, even after a power cut.
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save
 
 from puridiver.errors import DataError
-from puridiver.snapshot import UNKNOWN, MemorySnapshot
+from puridiver.snapshot import ARRAYS, UNKNOWN, MemorySnapshot
 
 
 def snapshot(n: int = 5) -> MemorySnapshot:
@@ -29,9 +29,18 @@ def test_what_is_written_is_read(tmp_path: Path, n: int) -> None:
     kept = snapshot(n)
     (tmp_path / "memory").write_bytes(kept.to_bytes())
     read = MemorySnapshot.read(tmp_path / "memory")
-    for field in dataclasses.fields(kept):
-        np.testing.assert_array_equal(getattr(read, field.name), getattr(kept, field.name))
-        assert getattr(read, field.name).dtype == getattr(kept, field.name).dtype
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(read, name), getattr(kept, name))
+        assert getattr(read, name).dtype == getattr(kept, name).dtype
+    assert read.names is None
+
+
+def test_names_are_kept_too(tmp_path: Path) -> None:
+    names = ["a/1.png", "<b>&.png", "ü.png", "\udcff.png", ""]
+    (tmp_path / "memory").write_bytes(dataclasses.replace(snapshot(), names=names).to_bytes())
+    assert MemorySnapshot.read(tmp_path / "memory").names == names
+    with pytest.raises(ValueError, match="N of everything else"):
+        dataclasses.replace(snapshot(), names=names[:2])
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

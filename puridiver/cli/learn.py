@@ -222,7 +222,8 @@ def _learn(learner: Learner, lessons: Lessons, progress: ProgressBar) -> float |
         if learner.classes:
             agreed += sum(map(operator.eq, learner.predict(pixels).tolist(), labels))
             asked += len(labels)
-        learner.observe(pixels, labels)
+        names = lessons.images.names
+        learner.observe(pixels, labels, None if names is None else [names[row] for row in rows.tolist()])
         progress.advance(len(rows), f"image {start + len(rows):,} of {len(lessons.order):,}")
         since += len(rows)
         last = start + len(rows) == len(lessons.order)

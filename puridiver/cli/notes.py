@@ -73,6 +73,8 @@ def notes(
     memory = resolve_memory(config, source)
     if task_ends is not None and memory >= task_ends[-1]:
         yield f"a memory of {memory} holds the whole stream ({task_ends[-1]} samples): say a smaller --memory"
+    if memory < (classes := len(source.class_names)):
+        yield f"a memory of {memory} cannot hold a sample of each of the {classes} classes: say a larger --memory"
     yield from _all_warm_up(config.trainer, options)
     if config.sampler == "ntd" and "ntd_views" not in config.options and options.ntd_views != OFFICIAL.ntd_views:
         own = OFFICIAL.ntd_views

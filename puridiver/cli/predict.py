@@ -92,6 +92,7 @@ def _to_stdout(text: str) -> None:
 def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
     """An older table of predictions may be replaced; anything else only by force."""
     from puridiver.errors import DataError
+    from puridiver.storage import check_writable
 
     if not out:
         return
@@ -99,6 +100,7 @@ def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
         raise DataError(f"{out} cannot be written: there is no folder {Path(out).parent}")
     if Path(out).is_dir():
         raise DataError(f"--out should be a CSV file, but {out} is a folder")
+    check_writable(Path(out))
     if any(path.resolve() == Path(out).resolve() for path in images):
         raise DataError(f"--out should be another file than the images, but {out} is one of them")
     if Path(out).is_file() and Path(out).stat().st_size and not force:
@@ -124,7 +126,7 @@ def load_learner(folder: Path, device: str, grow: bool | None = None, memory: in
         raise DataError(
             f"{folder} has no learner: {state}; a run with --out keeps one unless --no-keep-learner is said"
         )
-    return Learner.load(kept if kept.exists() else folder, device, grow, memory)
+    return Learner.load(folder, device, grow, memory)
 
 
 def find_images(paths: Sequence[Path]) -> list[Path]:

@@ -105,7 +105,7 @@ def _print_table(manifest: StreamManifest) -> None:
     table = Table(title="samples by given label (* major)", title_justify="left")
     table.add_column("class")
     for task in range(manifest.n_tasks):
-        table.add_column(f"task {task}", justify="right")
+        table.add_column(f"task {task + 1}", justify="right")
     for label, row in enumerate(manifest.counts().tolist()):
         major = [label in group for group in manifest.major_classes]
         cells = [f"{n:,}*" if is_major else f"{n:,} " for n, is_major in zip(row, major, strict=True)]

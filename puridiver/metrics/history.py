@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.storage import write_atomically
+from puridiver.storage import check_writable, write_atomically
 from puridiver.trainers import SET_NAMES
 
 COLUMNS = ("arrival", "image", "given_label", "true_label", "entered_at", "evicted_at")
@@ -21,7 +21,8 @@ SUFFIXES = (".csv", ".parquet")
 class SampleHistory:
     """One row a sample, in the order in which they entered. A listener of a run that is traced.
 
-    Columns: `arrival` (how many samples came before it), `image` (its row among the train images), `given_label` and
+    Columns: `arrival` (how many samples came before it), `image` (its row among the train images), `name` (its file,
+    where the data are of files), `given_label` and
     `true_label` (None where nobody knows), `entered_at` and `evicted_at` (how many samples had come by then; None: it
     was kept), and for the n-th consolidation `set_n` and `suggested_n` (None where it was not in the memory then).
     """
@@ -29,7 +30,7 @@ class SampleHistory:
     def __init__(self, class_names: Sequence[str]) -> None:
         self.class_names = class_names
         self.samples: dict[int, dict[str, Any]] = {}
-        self.consolidations = 0
+        self.consolidations, self._named = 0, False
 
     @classmethod
     def of_events(cls, class_names: Sequence[str], events: Iterable[dict[str, Any]]) -> SampleHistory:
@@ -52,6 +53,9 @@ class SampleHistory:
             labels = (self.class_names[given], None if true is None else self.class_names[true])
             values = (arrival, image, *labels, event["seen"], None)
             self.samples[arrival] = dict(zip(COLUMNS, values, strict=True))
+        for arrival, name in zip(event["entered"], event.get("names", ()), strict=False):
+            self.samples[arrival]["name"] = name
+            self._named = True
         for arrival in event["left"]:
             self.samples[arrival]["evicted_at"] = event["seen"]
 
@@ -72,7 +76,8 @@ class SampleHistory:
     @property
     def columns(self) -> list[str]:
         numbers = range(1, self.consolidations + 1)
-        return [*COLUMNS, *(f"{name}_{n}" for n in numbers for name in ("set", "suggested"))]
+        first = [*COLUMNS[:2], *(["name"] if self._named else []), *COLUMNS[2:]]
+        return [*first, *(f"{name}_{n}" for n in numbers for name in ("set", "suggested"))]
 
     def rows(self) -> list[dict[str, Any]]:
         """All columns of each sample; None where there is nothing to tell."""
@@ -110,6 +115,7 @@ def check_trace_file(path: Path) -> None:
         raise ValueError(f"a trace should be a .csv or .parquet file, but got {str(path)!r}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file for the trace")
+    check_writable(path)
     if path.suffix == ".parquet":
         try:
             importlib.import_module("pyarrow.parquet")

@@ -21,8 +21,9 @@ class MemoryWatch:
     """Compares the memory with what it was before; only a run that is traced has one, since a GPU has to wait for it.
 
     Events "memory": `entered` (arrivals), and of each the row of its `images` among the train images, its `given` and
-    its `true` label (class ids; null where nobody knows); `left`. Events "sets": `arrivals`, `sets` and `suggested`,
-    the set of each sample in a consolidation's last epoch and the label that it suggests.
+    its `true` label (class ids; null where nobody knows), and its file in `names`, where data are of files; `left`.
+    Events "sets": `arrivals`, `sets` and `suggested`, the set of each sample in a consolidation's last epoch and the
+    label that it suggests.
     """
 
     def __init__(self, truth: TrueLabels, emit: Callable[[dict[str, Any]], None]) -> None:
@@ -45,10 +46,12 @@ class MemoryWatch:
         self._held = set(now)
         if entered or left:
             at = positions(torch.tensor(entered, dtype=torch.int64))
+            names = self.truth.names_at(at)
             self.emit({
                 "event": "memory", "task": task, "seen": learner.seen, "entered": entered,
                 "images": self.truth.rows_at(at).tolist(), "given": self.truth.given_at(at).tolist(),
                 "true": [None if label == UNKNOWN else label for label in self.truth.of(at).tolist()], "left": left,
+                **({} if names is None else {"names": names}),
             })  # fmt: skip
 
     def consolidated(self, learner: Learner, task: int, positions: Positions) -> None:

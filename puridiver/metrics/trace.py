@@ -49,6 +49,7 @@ def memory_snapshot(learner: Learner, true: Tensor) -> MemorySnapshot:
         true=true.cpu().numpy(),
         p_correct=torch.tensor([row.p_correct for row in rows], dtype=torch.float32).numpy(),
         sets=torch.tensor([SET_NAMES.index(row.set) for row in rows], dtype=torch.uint8).numpy(),
+        names=None if all(row.id is None for row in rows) else ["" if row.id is None else str(row.id) for row in rows],
     )
 
 

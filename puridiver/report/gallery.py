@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +52,18 @@ def build(run: Run, name: str) -> Gallery | None:
 
 
 def _rows(memory: MemorySnapshot) -> list[list[Any]]:
-    """[arrival, given, suggested, probability, set, true or null] of each sample, in the sheets' order."""
+    """[arrival, given, suggested, probability, set, true or null] of each sample, in the sheets' order.
+
+    Where it is known where images came from, "" (no reason for a doubt, as an audit gives) and that follow.
+    """
+    names: Sequence[list[str]] = [[]] * len(memory) if memory.names is None else [["", name] for name in memory.names]
     columns = zip(
         memory.arrivals.tolist(), memory.given.tolist(), memory.suggested.tolist(),
-        memory.p_correct.tolist(), memory.sets.tolist(), memory.true.tolist(), strict=True,
+        memory.p_correct.tolist(), memory.sets.tolist(), memory.true.tolist(), names, strict=True,
     )  # fmt: skip
     return [
-        [arrival, given, suggested, round(p, 4), code, None if true == UNKNOWN else true]
-        for arrival, given, suggested, p, code, true in columns
+        [arrival, given, suggested, round(p, 4), code, None if true == UNKNOWN else true, *named]
+        for arrival, given, suggested, p, code, true, named in columns
     ]
 
 

@@ -50,7 +50,7 @@ def mix_picture(streams: Sequence[tuple[str, StreamManifest]]) -> Picture:
         "Which labels come when",
         "The darker, the more of the samples that come then have that label; lines are the borders of tasks.",
         panels,
-        ("stream", "class", *(f"task {task}" for task in range(n_tasks))),
+        ("stream", "class", *(f"task {task}" for task in range(1, n_tasks + 1))),
         [row for title, manifest in streams for row in _rows(title, manifest, n_tasks)],
     )
 

@@ -23,6 +23,7 @@ class Batch:
     labels: Tensor  # int64, (B,): given labels, possibly wrong
     positions: Tensor  # int64, (B,): arrival numbers
     task: int
+    names: list[str] | None = None  # where each image came from, if the data tell it
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -41,7 +42,7 @@ class Stream:
         if check:
             check_belongs(source, manifest)
         self.manifest = manifest
-        self._images = source.train.images
+        self._images, self._names = source.train.images, source.train.names
         self._order = torch.from_numpy(manifest.order.copy())
         self._labels = torch.from_numpy(manifest.labels.copy())
 
@@ -78,7 +79,9 @@ class Stream:
 
     def _read(self, task: int, start: int, stop: int) -> Batch:
         positions = torch.arange(start, stop)
-        return Batch(self._images[self._order[positions]], self._labels[positions], positions, task)
+        rows = self._order[positions]
+        names = None if self._names is None else [self._names[row] for row in rows.tolist()]
+        return Batch(self._images[rows], self._labels[positions], positions, task, names)
 
 
 class TrueLabels:
@@ -90,6 +93,7 @@ class TrueLabels:
         self._labels = source.train.true_labels[torch.from_numpy(manifest.order.copy())]
         self._given = torch.from_numpy(manifest.labels.copy())
         self._rows = torch.from_numpy(manifest.order.copy())
+        self._names = source.train.names
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -97,6 +101,10 @@ class TrueLabels:
     def rows_at(self, positions: Tensor) -> Tensor:
         """Which of the train images arrived there."""
         return self._rows[positions.cpu()]
+
+    def names_at(self, positions: Tensor) -> list[str] | None:
+        """Where these images came from; None where the data do not tell it."""
+        return None if self._names is None else [self._names[row] for row in self.rows_at(positions).tolist()]
 
     def given_at(self, positions: Tensor) -> Tensor:
         """The labels with which these samples arrived, to be compared with the true ones."""

@@ -120,9 +120,9 @@ def observed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     labels: list[Any] = []
     observe = Learner.observe
 
-    def watched(self: Learner, images: Any, given: Any) -> None:
+    def watched(self: Learner, images: Any, given: Any, names: Any) -> None:
         labels.extend(given)
-        observe(self, images, given)
+        observe(self, images, given, names)
 
     monkeypatch.setattr(Learner, "observe", watched)
     return labels
@@ -174,3 +174,12 @@ def test_a_learner_of_numbers_and_grey_images_takes_arrays_and_files(tmp_path, c
     speckled((9, 9, 9), 5).save(tmp_path / "digits" / "seven" / "x.png")
     assert learn(tmp_path / "now", tmp_path / "digits", tmp_path / "now", "--new-classes") == 2
     assert "classes are numbers, so that 'seven' cannot become one" in capsys.readouterr().err
+
+
+def test_what_the_memory_holds_can_be_traced_to_its_files(learner, more, tmp_path):
+    assert learn(learner, more, tmp_path / "now", "--new-classes", "--memory", "30") == 0
+    before, now = (Learner.load(folder, device="cpu") for folder in (learner, tmp_path / "now"))
+    for place, held in ((learner.parent / "pictures", before.held_ids()), (more, now.held_ids())):
+        names = [name for arrival, name in held.items() if place != more or arrival >= before.seen]
+        assert names
+        assert all((place / name).is_file() for name in names)

@@ -110,6 +110,12 @@ def test_ntd_with_other_views_than_its_own_is_told(changes, times):
     assert len([note for note in told(RunConfig(**changes)) if "its own number is 8" in note]) == times
 
 
+@pytest.mark.parametrize(("memory", "times"), [(9, 1), (10, 0)])
+def test_a_memory_that_cannot_hold_every_class_is_told(memory, times):
+    found = [note for note in told(RunConfig(memory=memory)) if "each of the 10 classes" in note]
+    assert len(found) == times
+
+
 @pytest.mark.parametrize(("cutmix", "times"), [(1.0, 1), (0.5, 0)])
 def test_elr_that_never_sees_a_whole_batch_is_told(cutmix, times):
     found = told(RunConfig(trainer="elr", options={"cutmix": cutmix}))

@@ -16,7 +16,10 @@ from puridiver.config import RunConfig
 from puridiver.data import FileOptions, load
 from puridiver.errors import DataError
 from puridiver.experiment import Experiment
+from puridiver.learner import Learner
+from puridiver.report import gallery
 from puridiver.report.figures import draw
+from puridiver.report.reading import read_run
 from puridiver.report.table import HEADINGS, summarise
 from puridiver.runs import read_ledger
 from puridiver.streams import StreamManifest
@@ -267,3 +270,49 @@ def test_a_run_over_files_goes_on_where_it_was_cut_off(tmp_path):
     assert again["task_accuracy"] == whole["task_accuracy"]
     assert again["memory_per_class"] == whole["memory_per_class"]
     assert again["task_purity"] == [None, None]
+
+
+def test_what_the_memory_holds_can_be_traced_to_its_files(tmp_path):
+    folder = tmp_path / "pictures"
+    write_classes(folder, 12)
+    run(tmp_path, "--data", folder, "--test-share", "0.2", "--trace", tmp_path / "trace.csv")
+    learner = Learner.load(tmp_path / "run", device="cpu")
+    rows = learner.audit()
+    assert rows
+    assert all((folder / row.id).is_file() and row.id.split("/")[0] == row.given_label for row in rows)
+    with (tmp_path / "trace.csv").open(newline="") as file:
+        traced = {int(row["arrival"]): row["name"] for row in csv.DictReader(file)}
+    assert traced.items() >= learner.held_ids().items()
+    made = gallery.build(read_run(tmp_path / "run"), "g")
+    assert {row[0]: row[7] for row in json.loads(made.data)["rows"]} == {row.arrival: row.id for row in rows}
+
+
+@pytest.mark.parametrize("name", ["summary.json", "metrics.jsonl", "manifest.json", "memory.safetensors"])
+@pytest.mark.parametrize("words", [(), ("--force",), ("--resume",)])
+def test_files_of_somebody_elses_are_not_replaced(name, words, tmp_path, capsys):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / name).write_text("mine")
+    assert main(["run", "--out", str(tmp_path / "mine"), *TINY, *words]) == 2
+    assert f"holds no run ({name}): choose another folder" in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "mine" / name).read_text() == "mine"
+
+
+def test_neither_are_folders(tmp_path):
+    for name in ("plugins", "learner"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.py").write_text("mine")
+    with pytest.raises(DataError, match=r"holds no run \(learner, plugins\)"):
+        Experiment(RunConfig(epochs=1, stream_limit=16)).run(tmp_path)
+    assert (tmp_path / "plugins" / "mine.py").exists()
+
+
+@pytest.mark.parametrize("words", [("run", "--trace"), ("predict", ".", ".", "--out")])
+def test_tables_that_cannot_be_written_are_told_before_the_work(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    learner = Learner(["red", "blue"], (8, 8, 3), 4, device="cpu")
+    learner.observe(np.zeros((2, 8, 8, 3), np.uint8), ["red", "blue"])
+    learner.save(tmp_path)
+    write_classes(tmp_path / "pictures", 1)
+    monkeypatch.setattr(os, "access", lambda path, mode: not Path(path).samefile(tmp_path / "pictures"))
+    assert main([*words, "pictures/new.csv"]) == 2
+    assert "pictures/new.csv cannot be written: no permission" in " ".join(capsys.readouterr().err.split())

@@ -112,6 +112,7 @@ function setUpGallery(section) {
   function placed(sample) {
     const last = element("div");
     last.append(element("span", "chip", data.sets[sample.set].replace("relabel", "re-label")), ` no. ${sample.arrival}`);
+    if (sample.name) last.append(element("div", "muted", sample.name));
     return last;
   }
 
@@ -186,11 +187,13 @@ function setUpGallery(section) {
   }
 
   const named = (c) => (c === null ? "" : data.classes[c]);
-  const ofMemory = (s) => [s.arrival, named(s.given), named(s.suggested), s.p, data.sets[s.set], named(s.truth)];
+  const withNames = samples.some((sample) => sample.name); // files that the images came from
+  const nameOf = (s) => (withNames ? [s.name] : []);
+  const ofMemory = (s) => [s.arrival, ...nameOf(s), named(s.given), named(s.suggested), s.p, data.sets[s.set], named(s.truth)];
   const ofAudit = (s) => [s.arrival, s.name, named(s.given), named(s.suggested), s.p, s.why, named(s.corrected)];
 
   function download(chosen, file) {
-    const head = data.head ?? ["arrival", "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
+    const head = data.head ?? ["arrival", ...(withNames ? ["name"] : []), "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
     const rows = chosen.map(data.review ? ofAudit : ofMemory);
     const text = [head, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
     // Without a mark in front spreadsheets take letters other than a to z for those of another code.
