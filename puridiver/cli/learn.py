@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from puridiver.learner import Learner
 
 EXAMPLES = """\
+The learner is saved once, at the end, and until then LEARNER stays as it is: what is stopped begins anew, so give it a
+month at a time rather than a year. The ids of its samples are their files' names (`Learner.audit`, `held_ids`).
+
 examples:
   puridiver learn runs/january february.csv --out learners/february
       the learner that `puridiver run --out runs/january` left goes on with new images
