@@ -130,10 +130,9 @@ class Course:
 
     def _stream_phase(self) -> None:
         task, batches = self.at.task, self._batches(self.at.task)
-        # Spread evenly, the last one just before the memory phase.
-        wanted = self.config.anytime_points
-        points = {len(batches) * (i + 1) // wanted for i in range(wanted)}
-        first, end = self._borders(len(batches))
+        # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
+        wanted, (first, end) = self.config.anytime_points, self._borders(len(batches))
+        points = {len(batches) * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
         already = first + self.at.done
         left = moved_ahead(batches[already:end], self.learner.runtime)
         for number, batch in enumerate(left, start=already + 1):

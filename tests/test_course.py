@@ -58,6 +58,15 @@ def test_the_memory_is_trained_on_within_a_task_after_even_shares_of_its_samples
     assert run.learner.seen == 88
 
 
+@pytest.mark.parametrize("points", [0, 1, 2])
+def test_accuracy_is_measured_before_and_after_each_training_however_few_points_there_are(points, tmp_path):
+    config = tiny_config(anytime_points=points, options={**tiny_config().options, "consolidations": 3})
+    experiment(config).run(tmp_path / "run")
+    events = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    seen = [event["seen"] for event in events if event["event"] == "anytime" and event["task"] == 0]
+    assert seen == ([16, 16, 32, 32, 44] if points else [16, 32])
+
+
 def test_progress_counts_every_epoch(tmp_path):
     class Counted:
         total = done = 0

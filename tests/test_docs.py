@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from puridiver.cli import main
 from puridiver.grid.define import read_grid
 from puridiver.grid.results import read_results
 from puridiver.grid.table import FORMATS as GRID_FORMATS
@@ -22,6 +23,10 @@ from puridiver.runs import read_ledger
 ROOT = Path(__file__).parent.parent
 EQUATIONS = (ROOT / "docs" / "EQUATIONS.md").read_text()
 FIDELITY = (ROOT / "docs" / "FIDELITY.md").read_text()
+
+
+def between_markers(page: str, name: str) -> str:
+    return page.split(f"<!-- {name}:begin -->\n")[1].split(f"\n<!-- {name}:end -->")[0]
 
 
 def test_all_equations_are_listed() -> None:
@@ -83,27 +88,27 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
 
 def test_the_readme_table_is_what_the_ledger_gives() -> None:
     page = (ROOT / "README.md").read_text()
-    shown = page.split("<!-- digits:begin -->\n")[1].split("\n<!-- digits:end -->")[0]
-    assert shown == FORMATS["markdown"](summarise(read_ledger(ROOT / "results" / "digits.jsonl")))
+    assert between_markers(page, "digits") == FORMATS["markdown"](
+        summarise(read_ledger(ROOT / "results" / "digits.jsonl"))
+    )
 
 
 def test_the_table_of_spr_is_what_its_ledger_gives() -> None:
     page = (ROOT / "docs" / "SPR.md").read_text()
-    shown = page.split("<!-- spr-digits:begin -->\n")[1].split("\n<!-- spr-digits:end -->")[0]
-    assert shown == FORMATS["markdown"](summarise(read_ledger(ROOT / "results" / "spr-digits.jsonl")))
+    assert between_markers(page, "spr-digits") == FORMATS["markdown"](
+        summarise(read_ledger(ROOT / "results" / "spr-digits.jsonl"))
+    )
 
 
 @pytest.mark.parametrize("preset", ["fidelity-official", "fidelity-paper"])
 def test_the_fidelity_tables_of_digits_are_what_their_ledger_gives(preset: str) -> None:
     table = read_results(preset, [ROOT / "results" / "fidelity-digits.jsonl"]).table()
-    between = FIDELITY.split(f"<!-- {preset}-digits:begin -->\n")[1].split(f"\n<!-- {preset}-digits:end -->")[0]
-    assert between == GRID_FORMATS["markdown"](table)
+    assert between_markers(FIDELITY, f"{preset}-digits") == GRID_FORMATS["markdown"](table)
 
 
 def test_the_table_of_robust_losses_is_what_its_ledger_gives() -> None:
     page, rows = (ROOT / "docs" / "LOG.md").read_text(), read_ledger(ROOT / "results" / "robust-losses-digits.jsonl")
-    shown = page.split("<!-- robust-losses-digits:begin -->\n")[1].split("\n<!-- robust-losses-digits:end -->")[0]
-    assert shown == GRID_FORMATS["markdown"](
+    assert between_markers(page, "robust-losses-digits") == GRID_FORMATS["markdown"](
         make_table(read_grid(ROOT / "scripts" / "robust-losses-digits.toml"), rows)
     )
 
@@ -115,6 +120,13 @@ def test_spr_beats_itself_without_its_filter_over_five_seeds() -> None:
     unfiltered = {row["seed"]: row["last_accuracy"] for row in spr if "spr_filter" in row["options_changed"]}
     assert sorted(whole) == sorted(unfiltered) == [0, 1, 2, 3, 4]
     assert all(whole[seed] > unfiltered[seed] for seed in whole)
+
+
+def test_the_table_of_the_paper_and_row_1_is_what_its_command_gives(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its note counts runs of the ledger that it does not show: it ages with every run that is added."""
+    files = [str(ROOT / name) for name in ("scripts/paper-and-row-1.toml", "results/cifar10.jsonl")]
+    assert main(["table", *files, "--any-code", "--format", "markdown"]) == 0
+    assert capsys.readouterr().out.strip() == between_markers(FIDELITY, "paper-and-row-1")
 
 
 RUN_LEDGERS = sorted(set((ROOT / "results").glob("*.jsonl")) - {ROOT / "results" / "audit.jsonl"})
@@ -142,8 +154,7 @@ def audit_comparison() -> Any:
 
 def test_the_audit_table_is_what_its_ledger_gives() -> None:
     page = (ROOT / "docs" / "AUDIT.md").read_text()
-    shown = page.split("<!-- audit:begin -->\n")[1].split("\n<!-- audit:end -->")[0]
-    assert shown == audit_comparison().table(read_ledger(ROOT / "results" / "audit.jsonl"))
+    assert between_markers(page, "audit") == audit_comparison().table(read_ledger(ROOT / "results" / "audit.jsonl"))
 
 
 def test_every_audit_result_says_where_it_comes_from() -> None:
