@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
 import shutil
@@ -34,6 +33,7 @@ from puridiver.auditing.passes import (
     with_network,
 )
 from puridiver.auditing.report import AuditReport, judge
+from puridiver.auditing.reviewing import carry_over, keep_beside, read_review
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.tables import CLEANLAB, LABELS, NOTHING, SUSPECTS, write_tables
 from puridiver.errors import DataError
@@ -115,13 +115,13 @@ class AuditFolder:
 
     def clear(self) -> None:
         """Take an older audit away; other files of the folder stay, and what a person checked under another name."""
+        review = read_review(self.path / SUSPECTS)
+        if review.labels or not review.whole:
+            keep_beside(self.path / SUSPECTS, "it was filled in during the audit before")
+        if (self.path / CORRECTIONS).exists():
+            keep_beside(self.path / CORRECTIONS, "it has what was corrected in the audit before")
         for name in (INDEX, SUMMARY, PAGE, SUSPECTS, LABELS):  # the index first: without it, no audit
             (self.path / name).unlink(missing_ok=True)
-        if (self.path / CORRECTIONS).exists():
-            taken = (self.path / f"corrections-{number}.csv" for number in itertools.count(1))
-            kept = next(path for path in taken if not path.exists())
-            (self.path / CORRECTIONS).rename(kept)
-            logger.warning("the corrections of the audit before are kept in %s (--corrections takes them)", kept)
         for folder in (*self.path.glob("pass-*"), self.path / CLEANLAB):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -217,7 +217,8 @@ def audit_in_folder(
     report = judge(
         put_together(testimonies), given, labelled.classes, settings, labelled.given, checked, labelled.names
     )
-    write_tables(report, folder.path, labelled.folder, labelled.carried)
+    typed = carry_over(folder.path / SUSPECTS, report)  # read now: somebody may have typed while the learners learnt
+    write_tables(report, folder.path, labelled.folder, labelled.carried, typed)
     return report
 
 
