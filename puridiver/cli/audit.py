@@ -298,6 +298,7 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
         "chance_agreement": report.chance_agreement,
         "noise_rate": noise.rate,
         "noise_interval": [noise.low, noise.high],
+        "caution": report.caution,
         "noise_by_class": {
             str(label): {"rate": r.rate, "interval": [r.low, r.high], "labels": r.count}
             for label, r in zip(report.classes, report.noise_by_class, strict=True)
