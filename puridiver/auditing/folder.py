@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -34,6 +34,7 @@ from puridiver.auditing.passes import (
     with_network,
 )
 from puridiver.auditing.report import AuditReport, judge
+from puridiver.auditing.reviewing import carry_over, keep_beside, read_review
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.tables import CLEANLAB, LABELS, NOTHING, SUSPECTS, write_tables
 from puridiver.errors import DataError
@@ -109,21 +110,47 @@ class AuditFolder:
                 "choose another folder, or say --force, which trains anew"
             )
 
+    def results(self) -> list[Path]:
+        """What is there of all that an audit writes beside its index."""
+        named = (self.path / name for name in (SUMMARY, PAGE, SUSPECTS, LABELS, CORRECTIONS, CLEANLAB))
+        passes = (place for place in self.path.glob("pass-*") if place.name.removeprefix("pass-").isdecimal())
+        return [*(place for place in named if place.exists()), *sorted(passes)]
+
+    def check_own(self) -> None:
+        """An error where the folder has files that an audit would write over, and that no audit wrote."""
+        others = [] if (self.path / INDEX).exists() else [place.name for place in self.results()]
+        if others:
+            raise DataError(
+                f"{self.path} has files that an audit would write over ({', '.join(others)}), and holds no audit "
+                f"({INDEX}): name a new folder for the audit, or move these files away"
+            )
+
+    def check_spares(self, data: Path) -> None:
+        """An error where the audit would write over the data that it is of."""
+        real = Path(os.path.realpath(data))
+        if any(real.is_relative_to(os.path.realpath(place)) for place in self.results()):
+            raise DataError(
+                f"{data} belongs to the audit in {self.path}, which would write over it: name another folder for the "
+                "audit of it"
+            )
+
     def begin(self, description: dict[str, Any]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path / INDEX, (json.dumps(description, indent=1) + "\n").encode())
 
     def clear(self) -> None:
         """Take an older audit away; other files of the folder stay, and what a person checked under another name."""
-        for name in (INDEX, SUMMARY, PAGE, SUSPECTS, LABELS):  # the index first: without it, no audit
-            (self.path / name).unlink(missing_ok=True)
+        review = read_review(self.path / SUSPECTS)
+        if review.labels or not review.whole:
+            keep_beside(self.path / SUSPECTS, "it was filled in during the audit before")
         if (self.path / CORRECTIONS).exists():
-            taken = (self.path / f"corrections-{number}.csv" for number in itertools.count(1))
-            kept = next(path for path in taken if not path.exists())
-            (self.path / CORRECTIONS).rename(kept)
-            logger.warning("the corrections of the audit before are kept in %s (--corrections takes them)", kept)
-        for folder in (*self.path.glob("pass-*"), self.path / CLEANLAB):
-            shutil.rmtree(folder, ignore_errors=True)
+            keep_beside(self.path / CORRECTIONS, "it has what was corrected in the audit before")
+        for place in self.results():
+            if place.is_dir():
+                shutil.rmtree(place, ignore_errors=True)
+            else:
+                place.unlink()
+        (self.path / INDEX).unlink(missing_ok=True)  # last: without it, what is left would be taken for a user's own
 
     def pass_folder(self, number: int) -> Path:
         return self.path / f"pass-{number + 1}"
@@ -200,6 +227,7 @@ def audit_in_folder(
     height, width, channels = labelled.images.shape[1:]
     settings = with_network(settings, (height, width, channels))
     description = describe(labelled, settings)
+    folder.check_own()
     folder.check_same(description)
     folder.begin({**description, ASKED: folder.asked() if asked is None else dict(asked)})
     known = folder.corrections(labelled) | (corrections or {})
@@ -217,7 +245,8 @@ def audit_in_folder(
     report = judge(
         put_together(testimonies), given, labelled.classes, settings, labelled.given, checked, labelled.names
     )
-    write_tables(report, folder.path, labelled.folder, labelled.carried)
+    typed = carry_over(folder.path / SUSPECTS, report)  # read now: somebody may have typed while the learners learnt
+    write_tables(report, folder.path, labelled.folder, labelled.carried, typed)
     return report
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
 SUSPECT_COLUMNS = (
     "row", "name", "given_label", "suggested_label", "probability_given_label_is_right", "why", "corrected_label",
 )  # fmt: skip
+Typed = dict[tuple[str, str], str]  # what a person filled in, by the sample's row, as text, and name
 
 
 def guarded(value: Any) -> Any:
@@ -37,9 +38,14 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def suspects_csv(judgements: Iterable[Judgement]) -> str:
-    """The doubtful labels as a table that a person can fill in."""
-    rows = ((j.row, j.name, j.given_label, j.suggested_label, round(j.p_correct, 6), j.why, "") for j in judgements)
+def suspects_csv(judgements: Iterable[Judgement], typed: Mapping[tuple[str, str], str] | None = None) -> str:
+    """The doubtful labels as a table that a person can fill in, or has in part."""
+    known = typed or {}
+    rows = (
+        (j.row, j.name, j.given_label, j.suggested_label, round(j.p_correct, 6), j.why,
+         known.get((str(j.row), j.name), ""))
+        for j in judgements
+    )  # fmt: skip
     return csv_text(SUSPECT_COLUMNS, rows)
 
 
@@ -96,12 +102,18 @@ def _path_from(folder: Path, images: Path) -> str:
         return os.path.abspath(images)
 
 
-def write_tables(report: AuditReport, folder: Path, images: Path | None = None, carried: Carried = NOTHING) -> None:
-    """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is where names are files."""
+def write_tables(
+    report: AuditReport, folder: Path, images: Path | None = None, carried: Carried = NOTHING,
+    typed: Mapping[tuple[str, str], str] | None = None,
+) -> None:  # fmt: skip
+    """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is where names are files.
+
+    `typed` is what stays filled in of an older suspects.csv, which is written over.
+    """
     (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
     there = None if images is None else _path_from(folder, images)
     contents = {
-        SUSPECTS: for_spreadsheets(suspects_csv(report.suspects())),
+        SUSPECTS: for_spreadsheets(suspects_csv(report.suspects(), typed)),
         LABELS: labels_csv(report, there, carried).encode(),
         f"{CLEANLAB}/pred_probs.npy": npy_bytes(report.probabilities.astype(np.float32)),
         f"{CLEANLAB}/labels.npy": npy_bytes(report.given),

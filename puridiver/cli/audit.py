@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.audit_options import asked_of, recall, told_if_moved
+from puridiver.cli.audit_place import check_data_apart, check_options
 from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
 from puridiver.cli.notes import left_out_note
 
@@ -109,9 +110,10 @@ def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     errors = Console(stderr=True)
-    _check(args)
+    check_options(args)
     said = args.data
     recall(args, errors)
+    check_data_apart(args)
     with told_if_moved(args, said):
         source, labelled, true = _load(args)
     settings = settings_for(args, source)
@@ -135,31 +137,6 @@ def handle(args: argparse.Namespace) -> int:
         if args.out and not args.quiet:
             errors.print(f"audit folder: {args.out}; open {args.out}/audit.html", highlight=False, soft_wrap=True)
     return 0
-
-
-def _check(args: argparse.Namespace) -> None:
-    """What would fail at the end must fail before the work."""
-    from puridiver.auditing.folder import INDEX
-    from puridiver.errors import DataError
-    from puridiver.runs import check_free
-
-    if (args.resume or args.corrections or args.force) and not args.out:
-        raise ValueError("--resume, --corrections and --force need --out FOLDER: the folder of the audit")
-    if args.limit is not None and args.limit < 2:
-        raise ValueError(f"--limit should be at least 2 samples, but got {args.limit}")
-    if not args.out:
-        return
-    folder = Path(args.out)
-    check_free(folder)
-    there = (folder / INDEX).exists()
-    if there and not (args.resume or args.corrections or args.force):
-        raise DataError(
-            f"{folder} holds an audit; say --resume to continue it, --corrections CSV to go on with corrected labels, "
-            "or --force to replace it"
-        )
-    from puridiver.report.style import check_installed
-
-    check_installed("report", "jinja2", "PIL")
 
 
 def _test_share(args: argparse.Namespace) -> float | None:
@@ -321,6 +298,7 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
         "chance_agreement": report.chance_agreement,
         "noise_rate": noise.rate,
         "noise_interval": [noise.low, noise.high],
+        "caution": report.caution,
         "noise_by_class": {
             str(label): {"rate": r.rate, "interval": [r.low, r.high], "labels": r.count}
             for label, r in zip(report.classes, report.noise_by_class, strict=True)

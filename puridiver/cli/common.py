@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,6 +67,25 @@ def add_actions(parser: argparse.ArgumentParser) -> Any:
 
     parser.set_defaults(handler=show_help)
     return parser.add_subparsers(dest="action", metavar="ACTION")
+
+
+def check_outside(data: Path, out: Path) -> None:
+    """An error where results would lie in a folder of data, whose folders are taken for classes or parts.
+
+    By the names as they are and by what links lead to: either way there would be one folder more among the data.
+    """
+    from puridiver.errors import DataError
+
+    if not data.is_dir():
+        return
+    for found in (os.path.abspath, os.path.realpath):
+        if Path(found(out)).is_relative_to(found(data)):
+            place = os.path.realpath(data)
+            beside = f"{place}-{'out' if os.path.realpath(out) == place else Path(os.path.abspath(out)).name}"
+            raise DataError(
+                f"--out {out} lies in the folder of the data ({data}), where folders are taken for classes: name a "
+                f"folder outside of it, such as {beside} (to go on with what {out} holds, move it there first)"
+            )
 
 
 def print_note(text: str) -> None:

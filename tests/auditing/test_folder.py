@@ -164,9 +164,35 @@ def test_another_audit_is_not_mixed_in(labelled, tmp_path):
 def test_clearing_takes_only_what_an_audit_wrote(labelled, tmp_path):
     quietly(tmp_path, labelled, corrections={0: 1})
     (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "pass-port").mkdir()
     assert json.loads((tmp_path / "audit.json").read_text())["passes"] == 2
     AuditFolder(tmp_path).clear()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corrections-1.csv", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corrections-1.csv", "notes.txt", "pass-port"]
+
+
+def test_clearing_that_is_stopped_can_be_done_again(labelled, tmp_path, monkeypatch):
+    """What is left is not taken for files of the user's own."""
+    quietly(tmp_path, labelled)
+
+    def interrupted(*anything: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("puridiver.auditing.folder.shutil.rmtree", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            AuditFolder(tmp_path).clear()
+    folder = AuditFolder(tmp_path)
+    assert folder.results()
+    folder.check_own()
+    folder.clear()
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_somebody_else_are_not_written_over(labelled, tmp_path):
+    (tmp_path / "labels.csv").write_text("mine")
+    with pytest.raises(DataError, match=r"would write over \(labels\.csv\), and holds no audit"):
+        quietly(tmp_path, labelled)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("labels.csv", "mine")]
 
 
 def test_what_a_person_checked_outlives_a_fresh_start(labelled, tmp_path, caplog):

@@ -65,6 +65,7 @@ def test_everything_is_in_the_folder(audited):
     low, high = summary["noise_interval"]
     assert low < summary["noise_rate"] < high
     assert set(summary["noise_by_class"]) == set(CLASSES)
+    assert summary["caution"] is None
     page = (audited / "audit.html").read_text()
     assert "Estimated wrong labels" in page
     assert rows[0]["why"].startswith(f"looks like {rows[0]['suggested_label']}")
@@ -80,6 +81,14 @@ def test_planted_noise_is_judged_and_told(data, capsys):
     shown = capsys.readouterr().out
     assert "planted: 20.0% wrong" in " ".join(shown.split())
     assert "looks like" in shown
+
+
+def test_programs_are_told_where_the_noise_rate_is_not_to_be_relied_on(data, tmp_path, capsys):
+    poor = [*QUICK, "--passes", "1", "--plant", "sym-60"]  # of three classes: next to nothing can be learnt
+    assert main(["audit", data, *poor, "--out", str(tmp_path / "a"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["caution"]
+    assert "Do not rely on the noise rate" in told
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["caution"] == told
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,136 @@
+"""What was typed into suspects.csv is never lost."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from puridiver.auditing import tables
+from puridiver.auditing.corrections import read_corrections
+from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
+from puridiver.auditing.reviewing import Review, read_review
+from puridiver.auditing.settings import AuditSettings
+from tests.auditing.samples import CLASSES, QUICK, planted
+
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def labelled() -> LabelledSet:
+    images, given, _ = planted(n=90)
+    return LabelledSet(torch.from_numpy(images), given, CLASSES, [f"-{row}.png" for row in range(90)])
+
+
+@pytest.fixture
+def again(labelled: LabelledSet, tmp_path: Path) -> Callable[..., Rows]:
+    """Audit, or go on with the audit, in the folder of the test; returns the list of suspects."""
+
+    def act(corrections: dict[int, int] | None = None) -> Rows:
+        settings = AuditSettings(**{**QUICK, "passes": 1})
+        audit_in_folder(AuditFolder(tmp_path), labelled, settings, corrections)
+        return read(tmp_path / "suspects.csv")
+
+    return act
+
+
+def read(path: Path) -> Rows:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def save(path: Path, rows: Rows, mark: str = ",") -> bytes:
+    """As a spreadsheet does."""
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, rows[0], delimiter=mark)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_labels_that_were_filled_in_stay_when_the_audit_goes_on(mark, again, tmp_path, caplog):
+    rows = again()
+    rows[1]["corrected_label"], rows[3]["corrected_label"] = "owl", "nonsense yet"
+    save(tmp_path / "suspects.csv", rows, mark)
+    assert again() == rows
+    assert again() == rows
+    assert not list(tmp_path.glob("suspects-*.csv"))
+    assert not caplog.text
+
+
+def test_labels_stay_by_sample_where_the_list_changes(again, tmp_path, caplog):
+    """The corrections of another file take lines out of the list."""
+    rows = again()
+    rows[2]["corrected_label"] = "owl"
+    save(tmp_path / "suspects.csv", rows)
+    after = again({int(row["row"]): CLASSES.index(row["given_label"]) for row in rows[:2]})
+    assert {row["row"] for row in rows[:2]}.isdisjoint(row["row"] for row in after)
+    assert [row["row"] for row in after if row["corrected_label"] == "owl"] == [rows[2]["row"]]
+    assert not caplog.text
+
+
+def test_a_list_of_which_a_filled_in_line_vanishes_is_kept_beside(again, tmp_path, caplog):
+    rows = again()
+    first = int(rows[0]["row"])
+    for number, label in enumerate(("owl", "cat"), 1):  # another file says dog, and has the last word
+        rows[0]["corrected_label"] = label
+        before = save(tmp_path / "suspects.csv", rows)
+        after = again({first: 1})
+        assert str(first) not in {row["row"] for row in after}
+        assert (tmp_path / f"suspects-{number}.csv").read_bytes() == before
+        assert f"suspects.csv is kept as {tmp_path}/suspects-{number}.csv (--corrections takes it)" in caplog.text
+
+
+def test_a_list_whose_labels_were_all_taken_up_is_not_kept(again, labelled, tmp_path, caplog):
+    rows = again()
+    for row in rows:
+        row["corrected_label"] = row["suggested_label"]
+    save(tmp_path / "suspects.csv", rows)
+    again(read_corrections(tmp_path / "suspects.csv", CLASSES, 90, labelled.names))
+    assert not list(tmp_path.glob("suspects-*.csv"))
+
+
+def with_notes(path: Path) -> None:
+    save(path, [{**row, "notes": "ask Kim"} for row in read(path)])
+
+
+def in_another_code(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + "1,x,cat,dog,0.1,why,Käse".encode("latin-1"))
+
+
+def with_a_line_twice(path: Path) -> None:
+    rows = read(path)
+    save(path, [*rows, {**rows[0], "corrected_label": "cat"}, {**rows[0], "corrected_label": "dog"}])
+
+
+@pytest.mark.parametrize("change", [with_notes, in_another_code, with_a_line_twice])
+def test_a_list_that_holds_more_than_labels_is_kept_beside(change, again, tmp_path, caplog):
+    again()
+    change(tmp_path / "suspects.csv")
+    before = (tmp_path / "suspects.csv").read_bytes()
+    again()
+    assert (tmp_path / "suspects-1.csv").read_bytes() == before
+    assert "suspects-1.csv" in caplog.text
+    assert tuple(read(tmp_path / "suspects.csv")[0]) == tables.SUSPECT_COLUMNS
+
+
+def test_a_fresh_start_keeps_a_list_that_was_filled_in(again, tmp_path, caplog):
+    rows = again()
+    AuditFolder(tmp_path).clear()
+    assert not list(tmp_path.iterdir())  # nothing was typed
+    rows[0]["corrected_label"] = "owl"
+    before = save(tmp_path / "suspects.csv", rows)
+    AuditFolder(tmp_path).clear()
+    assert [path.name for path in tmp_path.iterdir()] == ["suspects-1.csv"]
+    assert (tmp_path / "suspects-1.csv").read_bytes() == before
+    assert "it was filled in during the audit before" in caplog.text
+
+
+def test_where_nothing_was_typed_there_is_no_review(again, tmp_path):
+    assert read_review(tmp_path / "suspects.csv") == Review({}, True)
+    again()
+    assert read_review(tmp_path / "suspects.csv") == Review({}, True)
