@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -217,14 +218,35 @@ def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[i
 def images_in(root: str, folder: str) -> tuple[list[str], int]:
     """Paths of the images below a folder, sorted, and how many other files there are."""
     found, others = [], 0
-    for where, folders, files in os.walk(os.path.join(root, folder)):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != LEFT_BY_ARCHIVERS)
+    for where, files in _walk(os.path.join(root, folder)):
         for name in files:
             if _is_image(name):
                 found.append(os.path.relpath(os.path.join(where, name), root))
             else:
                 others += not name.startswith(".")
     return sorted(found, key=os.fsencode), others
+
+
+def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
+    """Every folder below `top` with its files; links to folders are followed, but nothing is entered twice.
+
+    Links come after the folders that lie here themselves: what these hold keeps its path, whatever links to them.
+    """
+    own, starts = os.path.realpath(top), [top]
+    entered: set[str] = set()
+    while starts:
+        links: list[str] = []
+        for where, folders, files in itertools.chain.from_iterable(map(os.walk, starts)):
+            real = os.path.realpath(where)
+            if real in entered:
+                folders.clear()
+                continue
+            entered.add(real)
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != LEFT_BY_ARCHIVERS)
+            links += [path for path in (os.path.join(where, name) for name in folders) if os.path.islink(path)]
+            yield where, files
+        # A link to a folder that `top` itself lies in would bring the images of all other classes.
+        starts = [link for link in links if not own.startswith(os.path.join(os.path.realpath(link), ""))]
 
 
 def split_off_test(listing: Listing, test_share: float | None) -> Listing:

@@ -135,6 +135,29 @@ def test_the_fingerprint_follows_the_files(tmp_path, monkeypatch):
     assert len({first, moved, list_folder(tmp_path / "b", 0).fingerprint()}) == 3
 
 
+def test_links_to_folders_are_followed_once_and_loops_end(tmp_path):
+    write_classes(tmp_path / "pictures", 2)
+    red, store = tmp_path / "pictures" / "red", write_classes(tmp_path / "store", 1)
+    (red / "deep").mkdir()
+    os.rename(red / "000.png", red / "deep" / "000.png")
+    for name, target in {
+        "a-way": red / "deep",  # is there by its own path
+        "more": store / "green",
+        "more-again": store / "green",
+        "self": red,
+        "up": tmp_path / "pictures",  # all other classes lie there
+        "gone": tmp_path / "nowhere",
+    }.items():
+        (red / name).symlink_to(target)
+    (store / "green" / "back").symlink_to(store)
+    (store / "blue" / "round").symlink_to(store / "green")
+    found = list_folder(tmp_path / "pictures", 0)
+    reds = [path for path, label in zip(found.paths, found.labels.tolist(), strict=True) if label == 2]
+    through = "red/more/back"
+    assert reds == ["red/001.jpg", "red/deep/000.png", "red/more/000.png", f"{through}/blue/000.png",
+                    f"{through}/red/000.png"]  # fmt: skip
+
+
 def test_faults_of_folders_are_told(tmp_path):
     with pytest.raises(DataError, match="should hold a folder for each class"):
         list_folder(tmp_path, 0.2)
