@@ -71,13 +71,28 @@ def test_headings_may_be_in_any_case_and_have_spaces(tmp_path):
     found = list_table(tmp_path / "t.csv", 0)
     assert (found.paths, found.class_names) == (["a.png", "b.png"], ("x", "y"))
     assert found.times.tolist() == [1, 2]
-    for heading in (
-        "path,Label,label,Time",
-        "path,Label,class,Part",
-    ):  # as it is written goes first; others are no times
-        (tmp_path / "t.csv").write_text(f"{heading}\na.png,no,x,noon\nb.png,no,y,noon\n")
-        found = list_table(tmp_path / "t.csv", 0)
-        assert (found.class_names, found.times) == (("x", "y"), None)
+    for heading in ("path,Label,label", "path,Label,class"):  # as it is written goes first
+        (tmp_path / "t.csv").write_text(f"{heading}\na.png,no,x\nb.png,no,y\n")
+        assert list_table(tmp_path / "t.csv", 0).class_names == ("x", "y")
+
+
+CAPITALS = {"path": "File", "label": "Class", "true_label": "True_Label", "timestamp": "Time", "split": "PART"}
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("headings", [{name: name.title() for name in CAPITALS}, CAPITALS], ids=["own", "other"])
+def test_every_heading_may_be_in_capitals_in_every_kind_of_table(headings, kind, tmp_path):
+    plain = list_table(write_table(tmp_path, kind, ROWS))
+    rows = [{headings[name]: value for name, value in row.items()} for row in ROWS]
+    found = list_table(write_table(tmp_path, kind, rows))
+    assert (found.paths, found.class_names) == (plain.paths, plain.class_names)
+    for name in ("labels", "true", "times", "is_test"):
+        assert getattr(found, name).tolist() == getattr(plain, name).tolist()
+
+
+def test_the_mark_between_cells_is_found_by_headings_in_capitals_too(tmp_path):
+    (tmp_path / "table.csv").write_text("Path,LABEL,note;1;2;3;4\na.png,cat,x\n")
+    assert list_table(tmp_path / "table.csv", 0).class_names == ("cat",)
 
 
 def test_a_name_that_is_no_utf_8_is_found_by_its_escapes(tmp_path):
@@ -170,9 +185,16 @@ def test_a_mark_that_is_the_name_of_a_class_is_one(tmp_path):
 def test_labels_that_are_no_utf8_are_refused_and_paths_are_not(tmp_path):
     (tmp_path / "table.csv").write_bytes("path,label\nä.png,cat\n".encode("latin-1"))
     assert list_table(tmp_path / "table.csv", 0).paths == ["\udce4.png"]
-    (tmp_path / "table.csv").write_bytes("path,label\na.png,Äpfel\n".encode("latin-1"))
-    with pytest.raises(DataError, match=r"row 1 .* label '\\\\xc4pfel' is not in UTF-8: save the table in UTF-8"):
-        list_table(tmp_path / "table.csv", 0)
+    for table in (
+        "path,label\na.png,Äpfel\n",
+        "Path, label \na.png,Äpfel\n",
+        "PATH,true_label,Label\na.png,Äpfel,cat\n",
+        "File,Class\na.png,Äpfel\n",
+    ):
+        (tmp_path / "table.csv").write_bytes(table.encode("latin-1"))
+        told = r"row 1 .* (label|true_label|Class) '\\\\xc4pfel' is not in UTF-8: save the table in UTF-8"
+        with pytest.raises(DataError, match=told):
+            list_table(tmp_path / "table.csv", 0)
 
 
 @pytest.mark.parametrize("unit", ["s", "us", "ns"])
