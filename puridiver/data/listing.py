@@ -14,7 +14,7 @@ import numpy as np
 
 from puridiver.data.base import UNKNOWN
 from puridiver.data.decode import ENDINGS
-from puridiver.errors import DataError
+from puridiver.errors import DataError, few
 
 TRAIN, TEST = "train", "test"
 TEST_FOLDERS = (TEST, "val", "validation")  # the first that is there
@@ -208,7 +208,7 @@ def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[i
     there = set(labels)
     empty = [name for label, name in enumerate(class_names) if label not in there]
     if there and empty:
-        more = f" (nor have {', '.join(empty[1:])})" if len(empty) > 1 else ""
+        more = f" (nor have {few(empty[1:])})" if len(empty) > 1 else ""
         raise DataError(
             f"{folder}: class {empty[0]} has no images{more}: remove the folder, or put files into it that end in "
             f"{', '.join(sorted(ENDINGS))}"

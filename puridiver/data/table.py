@@ -17,7 +17,7 @@ import numpy as np
 
 from puridiver.data.base import UNKNOWN
 from puridiver.data.listing import TEST, TRAIN, Listing, natural, printable, split_off_test
-from puridiver.errors import DataError
+from puridiver.errors import DataError, few
 
 # What a column may be called, the documented name first.
 COLUMNS = {
@@ -90,7 +90,7 @@ def _columns(file: Path, rows: list[Row]) -> dict[str, str]:
         if found[name] is None:
             raise DataError(
                 f"{file} should have a column {name!r} (or {', '.join(COLUMNS[name][1:])}), "
-                f"but has {', '.join(map(str, there)) or 'none'}"
+                f"but has {few(map(str, there)) or 'none'}"
             )
     return {ours: name for ours, name in found.items() if name is not None}
 

@@ -194,3 +194,13 @@ def test_a_table_in_utf_16_is_named_as_such(tmp_path):
     (tmp_path / "mine.csv").write_text("path,label\na.png,cat\n", encoding="utf-16")
     with pytest.raises(DataError, match=r"mine\.csv is in UTF-16.*: save it as CSV in UTF-8"):
         load(str(tmp_path / "mine.csv"), tmp_path / "cache", FileOptions(test_share=0.2))
+
+
+def test_of_a_large_group_of_duplicates_a_few_are_named(pictures, tmp_path):
+    image = next((pictures / "train" / "red").iterdir())
+    rows = [f"{image},{'red' if number % 2 else 'blue'}" for number in range(3000)]
+    (pictures / "t.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
+    found = look_into(pictures / "t.csv", tmp_path, FileOptions(test_share=0.2, image_size=8))
+    assert len(found.conflicts[0]) == 3000  # whole, for --json
+    (line,) = (line for line in found.lines() if line.startswith("  /"))
+    assert line.endswith(" and 2,990 more")
