@@ -12,10 +12,19 @@ Wrong arguments (a shape, a label, an option that does not exist) are plain `Val
 expected and what came.
 """
 
+from collections.abc import Iterable
+
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one line; its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def few(names: Iterable[str], most: int = 10) -> str:
+    """Names for a message: the first ones, and how many more there are, so that nobody has to read thousands."""
+    listed = list(names)
+    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 class PuridiverError(Exception):

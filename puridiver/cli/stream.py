@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_actions, add_command, decoding_progress, told_afterwards
 from puridiver.cli.stream_show import describe, show_stream, summary
+from puridiver.errors import few
 
 if TYPE_CHECKING:
     from puridiver.data import DataSource, FileOptions, Findings
@@ -276,7 +277,7 @@ def _class_id(name: object, class_names: tuple[str, ...]) -> int:
         return class_names.index(str(name))
     if type(name) is int or (isinstance(name, str) and name.isdecimal()):
         return int(name)
-    raise ValueError(f"a class should be a name or an id of {', '.join(class_names)}, but got {name!r}")
+    raise ValueError(f"a class should be a name or an id of {few(class_names)}, but got {name!r}")
 
 
 def verify_stream(args: argparse.Namespace) -> int:

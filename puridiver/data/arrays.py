@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.data.base import UNKNOWN, DataSource, ImageSet
+from puridiver.data.base import UNKNOWN, DataSource, ImageSet, suited_tasks
 from puridiver.data.damage import DAMAGE
 from puridiver.data.listing import natural, test_rows
-from puridiver.errors import DataError
+from puridiver.errors import DataError, few
 
 Array = np.ndarray | Tensor
 
@@ -84,11 +85,11 @@ def load_npz(
             source = from_arrays(**arrays, class_names=names, name=path.stem)
         else:
             source = _without_test(arrays, names, path.stem)
-        suited = {"noise": "none", "tasks": min(5, len(source.class_names))}
-        source = replace(source, train=_with_truth(source, true, trust_labels), defaults=suited)
+        source = replace(source, train=_with_truth(source, true, trust_labels))
     except ValueError as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
-    return _split_off_test(source, test_share) if test_share else source
+    source = _split_off_test(source, test_share) if test_share else source
+    return replace(source, defaults={"noise": "none", "tasks": suited_tasks(source.train.labels.numpy())})
 
 
 def _without_test(arrays: dict[str, np.ndarray], class_names: Sequence[str] | None, name: str) -> DataSource:
@@ -162,7 +163,7 @@ def _numbered(labels: Array, names: Sequence[str] | None) -> np.ndarray:
     ids = {name: number for number, name in enumerate(names)}
     unknown = sorted({str(label) for label in found.ravel()} - set(ids))
     if unknown:
-        raise ValueError(f"labels should be among the class names {', '.join(ids)}, but there is {unknown[0]!r}")
+        raise ValueError(f"labels should be among the class names {few(ids)}, but there is {unknown[0]!r}")
     return np.array([ids[str(label)] for label in found.ravel()], dtype=np.int64).reshape(found.shape)
 
 
@@ -229,6 +230,7 @@ def _names(class_names: Sequence[str] | None, largest: int) -> tuple[str, ...]:
             f"labels should be from 0 to {len(names) - 1}, as there are {len(names)} class_names, "
             f"but the largest is {largest}"
         )
-    if len(set(names)) < len(names):
-        raise ValueError(f"class_names should all differ, but got {', '.join(names)}")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"class_names should all differ, but more than one is called {few(twice)}")
     return names

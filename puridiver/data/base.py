@@ -8,10 +8,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 UNKNOWN = -1  # a true label that nobody knows
+USUAL_TASKS = 5
+
+
+def suited_tasks(labels: np.ndarray) -> int:
+    """How many tasks a stream of these labels has unless one says: no more than classes that occur can fill."""
+    return min(USUAL_TASKS, len(np.unique(labels)))
 
 
 @dataclass(frozen=True, repr=False)

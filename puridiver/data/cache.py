@@ -3,7 +3,8 @@
 A cache is a folder: `images.u8` (the good images, one after the other), `facts.safetensors` (of every good image its
 row in the listing, its size and the hash of its pixels) and `index.json` (checksums, what was wrong with the bad ones).
 It is built beside its final place, block by block with a line of `progress.jsonl` for each, and moved there when whole:
-a build that was killed goes on where it stopped.
+a build that was killed goes on where it stopped. Files that could not be read are tried again when a cache is opened;
+if one can be read by then, the cache is made anew.
 """
 
 from __future__ import annotations
@@ -58,21 +59,26 @@ def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgres
     place = folder / f"{_safe(listing.name)}-{side}px-{key}"
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / f".{place.name}.lock", what=f"the image cache {place}"):
-        if (found := _load(place, listing, side)) is not None:
-            return found
-        shutil.rmtree(place, ignore_errors=True)
-        try:
-            _build(listing, side, place, on_progress or (lambda done, total: None))
-        except OSError as error:  # a write that fails does not say where
-            if error.errno is None or error.filename is not None:
-                raise
-            raise type(error)(error.errno, error.strerror, str(place.parent)) from error
-        found = _load(place, listing, side)
-    if found is None:
-        raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
+        found = _load(place, side)
+        if found is None or _any_readable(listing, side, _bad_rows(listing, found)):
+            found = _made_anew(listing, side, place, on_progress or (lambda done, total: None))
     if not len(found.rows):
         name, problem = next(iter(found.bad.items()))
         raise DataError(f"none of the {len(listing)} files of {listing.origin} can be read; {name}: {problem}")
+    return found
+
+
+def _made_anew(listing: Listing, side: int, place: Path, on_progress: OnProgress) -> ImageCache:
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        _build(listing, side, place, on_progress)
+    except OSError as error:  # a write that fails does not say where
+        if error.errno is None or error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(place.parent)) from error
+    found = _load(place, side)
+    if found is None:
+        raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
     return found
 
 
@@ -83,7 +89,7 @@ def _safe(name: str) -> str:
 # Reading -----------------------------------------------------------------------------------------------------------
 
 
-def _load(place: Path, listing: Listing, side: int) -> ImageCache | None:
+def _load(place: Path, side: int) -> ImageCache | None:
     """The cache, its checksums compared; None where there is none or it is damaged."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -99,6 +105,23 @@ def _load(place: Path, listing: Listing, side: int) -> ImageCache | None:
         return ImageCache(map_images(place / IMAGES, shape), **found, bad=index["bad"], digest=index["images_sha256"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError):
         return None
+
+
+def _bad_rows(listing: Listing, found: ImageCache) -> list[int]:
+    return np.setdiff1d(np.arange(len(listing)), found.rows).tolist()
+
+
+def _any_readable(listing: Listing, side: int, bad: list[int]) -> bool:
+    """Whether a file that could not be read now can: a disk, a network or a permission may have failed for a while."""
+    if not bad:
+        return False
+    require_pillow()
+    with ThreadPoolExecutor(_workers()) as pool, _quietly():
+        return any(pool.map(lambda row: not _decode_row(listing, side, row).problem, bad))
+
+
+def _workers() -> int:
+    return min(32, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def map_images(path: Path, shape: tuple[int, int, int, int]) -> np.ndarray:
@@ -132,10 +155,9 @@ def _decode_all(
 ) -> list[dict[str, Any]]:
     """What is known of every block; those that an earlier process wrote whole are not decoded again."""
     size, total = side * side * 3, len(listing)
-    blocks = _blocks_done(scratch / PROGRESS, images, size)
+    blocks = _blocks_done(listing, side, scratch / PROGRESS, images)
     images.seek(len(blocks) * BLOCK * size)
-    workers = min(32, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    with ThreadPoolExecutor(workers) as pool, _quietly(), (scratch / PROGRESS).open("a") as progress:
+    with ThreadPoolExecutor(_workers()) as pool, _quietly(), (scratch / PROGRESS).open("a") as progress:
         for start in range(len(blocks) * BLOCK, total, BLOCK):
             on_progress(start, total)
             rows = range(start, min(start + BLOCK, total))
@@ -172,8 +194,8 @@ def _block_facts(start: int, decoded: list[Decoded], pixels: bytes) -> dict[str,
     }
 
 
-def _blocks_done(progress: Path, images: BinaryIO, size: int) -> list[dict[str, Any]]:
-    """The blocks that are on the disk as the progress file says; what comes after a damaged one counts for nothing."""
+def _blocks_done(listing: Listing, side: int, progress: Path, images: BinaryIO) -> list[dict[str, Any]]:
+    """The blocks that are on the disk as the progress file says, up to the first that is damaged or can be bettered."""
     try:
         lines = progress.read_text().splitlines()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -183,11 +205,12 @@ def _blocks_done(progress: Path, images: BinaryIO, size: int) -> list[dict[str, 
     for line in lines:
         try:
             block = json.loads(line)
-            pixels = images.read(len(block["sizes"]) * size)
+            pixels = images.read(len(block["sizes"]) * side * side * 3)
             whole = hashlib.sha256(pixels).hexdigest() == block["sha256"] and block["start"] == len(blocks) * BLOCK
+            bad = [block["start"] + int(i) for i in block["bad"]]
         except (ValueError, KeyError, TypeError):
             break  # half a line: the process was killed while it wrote it
-        if not whole:
+        if not whole or _any_readable(listing, side, bad):
             break
         blocks.append(block)
     write_atomically(progress, "".join(json.dumps(block) + "\n" for block in blocks).encode())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from puridiver.data.base import UNKNOWN, DataSource, ImageSet
+from puridiver.data.base import UNKNOWN, DataSource, ImageSet, suited_tasks
 from puridiver.data.cache import ImageCache, OnProgress, open_cache
 from puridiver.data.listing import Listing, list_folder, printable
 from puridiver.data.table import READERS, list_table
@@ -91,7 +91,8 @@ def load_listing(
     found = open_cache(listing, options.image_size or DEFAULT_SIDE, cache, on_progress)
     if found.bad and options.bad_files == "refuse":
         raise DataError(bad_files_message(listing, found))
-    suited = {"noise": "none", "tasks": min(5, len(listing.class_names)), **(defaults or {})}
+    train = found.rows[~listing.is_test[found.rows]]
+    suited = {"noise": "none", "tasks": suited_tasks(listing.labels[train]), **(defaults or {})}
     return source_of(listing, found, options, suited)
 
 

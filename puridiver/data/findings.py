@@ -14,6 +14,7 @@ from puridiver.data.base import UNKNOWN
 from puridiver.data.cache import ImageCache, OnProgress, open_cache
 from puridiver.data.files import DEFAULT_SIDE, NAMED, FileOptions, list_own
 from puridiver.data.listing import Listing, printable
+from puridiver.errors import few
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Findings:
             + (f"; {self.shared} groups are in train and test" if self.shared else ""),
             f"conflicting duplicates (same pixels, different labels): {len(self.conflicts)} "
             f"{'group' if len(self.conflicts) == 1 else 'groups'}",
-            *_first([", ".join(group) for group in self.conflicts]),
+            *_first([few(group) for group in self.conflicts]),
         ]
         if self.stray:
             found.append(f"images in no class's folder, or in a second part to test on, left out: {self.stray}")
@@ -77,10 +78,7 @@ def _without(part: str, per_class: dict[str, int]) -> list[str]:
     missing = [name for name, count in per_class.items() if not count]
     if not missing:
         return []
-    shown = ", ".join(map(repr, missing[:NAMED])) + (
-        f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    )
-    return [f"classes without a {part} image: {shown}"]
+    return [f"classes without a {part} image: {few(map(repr, missing))}"]
 
 
 def alike(names: list[str]) -> list[tuple[str, str]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +14,13 @@ import numpy as np
 
 from puridiver.data.base import UNKNOWN
 from puridiver.data.decode import ENDINGS
-from puridiver.errors import DataError
+from puridiver.errors import DataError, few
 
 TRAIN, TEST = "train", "test"
 TEST_FOLDERS = (TEST, "val", "validation")  # the first that is there
 LEFT_BY_ARCHIVERS = "__MACOSX"  # a folder of hidden files
 SPLIT_SEED = 0
+LOOKED_INTO, BYTES_OF_EACH = 16, 1 << 16  # files whose first bytes are part of a fingerprint
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,35 @@ class Listing:
         return os.path.join(self.root, self.paths[row])
 
     def fingerprint(self) -> str:
-        """Changes when a file is added, removed or written to, or when the order changes; not when all of them move."""
+        """Changes when a file is added, removed, moved or written to, or when the order changes.
+
+        It says whose pixels a cache on this machine holds. What goes into manifests and ledgers is the fingerprint of
+        the `DataSource`, which is made of the pixels themselves and is the same wherever the files lie.
+        """
         digest = hashlib.sha256()
-        for row, path in enumerate(self.paths):
+        root = os.path.realpath(self.root)
+        for path in self.paths:
+            whole = os.path.join(root, path)
             try:
-                found = os.stat(self.full_path(row))
-                facts = f"{found.st_size} {found.st_mtime_ns}"
+                found = os.stat(whole)
+                # The time of change, too: that of writing is often copied, or set to 0 by programs that pack files.
+                facts = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
             except (OSError, ValueError) as error:  # ValueError: what cannot be a path
                 facts = f"no file: {type(error).__name__}"
-            digest.update(path.encode("utf-8", "surrogatepass") + b"\0" + facts.encode() + b"\n")
+            digest.update(whole.encode("utf-8", "surrogatepass") + b"\0" + facts.encode() + b"\n")
+        # Some file systems keep no time of change: another set that is mounted in the same place is known by these.
+        for row in np.unique(np.linspace(0, len(self) - 1, LOOKED_INTO, dtype=np.int64)).tolist():
+            digest.update(_first_bytes(self.full_path(row)))
         return digest.hexdigest()
+
+
+def _first_bytes(path: str) -> bytes:
+    """None of a file that cannot be read, which is told when it is decoded."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(BYTES_OF_EACH)
+    except (OSError, ValueError):
+        return b""
 
 
 def printable(name: str) -> str:
@@ -187,7 +208,7 @@ def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[i
     there = set(labels)
     empty = [name for label, name in enumerate(class_names) if label not in there]
     if there and empty:
-        more = f" (nor have {', '.join(empty[1:])})" if len(empty) > 1 else ""
+        more = f" (nor have {few(empty[1:])})" if len(empty) > 1 else ""
         raise DataError(
             f"{folder}: class {empty[0]} has no images{more}: remove the folder, or put files into it that end in "
             f"{', '.join(sorted(ENDINGS))}"
@@ -197,14 +218,35 @@ def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[i
 def images_in(root: str, folder: str) -> tuple[list[str], int]:
     """Paths of the images below a folder, sorted, and how many other files there are."""
     found, others = [], 0
-    for where, folders, files in os.walk(os.path.join(root, folder)):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != LEFT_BY_ARCHIVERS)
+    for where, files in _walk(os.path.join(root, folder)):
         for name in files:
             if _is_image(name):
                 found.append(os.path.relpath(os.path.join(where, name), root))
             else:
                 others += not name.startswith(".")
     return sorted(found, key=os.fsencode), others
+
+
+def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
+    """Every folder below `top` with its files; links to folders are followed, but nothing is entered twice.
+
+    Links come after the folders that lie here themselves: what these hold keeps its path, whatever links to them.
+    """
+    own, starts = os.path.realpath(top), [top]
+    entered: set[str] = set()
+    while starts:
+        links: list[str] = []
+        for where, folders, files in itertools.chain.from_iterable(map(os.walk, starts)):
+            real = os.path.realpath(where)
+            if real in entered:
+                folders.clear()
+                continue
+            entered.add(real)
+            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != LEFT_BY_ARCHIVERS)
+            links += [path for path in (os.path.join(where, name) for name in folders) if os.path.islink(path)]
+            yield where, files
+        # A link to a folder that `top` itself lies in would bring the images of all other classes.
+        starts = [link for link in links if not own.startswith(os.path.join(os.path.realpath(link), ""))]
 
 
 def split_off_test(listing: Listing, test_share: float | None) -> Listing:

@@ -17,7 +17,7 @@ import numpy as np
 
 from puridiver.data.base import UNKNOWN
 from puridiver.data.listing import TEST, TRAIN, Listing, natural, printable, split_off_test
-from puridiver.errors import DataError
+from puridiver.errors import DataError, few
 
 # What a column may be called, the documented name first.
 COLUMNS = {
@@ -28,6 +28,7 @@ COLUMNS = {
     "split": ("split", "part"),
 }
 REQUIRED = ("path", "label")
+CLASS_HEADINGS = (*COLUMNS["label"], *COLUMNS["true_label"])
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
 MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
 WHOLE_NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<digits>\d+)(\.0*)?", re.ASCII)
@@ -80,20 +81,23 @@ def _on_disk(folder: Path, path: str) -> str:
 def _columns(file: Path, rows: list[Row]) -> dict[str, str]:
     """Our names of the columns that are there -> what the table calls them."""
     there = dict.fromkeys(name for row in rows for name in row)
-    plain = {str(name).strip().lower(): name for name in reversed(there)}
+    plain = {_plain_heading(name): name for name in reversed(there)}
     found = {}
-    for ours, names in COLUMNS.items():
-        # As it is written, else in any case and with spaces around it; but `Time` may be anything.
-        other = names if ours in REQUIRED else names[:1]
+    for ours, names in COLUMNS.items():  # as it is written goes before one in capitals
         exact = [name for name in names if name in there]
-        found[ours] = next(iter([*exact, *(plain[name] for name in other if name in plain)]), None)
+        found[ours] = next(iter([*exact, *(plain[name] for name in names if name in plain)]), None)
     for name in REQUIRED:
         if found[name] is None:
             raise DataError(
                 f"{file} should have a column {name!r} (or {', '.join(COLUMNS[name][1:])}), "
-                f"but has {', '.join(map(str, there)) or 'none'}"
+                f"but has {few(map(str, there)) or 'none'}"
             )
     return {ours: name for ours, name in found.items() if name is not None}
+
+
+def _plain_heading(name: object) -> str:
+    """A heading as COLUMNS has it: in tables it may be in capitals, and have spaces around it."""
+    return str(name).strip().lower()
 
 
 def _row_error(file: Path, row: int, message: str) -> DataError:
@@ -204,23 +208,25 @@ def _read_csv(file: Path) -> Iterator[Row]:
             mark = separator_of(lines.readline(), [COLUMNS[name] for name in REQUIRED])
             lines.seek(0)
             reader = csv.DictReader(lines, strict=True, delimiter=mark)
-            _check_once(file, list(reader.fieldnames or []))
+            headings = list(reader.fieldnames or [])
+            _check_once(file, headings)
+            of_classes = [name for name in headings if _plain_heading(name) in CLASS_HEADINGS]
             for number, row in enumerate(reader):
                 if None in row or None in row.values():
                     raise _row_error(file, number, "it should have as many cells as the heading")
-                _check_labels(file, number, row)
+                _check_labels(file, number, {name: row[name] for name in of_classes})
                 yield {name: unguarded(value) for name, value in row.items()}
         except csv.Error as error:
             raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
 
 
-def _check_labels(file: Path, number: int, row: dict[str, str]) -> None:
+def _check_labels(file: Path, number: int, labels: dict[str, str]) -> None:
     """A file's path may be any bytes; a label that is no UTF-8 would be shown as what nobody wrote."""
-    for name in (*COLUMNS["label"], *COLUMNS["true_label"]):
+    for name, label in labels.items():
         try:
-            row.get(name, "").encode()
+            label.encode()
         except UnicodeEncodeError:
-            told = f"{name} {printable(row[name])!r} is not in UTF-8: save the table in UTF-8"
+            told = f"{name.strip()} {printable(label)!r} is not in UTF-8: save the table in UTF-8"
             raise _row_error(file, number, told) from None
 
 
@@ -241,7 +247,8 @@ def separator_of(heading: str, wanted: Sequence[Collection[str]]) -> str:
     The first of these by which the heading has all wanted columns (each by one of its names), else that of most cells.
     """
     cells = {mark: next(csv.reader([heading.rstrip("\r\n")], delimiter=mark), []) for mark in SEPARATORS}
-    fitting = [mark for mark in SEPARATORS if all(set(names) & set(cells[mark]) for names in wanted)]
+    plain = {mark: set(map(_plain_heading, cells[mark])) for mark in SEPARATORS}
+    fitting = [mark for mark in SEPARATORS if all(set(names) & plain[mark] for names in wanted)]
     return fitting[0] if fitting else max(SEPARATORS, key=lambda mark: len(cells[mark]))
 
 
@@ -278,7 +285,7 @@ def _read_parquet(file: Path) -> Iterator[Row]:
         with pyarrow.parquet.ParquetFile(file) as table:
             _check_once(file, list(table.schema_arrow.names))
             wanted = [name for names in COLUMNS.values() for name in names]
-            columns = [name for name in table.schema_arrow.names if name in wanted]
+            columns = [name for name in table.schema_arrow.names if _plain_heading(name) in wanted]
             for batch in table.iter_batches(columns=columns):
                 yield from _in_microseconds(batch).to_pylist()
     except (pyarrow.ArrowException, OSError) as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from puridiver.data.base import UNKNOWN, DataSource
+from puridiver.errors import few
 from puridiver.streams.blurry import blurry_tasks
 from puridiver.streams.checks import IntArray, check_choice
 from puridiver.streams.disjoint import disjoint_tasks
@@ -157,19 +158,30 @@ def _check_measurable(source: DataSource, kind: str, rate: float) -> None:
 
 
 def _cut_tasks(kind: str, cut: Cut, class_names: tuple[str, ...]) -> Tasks:
-    """The tasks; where a class without samples may be why there are none, the error names it."""
+    """The tasks. Where classes without samples leave one of them empty, the others are grouped without these."""
     try:
-        tasks = CUTTERS[kind](cut)
-        sizes = np.diff([0, *tasks.ends]).tolist()
-        if 0 in sizes:
-            raise TooUnequalError(f"task {sizes.index(0) + 1} of {len(sizes)} would have no samples; cut fewer tasks")
-        return tasks
+        return _cut_all(kind, cut)
     except TooUnequalError as error:
-        counts = np.bincount(cut.labels, minlength=cut.n_classes).tolist()
-        empty = [name for name, count in zip(class_names, counts, strict=True) if not count]
-        if not empty:
+        there = np.unique(cut.labels)
+        if len(there) == cut.n_classes:
             raise
-        raise ValueError(f"no sample of the stream has the label {' or '.join(empty)}: {error}") from error
+        if len(there) < cut.n_tasks:
+            empty = few(name for label, name in enumerate(class_names) if label not in there)
+            raise ValueError(
+                f"the number of tasks should be from 1 to that of classes with samples, {len(there)}, but got "
+                f"{cut.n_tasks}: no sample of the stream is labelled {empty}"
+            ) from error
+    # Only now, so that streams which could be cut before stay what they are.
+    tasks = _cut_all(kind, replace(cut, labels=np.searchsorted(there, cut.labels), n_classes=len(there)))
+    return Tasks(tasks.indices, [tuple(there[list(group)].tolist()) for group in tasks.major_classes])
+
+
+def _cut_all(kind: str, cut: Cut) -> Tasks:
+    tasks = CUTTERS[kind](cut)
+    sizes = np.diff([0, *tasks.ends]).tolist()
+    if 0 in sizes:
+        raise TooUnequalError(f"task {sizes.index(0) + 1} of {len(sizes)} would have no samples; cut fewer tasks")
+    return tasks
 
 
 def _true_labels(source: DataSource, samples: IntArray, cut_by: str) -> IntArray:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from puridiver.data.base import DataSource
+from puridiver.errors import few
 from puridiver.streams.build import realised_noise
 from puridiver.streams.checks import IntArray, as_labels
 from puridiver.streams.manifest import CUSTOM, StreamManifest, source_fields
@@ -98,7 +99,7 @@ def _as_class_ids(labels: ArrayLike, count: int, class_names: Sequence[str]) -> 
         return as_labels(found if array.dtype.kind == "O" else array, len(class_names))  # O: a column of a table
     unknown = sorted(set(found) - set(class_names))
     if unknown:
-        raise ValueError(f"labels should be among the classes {', '.join(class_names)}, but got {unknown[0]!r}")
+        raise ValueError(f"labels should be among the classes {few(class_names)}, but got {unknown[0]!r}")
     numbers = {name: number for number, name in enumerate(class_names)}
     return np.array([numbers[name] for name in found], dtype=np.int64)
 

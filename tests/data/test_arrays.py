@@ -92,7 +92,7 @@ def test_floats_become_the_nearest_byte(value: float) -> None:
         ({"train_labels": np.zeros(6, bool)}, "integers .* but got bool"),
         ({"test_labels": np.array([0, -1, 0])}, "test_labels .* the smallest is -1"),
         ({"class_names": ["a", "b"]}, "from 0 to 1, as there are 2 class_names, but the largest is 2"),
-        ({"class_names": ["a", "b", "a"]}, "all differ, but got a, b, a"),
+        ({"class_names": ["a", "b", "a"]}, "all differ, but more than one is called a$"),
     ],
 )
 def test_wrong_arrays_are_told(changes: dict[str, Any], message: str) -> None:
@@ -218,3 +218,18 @@ def test_unusable_arrays_in_a_file_name_the_file(tmp_path: Path) -> None:
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
         load_npz(tmp_path / "absent.npz")
+
+
+def test_tasks_are_no_more_than_classes_that_occur(tmp_path: Path) -> None:
+    few = {"train_labels": np.array([1, 2, 1, 2, 1, 1000]), "test_labels": np.array([0, 1, 2])}
+    assert load_npz(saved(tmp_path / "mine.npz", **arrays(**few))).defaults["tasks"] == 3
+    rare = {"train_images": np.zeros((5, 4, 5, 3), np.uint8), "train_labels": np.array([0, 0, 0, 0, 1])}
+    assert load_npz(saved(tmp_path / "rare.npz", **rare), test_share=0.6).defaults["tasks"] == 1
+
+
+def test_messages_name_a_few_of_many_classes() -> None:
+    names = [f"class {number}" for number in range(3000)]
+    for changes in ({"class_names": names * 2}, {"class_names": names, "train_labels": np.array(["x"] * 6)}):
+        with pytest.raises(ValueError, match="class 9 and 2,990 more") as caught:
+            from_arrays(**arrays(**changes))
+        assert len(str(caught.value)) < 300

@@ -7,13 +7,15 @@ import multiprocessing
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from puridiver.data import cache as module
 from puridiver.data.cache import open_cache
-from puridiver.data.decode import decode
+from puridiver.data.decode import Decoded, decode
 from puridiver.data.listing import Listing, list_folder
 from puridiver.errors import DataError
 from tests.wild import write_bad_kinds, write_classes
@@ -57,10 +59,79 @@ def test_it_is_made_once_and_anew_when_a_file_changes(listing, tmp_path, monkeyp
 
     monkeypatch.setattr(module, "decode", watched)
     assert open_cache(listing, SIDE, tmp_path / "cache").digest == first.digest
-    assert decoded == []
+    assert sorted(decoded) == sorted(os.path.join(listing.root, name) for name in first.bad)  # the others stand
+    decoded.clear()
     os.utime(listing.full_path(0), (1, 1))
     open_cache(listing, SIDE, tmp_path / "cache")
     assert len(decoded) == len(listing)
+
+
+def write_alike(folder: Path, colours: dict[str, tuple[int, int, int]]) -> Path:
+    """Files that have the names, the sizes and the times of writing of any other such folder's."""
+    for name, colour in colours.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for number in range(4):
+            Image.new("RGB", (8, 8), colour).save(folder / name / f"{number}.bmp")
+            os.utime(folder / name / f"{number}.bmp", (0, 0))
+    return folder
+
+
+def first_pixel(folder: Path, cache: Path) -> list[int]:
+    return open_cache(list_folder(folder, 0), SIDE, cache).images[0, 0, 0].tolist()
+
+
+def test_sets_that_differ_in_nothing_but_pixels_have_caches_of_their_own(tmp_path):
+    warm = write_alike(tmp_path / "d1" / "pics", {"a": (255, 0, 0), "b": (0, 0, 255)})
+    cold = write_alike(tmp_path / "d2" / "pics", {"a": (0, 255, 0), "b": (0, 255, 255)})
+    assert [first_pixel(folder, tmp_path / "cache") for folder in (warm, cold)] == [[255, 0, 0], [0, 255, 0]]
+    os.rename(warm, tmp_path / "d1" / "before")
+    os.rename(cold, warm)  # the other set in the same place
+    assert first_pixel(warm, tmp_path / "cache") == [0, 255, 0]
+
+
+def test_another_set_in_the_same_place_is_noticed_where_no_time_of_change_is_kept(tmp_path, monkeypatch):
+    real = os.stat
+    monkeypatch.setattr(os, "stat", lambda *args, **named: _without_change(real(*args, **named)))
+    pictures = write_alike(tmp_path / "pics", {"a": (255, 0, 0)})
+    assert first_pixel(pictures, tmp_path / "cache") == [255, 0, 0]
+    assert first_pixel(write_alike(pictures, {"a": (0, 255, 0)}), tmp_path / "cache") == [0, 255, 0]
+
+
+def _without_change(found: os.stat_result) -> SimpleNamespace:
+    facts = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
+    return SimpleNamespace(**{**facts, "st_ctime_ns": 0})
+
+
+def fails_for(name: str):
+    """Reading as it is, but that one file's disk is away."""
+    return lambda path, side: Decoded(problem="input/output error") if path.endswith(name) else decode(path, side)
+
+
+def test_a_file_that_could_not_be_read_for_a_while_is_tried_again(tmp_path, monkeypatch):
+    listing = list_folder(write_classes(tmp_path / "pictures", 4), 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "decode", fails_for("red/002.webp"))
+        for _ in range(2):
+            assert open_cache(listing, SIDE, tmp_path / "cache").bad == {"red/002.webp": "input/output error"}
+    found = open_cache(listing, SIDE, tmp_path / "cache")
+    assert (found.bad, len(found.rows)) == ({}, 12)
+    assert np.array_equal(found.images, np.stack(expected(listing)))
+
+
+def test_a_build_that_goes_on_tries_again_what_it_could_not_read(tmp_path, monkeypatch):
+    listing = list_folder(write_classes(tmp_path / "pictures", 4), 0)
+    fails = fails_for("blue/002.webp")  # in the first block
+
+    def dying(path: str, side: int):
+        if "red" in path:
+            raise Killed
+        return fails(path, side)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "decode", dying)
+        with pytest.raises(Killed):
+            open_cache(listing, SIDE, tmp_path / "cache")
+    assert open_cache(listing, SIDE, tmp_path / "cache").bad == {}
 
 
 @pytest.mark.parametrize("name", ["images.u8", "facts.safetensors", "index.json"])
@@ -103,7 +174,7 @@ def test_a_build_that_was_cut_off_goes_on_to_the_same_bytes(after, listing, tmp_
     counted = []
     monkeypatch.setattr(module, "decode", lambda path, side: counted.append(path) or decode(path, side))
     assert open_cache(listing, SIDE, tmp_path / "cache").digest == whole.digest
-    assert len(counted) <= len(listing) - after // 4 * 4 + 4
+    assert len(counted) <= len(listing) - after // 4 * 4 + 4 + len(whole.bad)  # these are tried again
     assert [p for p in (tmp_path / "cache").iterdir() if p.name.endswith((".building", ".lock"))] == []
 
 
@@ -161,13 +232,14 @@ def test_two_processes_at_once_decode_each_file_once(listing, tmp_path):
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0]
-    assert count.value == len(listing)
+    assert count.value == len(listing) + 7  # the second tries those again that could not be read
 
 
 def test_where_nothing_can_be_read_that_is_said(tmp_path):
     write_bad_kinds(tmp_path / "pictures" / "all")
-    with pytest.raises(DataError, match=r"none of the 7 files .* can be read"):
-        open_cache(list_folder(tmp_path / "pictures", 0), SIDE, tmp_path / "cache")
+    for _ in range(2):  # from a cache of nothing, too
+        with pytest.raises(DataError, match=r"none of the 7 files .* can be read"):
+            open_cache(list_folder(tmp_path / "pictures", 0), SIDE, tmp_path / "cache")
 
 
 def test_a_size_that_makes_no_sense_is_refused(listing, tmp_path):

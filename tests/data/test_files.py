@@ -194,3 +194,27 @@ def test_a_table_in_utf_16_is_named_as_such(tmp_path):
     (tmp_path / "mine.csv").write_text("path,label\na.png,cat\n", encoding="utf-16")
     with pytest.raises(DataError, match=r"mine\.csv is in UTF-16.*: save it as CSV in UTF-8"):
         load(str(tmp_path / "mine.csv"), tmp_path / "cache", FileOptions(test_share=0.2))
+
+
+def test_tasks_are_no_more_than_classes_with_train_images(pictures, tmp_path):
+    write_classes(tmp_path / "extra", 1, first_seed=900)
+    shutil.move(tmp_path / "extra" / "red", pictures / "test" / "octagon")
+    source = load(str(pictures), tmp_path)
+    assert (len(source.class_names), source.defaults["tasks"]) == (4, 3)
+    red, blue = (sorted((pictures / "train" / name).iterdir()) for name in ("red", "blue"))
+    rows = [f"{red[0]},red,red,train", f"{blue[0]},blue,octagon,train", f"{red[1]},red,,test"]
+    (pictures / "t.csv").write_text("path,label,true_label,split\n" + "\n".join(rows) + "\n")
+    assert load(str(pictures / "t.csv"), tmp_path).defaults["tasks"] == 2
+    for path in (pictures / "train" / "red").iterdir():
+        path.write_bytes(b"no image")
+    assert load(str(pictures), tmp_path, FileOptions(bad_files="skip")).defaults["tasks"] == 2
+
+
+def test_of_a_large_group_of_duplicates_a_few_are_named(pictures, tmp_path):
+    image = next((pictures / "train" / "red").iterdir())
+    rows = [f"{image},{'red' if number % 2 else 'blue'}" for number in range(3000)]
+    (pictures / "t.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
+    found = look_into(pictures / "t.csv", tmp_path, FileOptions(test_share=0.2, image_size=8))
+    assert len(found.conflicts[0]) == 3000  # whole, for --json
+    (line,) = (line for line in found.lines() if line.startswith("  /"))
+    assert line.endswith(" and 2,990 more")

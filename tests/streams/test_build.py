@@ -7,6 +7,7 @@ import torch
 from puridiver.data import UNKNOWN
 from puridiver.streams import make_stream
 from puridiver.streams.build import draw_holdout
+from puridiver.streams.verify import verify
 
 from .samples import small_source
 
@@ -66,10 +67,14 @@ def test_noise_is_not_planted_where_nobody_could_measure_it():
 
 def test_a_class_without_samples_is_named_where_it_stops_the_cut():
     source = small_source(counts=(30, 0))
-    with pytest.raises(ValueError, match=r"no sample of the stream has the label class-1: no tasks with a minor share"):
-        make_stream(source, n_tasks=2, noise="none")
-    with pytest.raises(ValueError, match=r"has the label class-1: task \d of 2 would have no samples; cut fewer tasks"):
-        make_stream(source, n_tasks=2, noise="none", kind="disjoint")
+    told = r"from 1 to that of classes with samples, 1, but got 2: no sample of the stream is labelled class-1$"
+    for kind in ("blurry", "disjoint"):
+        with pytest.raises(ValueError, match=told):
+            make_stream(source, n_tasks=2, noise="none", kind=kind)
+    many = small_source(counts=(30, *[0] * 999))
+    with pytest.raises(ValueError, match=r"is labelled class-1, class-2, .*class-10 and 989 more$") as caught:
+        make_stream(many, n_tasks=5, noise="none")
+    assert len(str(caught.value)) < 300
     assert len(make_stream(source, n_tasks=1, noise="none", kind="disjoint")) == 30
 
 
@@ -85,6 +90,28 @@ def test_a_class_without_samples_is_not_named_where_it_stops_nothing(kind, n_tas
     source = replace(source, train=replace(source.train, times=torch.arange(30.0, dtype=torch.float64)))
     with pytest.raises(ValueError, match=f"^{message}$"):
         make_stream(source, n_tasks=n_tasks, noise="none", kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["blurry", "disjoint"])
+@pytest.mark.parametrize("counts", [(30, 0, 30), (0, 20, 0, 20, 0, 0, 20)])
+def test_classes_without_samples_leave_no_task_empty(counts, kind):
+    source, there = small_source(counts=counts), np.flatnonzero(counts).tolist()
+    for seed in range(10):
+        manifest = make_stream(source, n_tasks=len(there), noise="none", kind=kind, seed=seed)
+        assert sorted(manifest.order.tolist()) == list(range(sum(counts)))
+        assert min(np.diff([0, *manifest.task_ends])) > 0
+        major = [label for group in manifest.major_classes for label in group]
+        assert set(there) <= set(major)
+        for task, group in enumerate(manifest.major_classes):
+            labels = manifest.labels[manifest.task_slice(task)]
+            assert abs((~np.isin(labels, group)).sum() - manifest.minor_share * len(labels)) <= 1
+        assert verify(manifest, source) == []
+
+
+def test_streams_that_could_be_cut_beside_a_class_without_samples_stay_what_they_are():
+    """Manifests that people have are compared with what their seed makes."""
+    manifest = make_stream(small_source(counts=(6, 0, 6, 6)), n_tasks=2, noise="none", kind="disjoint", seed=1)
+    assert manifest.major_classes == ((1, 0), (2, 3))
 
 
 def test_the_same_seed_puts_the_same_labels_wrong_whatever_the_tasks_are():
