@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.common import add_command, add_plugin_option, check_outside
 from puridiver.cli.notes import grid_notes, notes
-from puridiver.cli.run_settings import flag_specs, parse_assignments
+from puridiver.cli.run_settings import flag_specs, is_place, parse_assignments
 from puridiver.grid.cells import CHANGES
 
 if TYPE_CHECKING:
@@ -138,6 +138,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
     grids = with_noises(grids, args.noises) if args.noises else grids
     _print_notes(grid_notes(grids, changes_of(args)), args, console)
     folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
+    for data in {column.data for grid in grids for column in grid.columns if is_place("data", column.data)}:
+        check_outside(Path(data), folder.path)
     wishes = Wishes(
         args.engine, args.lanes, args.processes, ray_address=args.ray_address, gpus_per_worker=args.gpus_per_worker
     )

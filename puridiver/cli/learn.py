@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
+from puridiver.cli.common import add_command, add_plugin_option, check_outside, console, decoding_progress
 from puridiver.cli.notes import LONG_ON_A_CPU, left_out_note
 from puridiver.cli.predict import load_learner
+from puridiver.cli.run_settings import is_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,6 +86,8 @@ def handle(args: argparse.Namespace) -> int:
 
     errors = Console(stderr=True)
     _check(args)
+    if is_place("data", args.data):
+        check_outside(Path(args.data), Path(args.out))
     learner: Learner = load_learner(Path(args.learner), args.device, args.new_classes or None, args.memory)
     source = _source(args, learner)
     lessons = _lessons(args, learner, source)

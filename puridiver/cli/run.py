@@ -13,9 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option, console, forget_stdout, told_afterwards
+from puridiver.cli.common import (
+    add_command,
+    add_plugin_option,
+    check_outside,
+    console,
+    forget_stdout,
+    told_afterwards,
+)
 from puridiver.cli.notes import from_to, notes, unread_options
-from puridiver.cli.run_settings import config_to_run, flag_specs
+from puridiver.cli.run_settings import config_to_run, flag_specs, is_place
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,6 +115,8 @@ def handle(args: argparse.Namespace) -> int:
     _check_trace(args)
     finished = args.resume and folder is not None and row_of_run(folder) is not None
     config = config_to_run(args)
+    if folder is not None and is_place("data", config.data):
+        check_outside(Path(config.data), folder)
     try:
         summary, code = run_once(args, config, folder, errors)
     except (DataError, ValueError) as error:

@@ -316,3 +316,18 @@ def test_tables_that_cannot_be_written_are_told_before_the_work(words, tmp_path,
     monkeypatch.setattr(os, "access", lambda path, mode: not Path(path).samefile(tmp_path / "pictures"))
     assert main([*words, "pictures/new.csv"]) == 2
     assert "pictures/new.csv cannot be written: no permission" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("command", ["run", "learn", "grid"])
+def test_results_do_not_go_into_the_folder_of_the_data(command, tmp_path, capsys):
+    folder = write_classes(tmp_path / "pictures", 12)
+    run(tmp_path, "--data", folder, "--test-share", "0.2")
+    (tmp_path / "g.toml").write_text('[grid]\nmethods = ["rsv+plain"]\ntest_share = 0.2\n')
+    words = {
+        "run": ["run", "--data", str(folder), "--test-share", "0.2"],
+        "learn": ["learn", str(tmp_path / "run"), str(folder)],
+        "grid": ["grid", str(tmp_path / "g.toml"), "--data", str(folder)],
+    }
+    assert main([*words[command], "--out", str(folder / "results")]) == 2
+    assert "lies in the folder of the data" in " ".join(capsys.readouterr().err.split())
+    assert not (folder / "results").exists()
