@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import shutil
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from puridiver.report.reading import read_run
+from puridiver.report.page import write_page
+from puridiver.report.reading import find_runs, read_run
+from puridiver.snapshot import MemorySnapshot
 from puridiver.trainers import SET_NAMES
 from tests.report.conftest import EVIL
 
@@ -270,5 +273,21 @@ def test_side_by_side_each_run_unfolds_to_its_own_gallery(browser, comparison):
     first.locator("[name=text]").fill("no such class")
     assert first.locator(".cards li").count() == 0
     assert second.locator(".cards li").count() == 48
+    assert opened.complaints == []
+    opened.context.close()
+
+
+def test_samples_of_files_are_shown_found_and_downloaded_by_their_names(browser, grid, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(grid / "cells" / "puridiver-0", folder)
+    memory = MemorySnapshot.read(folder / "memory.safetensors")
+    names = [f"cats/<b>{arrival}.png" for arrival in memory.arrivals.tolist()]
+    (folder / "memory.safetensors").write_bytes(dataclasses.replace(memory, names=names).to_bytes())
+    opened = Opened(browser, write_page(*find_runs([folder]), tmp_path / "report.html"))
+    assert names[0] in opened.page.locator(".cards").inner_text()
+    opened.choose(text=names[7])
+    head, line = opened.csv()
+    assert head[:3] == ["arrival", "name", "given_label"]
+    assert line[:2] == [str(memory.arrivals[7]), names[7]]
     assert opened.complaints == []
     opened.context.close()
