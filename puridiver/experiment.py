@@ -49,11 +49,8 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
     """Joint features of a run's data, made unless they are cached; `tell` hears how that goes on."""
     if (source.train.true_labels == UNKNOWN).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
-    options, network, runtime = (
-        resolve_options(config, source),
-        resolve_network(config, source),
-        choose_runtime(config.device),
-    )
+    options, network = resolve_options(config, source), resolve_network(config, source)
+    runtime = choose_runtime(config.device)
     with steady_threads(runtime.device, network):
         return joint_features(
             source,
@@ -62,6 +59,7 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
             (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
             ViewSettings(options.crop_padding, options.flip, "none"),
             lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
+            options.own,
         )
 
 
