@@ -114,14 +114,14 @@ class Experiment:
 
     def run(
         self,
-        folder: Path | None = None,
+        folder: Path | str | None = None,
         force: bool = False,
         resume: bool = False,
         checkpoint_every: float = CHECKPOINT_SECONDS,
         keep_learner: bool = False,
         trace: Path | str | None = None,
     ) -> dict[str, Any]:
-        """Run to the end and return the summary; with a folder, leave a record of everything in it.
+        """Run to the end, once, and return the summary; with a folder, leave a record of everything in it.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class Experiment:
             check_trace_file(Path(trace))
             self._history = SampleHistory(self.source.class_names)
         with steady_threads(self.learner.runtime.device, self.learner.network):
-            summary = self._run(folder, force, resume, checkpoint_every, keep_learner)
+            summary = self._run(None if folder is None else Path(folder), force, resume, checkpoint_every, keep_learner)
         if trace is not None and self._history is not None:
             self._history.write(Path(trace))
         return summary
@@ -295,6 +295,8 @@ class Experiment:
         return NoiseHint(noise_kind(self.manifest.noise).told_as, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None], watched: bool = True) -> Course:
+        if self.learner.seen:
+            raise ValueError("an experiment is run once, and this one's learner has learnt: make a new Experiment")
         images, labels, verified = self.evaluation_set
         history = self._history if watched else None
         listeners = [*own_listeners, *([history.add] if history is not None else []), *self.listeners]
