@@ -49,11 +49,8 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
     """Joint features of a run's data, made unless they are cached; `tell` hears how that goes on."""
     if (source.train.true_labels == UNKNOWN).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
-    options, network, runtime = (
-        resolve_options(config, source),
-        resolve_network(config, source),
-        choose_runtime(config.device),
-    )
+    options, network = resolve_options(config, source), resolve_network(config, source)
+    runtime = choose_runtime(config.device)
     with steady_threads(runtime.device, network):
         return joint_features(
             source,
@@ -62,6 +59,7 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
             (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
             ViewSettings(options.crop_padding, options.flip, "none"),
             lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
+            options.own,
         )
 
 
@@ -116,14 +114,14 @@ class Experiment:
 
     def run(
         self,
-        folder: Path | None = None,
+        folder: Path | str | None = None,
         force: bool = False,
         resume: bool = False,
         checkpoint_every: float = CHECKPOINT_SECONDS,
         keep_learner: bool = False,
         trace: Path | str | None = None,
     ) -> dict[str, Any]:
-        """Run to the end and return the summary; with a folder, leave a record of everything in it.
+        """Run to the end, once, and return the summary; with a folder, leave a record of everything in it.
 
         Parameters
         ----------
@@ -144,7 +142,7 @@ class Experiment:
             check_trace_file(Path(trace))
             self._history = SampleHistory(self.source.class_names)
         with steady_threads(self.learner.runtime.device, self.learner.network):
-            summary = self._run(folder, force, resume, checkpoint_every, keep_learner)
+            summary = self._run(None if folder is None else Path(folder), force, resume, checkpoint_every, keep_learner)
         if trace is not None and self._history is not None:
             self._history.write(Path(trace))
         return summary
@@ -297,6 +295,8 @@ class Experiment:
         return NoiseHint(noise_kind(self.manifest.noise).told_as, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None], watched: bool = True) -> Course:
+        if self.learner.seen:
+            raise ValueError("an experiment is run once, and this one's learner has learnt: make a new Experiment")
         images, labels, verified = self.evaluation_set
         history = self._history if watched else None
         listeners = [*own_listeners, *([history.add] if history is not None else []), *self.listeners]

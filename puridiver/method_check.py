@@ -25,6 +25,7 @@ DEFAULT = SIDES[0], SIDES[0], CHANNELS[0]
 Shape = tuple[int, int, int]
 SIZES = (16, 1, 7, 16, 16, 3, 16, 9)  # of the batches
 NEW_CLASS_EVERY = 2  # batches
+NOT_SAVED = "a saved and loaded learner goes on otherwise: it keeps something that is not saved"
 
 
 def find_faults(family: str, name: str) -> list[str]:
@@ -44,8 +45,9 @@ def find_faults(family: str, name: str) -> list[str]:
             )
         if _outcome(first) != _outcome(second):
             faults.append("the same seed gives another result the second time")
+        faults += _early_save_faults(_before_training(chosen, shape))
         if _after(_copy(first)) != _after(first) or not _survives_the_middle(second):
-            faults.append("a saved and loaded learner goes on otherwise: it keeps something that is not saved")
+            faults.append(NOT_SAVED)
     except Exception as error:  # whatever it is, its author wants to know
         faults += [] if faults else [f"{type(error).__name__}: {error}"]  # one that follows from another says nothing
     return list(dict.fromkeys(faults))
@@ -68,16 +70,40 @@ def ignored_options(trainer: str) -> list[str]:
     ]
 
 
+def idle_networks(trainer: str) -> list[int]:
+    """The networks of a trainer whose weights its epochs on the memory leave as they were."""
+    learner = _before_training({"trainer": trainer}, DEFAULT)
+    before = [_weights(network) for network in learner.trainer.networks]
+    learner.consolidate(EPOCHS)
+    return [k for k, network in enumerate(learner.trainer.networks) if _weights(network) == before[k]]
+
+
+def _weights(network: Network) -> list[bytes]:
+    return [parameter.detach().numpy().tobytes() for parameter in network.parameters()]
+
+
 def _outcome_of(trainer: str, options: dict[str, Any]) -> tuple[bytes, ...]:
     return _outcome(_learn({"trainer": trainer}, [], DEFAULT, options))
 
 
-def _learn(chosen: dict[str, str], faults: list[str], shape: Shape, options: dict[str, Any] | None = None) -> Learner:
-    learner = Learner(
+def _new_learner(chosen: dict[str, str], shape: Shape, options: dict[str, Any] | None = None) -> Learner:
+    return Learner(
         classes=None, image_shape=shape, memory=MEMORY, device="cpu", seed=0, recipe="official",
         sampler=chosen.get("sampler", "rsv"), trainer=chosen.get("trainer", "plain"),
         network=chosen.get("network", "small"), **(options or {}),
     )  # fmt: skip
+
+
+def _before_training(chosen: dict[str, str], shape: Shape) -> Learner:
+    """A learner that has seen a stream and has not trained on its memory yet."""
+    learner = _new_learner(chosen, shape)
+    for images, labels in _stream(shape):
+        learner.observe(images, labels)
+    return learner
+
+
+def _learn(chosen: dict[str, str], faults: list[str], shape: Shape, options: dict[str, Any] | None = None) -> Learner:
+    learner = _new_learner(chosen, shape, options)
     learner.sampler.choose = _watched(learner.sampler.choose, faults)
     for number, (images, labels) in enumerate(_stream(shape)):
         learner.observe(images, labels)
@@ -146,8 +172,25 @@ def _stream(shape: Shape) -> Iterator[tuple[np.ndarray, list[int]]]:
     rng = np.random.default_rng(0)
     for number, size in enumerate(SIZES):
         labels = rng.integers(0, 2 + number // NEW_CLASS_EVERY, size)
-        noise = rng.integers(0, 60, (size, *shape))
-        yield (noise + 40 * labels[:, None, None, None]).clip(0, 255).astype(np.uint8), labels.tolist()
+        yield _images_of(labels, shape, rng), labels.tolist()
+
+
+def _later_stream(shape: Shape, n_classes: int) -> Iterator[tuple[np.ndarray, list[int]]]:
+    """What a learner goes on with: other draws, and most of the classes of which `_stream` has least.
+
+    The same stream again would leave classes in the same order by their counts, so that counts that were lost, or
+    whatever else depends on how often a class came, would not be missed.
+    """
+    rng = np.random.default_rng(1)
+    shares = 2.0 ** np.arange(n_classes)
+    for size in SIZES:
+        labels = rng.choice(n_classes, size, p=shares / shares.sum())
+        yield _images_of(labels, shape, rng), labels.tolist()
+
+
+def _images_of(labels: np.ndarray, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+    noise = rng.integers(0, 60, (len(labels), *shape))
+    return (noise + 40 * labels[:, None, None, None]).clip(0, 255).astype(np.uint8)
 
 
 def _watched(choose: Callable[..., Tensor], faults: list[str]) -> Callable[..., Tensor]:
@@ -179,11 +222,23 @@ def _copy(learner: Learner) -> Learner:
 
 
 def _after(learner: Learner) -> tuple[bytes, ...]:
-    """What a learner comes to with more of the stream, and after training on its memory again."""
-    for images, labels in _stream(learner.image_shape):
+    """What a learner comes to with another stream, and after training on its memory again."""
+    for images, labels in _later_stream(learner.image_shape, len(learner.classes)):
         learner.observe(images, labels)
     learner.consolidate(EPOCHS)
     return _outcome(learner)
+
+
+def _early_save_faults(learner: Learner) -> list[str]:
+    """Of a learner that is saved before its first training on the memory, as a run's checkpoints are."""
+    try:
+        copy = _copy(learner)
+    except Exception as error:  # whatever it is, its author wants to know when it comes
+        return [
+            f"a learner cannot be saved and loaded before its first training on the memory, as checkpoints of a run "
+            f"are ({type(error).__name__}: {error}): what state() gives should be there from __init__(self, context) on"
+        ]
+    return [] if _after(copy) == _after(learner) else [NOT_SAVED]
 
 
 def _survives_the_middle(learner: Learner) -> bool:

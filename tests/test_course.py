@@ -94,6 +94,15 @@ def test_epochs_are_judged_after_the_last_training_alone(tmp_path):
     assert judged == [(1, 3), (1, 4), (1, 5)]
 
 
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_trainers_that_do_not_divide_the_memory_have_epoch_events_only_where_epochs_are_judged(evaluated):
+    """As docs/METHODS.md says."""
+    run, epochs = experiment(tiny_config(trainer="plain", evaluate_epochs=evaluated)), []
+    run.listeners.append(lambda event: epochs.append(event) if event["event"] == "epoch" else None)
+    run.run()
+    assert [set(event) for event in epochs] == 3 * evaluated * [{"event", "task", "epoch", "accuracy"}]
+
+
 @pytest.mark.parametrize(("wanted", "limit", "expected"), [(1, None, [1, 1]), (9, None, [3, 4]), (9, 20, [2, 2])])
 def test_no_task_has_more_trainings_than_batches(wanted, limit, expected):
     options = recipe("official", consolidations=wanted, batch_size=10)

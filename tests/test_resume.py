@@ -375,3 +375,14 @@ def test_a_run_does_not_need_its_manifest_to_the_end(tmp_path: Path) -> None:
     begun = experiment(tiny_config(tasks=None, stream=str(tmp_path / "mine-{seed}.json")))
     manifest.unlink()
     assert begun.run()["stream_hash"]
+
+
+def test_an_experiment_is_run_once_and_its_folder_may_be_a_string(tmp_path: Path) -> None:
+    run, folder = experiment(tiny_config()), str(tmp_path / "run")
+    with pytest.raises(ValueError, match="only a run with a folder can be resumed"):
+        run.run(resume=True)  # it has not begun then
+    summary = run.run(folder)
+    for again in ({}, {"folder": folder, "force": True}):
+        with pytest.raises(ValueError, match=r"an experiment is run once, .* make a new Experiment"):
+            run.run(**again)
+    assert run.run(folder, resume=True) == json.loads(runs.to_json(summary))  # for which nothing is run

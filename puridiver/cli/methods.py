@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from puridiver.cli.common import add_command, add_plugin_option, console
@@ -49,7 +50,7 @@ def handle(args: argparse.Namespace) -> int:
 
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
-    from puridiver.method_check import find_faults, ignored_options
+    from puridiver.method_check import find_faults
     from puridiver.own_options import declared
     from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
 
@@ -64,18 +65,32 @@ def _check() -> int:
         faulty |= bool(faults)
         for text in faults or ["no fault found"]:
             print(f"{family} {name}: {text}")
-        if family == "trainer" and not faults and (ignored := ignored_options(name)):
-            print(
-                f"{family} {name}: note: {' and '.join(ignored)} change nothing with it, so that it is not compared "
-                "like for like with plain; puridiver.LossTrainer and self.memory_batches go by them, and ignores = "
-                f"{tuple(ignored)} in the class lets runs say so (docs/METHODS.md)"
-            )
+        for note in _notes_on(name) if family == "trainer" and not faults else ():
+            print(f"{family} {name}: note: {note}")
         if options := declared(FAMILIES[family][1][name]):
             told = ", ".join(f"{name}.{option}={each.default}" for option, each in options.items())
             print(f"{family} {name}: options {told}")
     for family, kind in unregistered():
         print(f"{kind.__name__}: looks like a {family}, but cannot be chosen: put @puridiver.register before its class")
     return int(faulty)
+
+
+def _notes_on(trainer: str) -> Iterator[str]:
+    """What its author should know of a trainer without faults."""
+    from puridiver.method_check import EPOCHS, idle_networks, ignored_options
+
+    if idle := idle_networks(trainer):
+        named = " and ".join(f"self.trainees[{k}]" for k in idle)
+        yield (
+            f"{EPOCHS} epochs on the memory left the weights of {named} as they were; if memory_epoch is to train, "
+            "self.plain_epoch(memory) does so, or self.step(network, loss) (docs/METHODS.md)"
+        )
+    if ignored := ignored_options(trainer):
+        yield (
+            f"{' and '.join(ignored)} change nothing with it, so that it is not compared like for like with plain; "
+            f"puridiver.LossTrainer and self.memory_batches go by them, and ignores = {tuple(ignored)} in the class "
+            "lets runs say so (docs/METHODS.md)"
+        )
 
 
 def listing() -> dict[str, Any]:

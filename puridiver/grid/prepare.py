@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from puridiver.config import resolve_diversity, resolve_network, resolve_options
 from puridiver.experiment import diversity_features
 from puridiver.grid.plan import Planned, Sources
+from puridiver.own_options import DOT
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,8 @@ def prepare_diversity(waiting: Sequence[Planned], sources: Sources, tell: Callab
         if not resolve_diversity(config, source) or source.train.true is not None:
             continue
         options, network = resolve_options(config, source), resolve_network(config, source)
-        key = (source.fingerprint, network, options.crop_padding, options.flip, config.device, config.data_root)
+        own = tuple(asked for asked in options.own.items() if asked[0].startswith(f"{network}{DOT}"))
+        key = (source.fingerprint, network, own, options.crop_padding, options.flip, config.device, config.data_root)
         if key not in seen:
             seen.add(key)
             try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import math
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from puridiver import augment, plugins, storage
 from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.lock import file_lock
-from puridiver.nets import NetworkSettings, build_network
+from puridiver.nets import NetworkSettings, build_network, own_values
 from puridiver.plans import Buffers, PlanRunner
 from puridiver.runtime import Runtime
 from puridiver.trainee import Trainee
@@ -38,15 +40,18 @@ def joint_features(
     cache: Path,
     views: augment.ViewSettings,
     on_epoch: Callable[[int, int], None] = lambda epoch, epochs: None,
+    own: Mapping[str, Any] | None = None,
 ) -> Tensor:
     """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
-    The cache is keyed by the data's fingerprint, the network (and its code, if it is from outside the package), its
-    precision and the settings of this module.
+    `own` has options of the network's own, by full names. The cache is keyed by the data's fingerprint, the network
+    (and its code, if it is from outside the package, and its own options, if it has any), its precision and the
+    settings of this module.
     """
+    values = own_values(network, own or {})
     made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
     code = "".join(f".{origin.code[:16]}" for origin in plugins.origins(("network", network)).values())
-    key = f"{source.fingerprint[:16]}-{network}{code}-{runtime.precision}-{made}"
+    key = f"{source.fingerprint[:16]}-{network}{code}{_mark_of(values)}-{runtime.precision}-{made}"
     folder = cache / (key if source.train.true is None else f"{key}-true")  # the labels of older ones were the given
     with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
         return storage.load(folder)[1]["features"]
@@ -55,11 +60,17 @@ def joint_features(
     with file_lock(cache / f"{folder.name}.lock", wait_seconds=math.inf, what="the joint network"):
         with contextlib.suppress(DataError):  # made while we waited
             return storage.load(folder)[1]["features"]
-        joint = _Joint(source, network, runtime, views)
+        joint = _Joint(source, network, runtime, views, NetworkSettings(own=own or {}))
         for epoch in range(EPOCHS):
             joint.train(epoch)
             on_epoch(epoch + 1, EPOCHS)
-        return _cached(folder, {"test_accuracy": joint.accuracy(), "network": network}, joint.features())
+        facts = {"test_accuracy": joint.accuracy(), "network": network, **({"own": values} if values else {})}
+        return _cached(folder, facts, joint.features())
+
+
+def _mark_of(values: Mapping[str, Any]) -> str:
+    """Own options in a folder's name: a hash, since they may be long; nothing where a network has none."""
+    return f".{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]}" if values else ""
 
 
 def _cached(folder: Path, facts: dict[str, Any], features: Tensor) -> Tensor:
@@ -86,11 +97,18 @@ def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
 class _Joint:
     """The network in its training: steps over blocks of images that lie augmented on the device."""
 
-    def __init__(self, source: DataSource, network: str, runtime: Runtime, views: augment.ViewSettings) -> None:
+    def __init__(
+        self,
+        source: DataSource,
+        network: str,
+        runtime: Runtime,
+        views: augment.ViewSettings,
+        settings: NetworkSettings,
+    ) -> None:
         self.source, self.runtime, self.views = source, runtime, views
         self.generator = torch.Generator().manual_seed(SEED)
         classes = len(source.class_names)
-        net = build_network(network, classes, source.image_shape, NetworkSettings(), self.generator)
+        net = build_network(network, classes, source.image_shape, settings, self.generator)
         self.trainee = Trainee(net, runtime, _sgd)
         self.buffers = Buffers()
         self._run = PlanRunner(runtime, self._step)

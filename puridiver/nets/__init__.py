@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import nn
@@ -24,6 +26,7 @@ __all__ = [
     "global_draws",
     "initialise_afresh",
     "make_new",
+    "own_values",
     "suggest_network",
 ]
 
@@ -37,6 +40,12 @@ def check_network(name: str) -> None:
             f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r} "
             "(one of your own needs its plugin: docs/METHODS.md)"
         )
+
+
+def own_values(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a network's own options, by their names; none for a network that declares no options."""
+    check_network(name)
+    return values_of(NETWORKS[name], asked)
 
 
 def build_network(

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from puridiver import plugins
 from puridiver.config import RunConfig
 from puridiver.grid.cells import Cell, Column, Method
 from puridiver.grid.plan import Planned, Sources, plan
 from puridiver.grid.prepare import prepare_diversity
+from tests.metrics.test_joint import Wide
 
 pytestmark = pytest.mark.usefixtures("quick_diversity")
 
@@ -31,6 +33,16 @@ def test_cells_with_the_same_network_share_one_training(tmp_path):
     assert told == ["joint network for diversity, epoch 1/1"]
     assert prepare_diversity(waiting, Sources(), told.append) == 1
     assert len(told) == 1  # the second time from the cache
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_a_network_is_trained_for_each_of_its_own_settings(tmp_path):
+    plugins.as_name(Wide)
+    common = {"diversity": True, "network": "wide"}
+    widths = [{**common, "options": {"wide.width": width}} for width in (3, 4, 3)]
+    assert prepare_diversity(planned(tmp_path, *widths), Sources(), lambda text: None) == 2
+    others = [{"diversity": True, "trainer": "gce", "options": {"gce.q": q}} for q in (0.3, 0.4)]
+    assert prepare_diversity(planned(tmp_path, *others), Sources(), lambda text: None) == 1
 
 
 def test_nothing_is_trained_where_no_cell_measures_diversity(tmp_path):

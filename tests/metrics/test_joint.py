@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver import storage
+import puridiver
+from puridiver import plugins, storage
 from puridiver.augment import ViewSettings
+from puridiver.config import RunConfig
 from puridiver.data import DataSource, from_arrays
+from puridiver.experiment import diversity_features
 from puridiver.metrics.joint import joint_features
 from puridiver.runtime import Runtime, choose_runtime
 from tests.learner_samples import patterns
@@ -133,3 +136,41 @@ def test_the_network_learns_the_true_labels_where_the_given_are_others(tmp_path,
     found, _ = features(dataclasses.replace(clean, train=wrong), tmp_path / "wrong")
     assert torch.equal(found, by_truth)
     assert [folder.name.endswith("-true") for folder in (tmp_path / "wrong").iterdir()] == [True]
+
+
+class Wide(puridiver.Network):
+    """A network whose features are as wide as an option says."""
+
+    name = "wide"
+    own_options = {"width": 5}  # noqa: RUF012 - as whoever writes one would
+
+    def __init__(self, n_classes, image_shape, settings):
+        super().__init__()
+        self.body = torch.nn.Linear(image_shape[0] * image_shape[1] * image_shape[2], settings.own["width"])
+        self.head = puridiver.Head(settings.own["width"], n_classes, settings)
+
+    def features(self, images):
+        return self.body(images.flatten(1))
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_a_network_has_the_options_that_the_run_gives_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    plugins.as_name(Wide)
+
+    def width(**options: int) -> int:
+        config = RunConfig(network="wide", device="cpu", data_root=str(tmp_path), options=options)
+        return diversity_features(config, small_source(), lambda text: None).shape[1]
+
+    assert [width(), width(**{"wide.width": 9}), width(), width(**{"wide.width": 5})] == [5, 9, 5, 5]
+    assert len(list((tmp_path / "joint-features").iterdir())) == 2  # the default said aloud is the same network
+
+
+def test_caches_of_networks_without_options_keep_their_names(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    source = small_source()
+    config = RunConfig(network="small", trainer="gce", device="cpu", data_root=str(tmp_path), options={"gce.q": 0.5})
+    diversity_features(config, source, lambda text: None)
+    (folder,) = (tmp_path / "joint-features").iterdir()
+    assert folder.name.startswith(f"{source.fingerprint[:16]}-small-float32-1x128-crop")
+    assert "own" not in storage.load(folder)[0]
