@@ -229,8 +229,7 @@ def as_csv(table: GridTable) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     lost = any(entry.diverged for entry in _entries(table.blocks))
-    shown = table.metric.words.partition(",")[0]
-    writer.writerow([*CSV_BEFORE, shown, *CSV_AFTER, *([CSV_DIVERGED] if lost else [])])
+    writer.writerow([*CSV_BEFORE, table.metric.heading, *CSV_AFTER, *([CSV_DIVERGED] if lost else [])])
     for block in table.blocks:
         for title, entries in block.lines:
             for column, entry in zip(block.columns, entries, strict=True):

@@ -100,6 +100,13 @@ def test_csv_has_a_line_a_cell_with_numbers_alone() -> None:
     assert (empty["last accuracy %"], empty["seeds"], empty["paper %"]) == ("", "0", "57.1")
 
 
+def test_each_metric_has_a_csv_heading_of_its_own() -> None:
+    grid = find_grid("table1", ["cifar10"])
+    headings = [FORMATS["csv"](make_table(grid, LEDGER, metric=metric)).splitlines()[0] for metric in METRICS.values()]
+    assert len(set(headings)) == len(METRICS)
+    assert "average accuracy on seen classes %" in headings[list(METRICS).index("average-seen")]
+
+
 def test_latex_has_booktabs_rules_and_every_special_character_escaped() -> None:
     text = FORMATS["latex"](table1(LEDGER))
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
