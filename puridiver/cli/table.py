@@ -81,9 +81,8 @@ def handle_table(args: argparse.Namespace) -> int:
 
     from puridiver.report import insert_between_markers
 
-    needy = [name for name in ("long", "against", "metric", "methods", "noises") if getattr(args, name)]
-    if needy and not _names_grid(args.ledger[0]):
-        raise ValueError(f"--{needy[0]} needs a preset's name or a grid file before the ledger, such as table1")
+    if not _names_grid(args.ledger[0]):
+        _refuse_options_of_grids(args)
     if args.metric and args.long:
         raise ValueError("--long has a column for each metric: leave --metric out")
     if args.long and args.against:
@@ -94,6 +93,14 @@ def handle_table(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text + "\n")
     return 0
+
+
+def _refuse_options_of_grids(args: argparse.Namespace) -> None:
+    """What a table of a ledger alone would not heed."""
+    options = ("long", "against", "metric", "methods", "noises", "data", "any_code")
+    if needy := [name for name in options if getattr(args, name)]:
+        option = "--" + needy[0].replace("_", "-")
+        raise ValueError(f"{option} needs a preset's name or a grid file before the ledger, such as table1")
 
 
 def _names_grid(word: str) -> bool:
@@ -140,7 +147,7 @@ def _grid_table(args: argparse.Namespace) -> str:
         caption, note = as_sentence(results.grid.title), as_sentence("; ".join(notes))
         return latex_table(headings, lines, caption, latex_label(results.grid.name, *which), note)
     text = report.FORMATS[args.format](lines, headings)
-    return text if args.format == "csv" else f"{text}\n\n{'; '.join(notes)}."
+    return text if args.format == "csv" else f"{text}\n\n{_notes(notes, args.format)}."
 
 
 def _part(grid: Grid, args: argparse.Namespace) -> Grid:
@@ -173,10 +180,17 @@ def _ledger_table(args: argparse.Namespace) -> str:
             f"{short} of {len(rows)} runs are shortened (--stream-limit, --test-limit): they are for a quick look, and "
             "enter no table of a grid, only this list"
         )
-    text, notes = FORMATS[args.format](*summarise_titled(rows, titles)), "; ".join(summary_notes(rows))
+    text, notes = FORMATS[args.format](*summarise_titled(rows, titles)), _notes(summary_notes(rows), args.format)
     if not notes or args.format == "csv":
         return text
     return f"{text}\n% {notes}" if args.format == "latex" else f"{text}\n\n{notes}."
+
+
+def _notes(notes: Sequence[str], form: str) -> str:
+    from puridiver.report.table import markdown_text
+
+    text = "; ".join(notes)
+    return markdown_text(text) if form == "markdown" else text
 
 
 def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:

@@ -258,9 +258,14 @@ def diverged_mark(rows: Sequence[Mapping[str, Any]]) -> str:
     return f" ({count} diverged)" if count else ""
 
 
+def markdown_text(words: str) -> str:
+    """What a title or note says, as it is: a page would take <d> for a tag, and show nothing."""
+    return words.replace("<", "&lt;")
+
+
 def markdown_row(cells: Sequence[str]) -> str:
     """A line of a table; a bar in a cell would end it."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def as_markdown(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:

@@ -89,6 +89,14 @@ def test_markdown_is_a_table_with_a_row_a_method() -> None:
     assert lines[-1].split(" | ")[2] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
 
 
+def test_markdown_has_titles_that_look_like_tags() -> None:
+    table = grid_of_table({"methods": [{"sampler": "rsv", "trainer": "plain", "title": "RSV <d>"}]}, Path("mine"))
+    text = FORMATS["markdown"](make_table(dataclasses.replace(table, title="<all>"), []))
+    assert "| RSV &lt;d> |" in text
+    assert text.startswith("**&lt;all>**")
+    assert "<" in FORMATS["text"](make_table(table, []))
+
+
 def test_csv_has_a_line_a_cell_with_numbers_alone() -> None:
     read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table1(LEDGER)))))
     assert len(read) == 13 * 5
