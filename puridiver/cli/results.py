@@ -68,8 +68,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--line",
         metavar="TITLE",
-        help='with --commands: of the rows behind this line of the tables; where it ends with ", files\' order", of those '
-        "in that order, else of those on shuffled streams, if there are any",
+        help="with --commands: of the rows behind this line of the tables: on shuffled streams, if it was run on any; "
+        'those in the order of the files where ", files\' order" ends the title',
     )
     parser.add_argument("--noise", metavar="NOISE", help="with --line: of the rows under this noise alone")
     parser.set_defaults(handler=handle)

@@ -239,7 +239,10 @@ def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def spread(fractions: Sequence[float | None]) -> str:
-    """Percent as mean ± sample standard deviation; the mean alone for one value; "-" where one is not known."""
+    """Percent as mean ± sample standard deviation; the mean alone for one value; "-" where one is not known.
+
+    Whoever shows percents of runs should call it: the mean of values times 100 may round to another digit.
+    """
     known = [value for value in fractions if value is not None]
     if len(known) < len(fractions):
         return "-"
