@@ -20,7 +20,7 @@ from puridiver.provenance import Identity, command_for, hash_code, identify, set
 from puridiver.recipes import Options, recipe
 from puridiver.resolve import resolve_run_stream
 from puridiver.runs import as_begun, place_in_record
-from puridiver.runtime import Runtime
+from puridiver.runtime import Runtime, multiprocessors
 from puridiver.streams import StreamManifest, make_stream
 
 PACKAGE = Path(provenance.__file__).parent
@@ -234,3 +234,14 @@ def test_each_seed_may_have_a_manifest(tmp_path: Path) -> None:
     assert zero.settings_hash == one.settings_hash != other.settings_hash
     assert zero.cell != one.cell
     assert zero.cell == identity(stream=str(tmp_path / "s-0.json")).cell
+
+
+def test_a_record_tells_no_multiprocessors_of_a_cpu() -> None:
+    assert multiprocessors(torch.device("cpu")) == {}
+
+
+@pytest.mark.gpu
+def test_a_record_tells_the_multiprocessors_of_a_gpu() -> None:
+    [(name, count)] = multiprocessors(torch.device("cuda")).items()
+    assert name == "multiprocessors"
+    assert count >= 1

@@ -17,7 +17,7 @@ from puridiver import Learner, augment, capture, plans
 from puridiver.lanes import run_in_lanes
 from puridiver.memory import SAMPLERS
 from puridiver.plans import Buffers, Captured, PlanRunner
-from puridiver.runtime import Runtime, choose_runtime, multiprocessors
+from puridiver.runtime import Runtime, choose_runtime
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
@@ -394,14 +394,3 @@ def test_another_default_type_of_torch_is_refused_with_what_to_do() -> None:
             choose_runtime("cpu")
     finally:
         torch.set_default_dtype(torch.float32)
-
-
-def test_a_record_tells_no_multiprocessors_of_a_cpu() -> None:
-    assert multiprocessors(torch.device("cpu")) == {}
-
-
-@pytest.mark.gpu
-def test_a_record_tells_the_multiprocessors_of_a_gpu() -> None:
-    [(name, count)] = multiprocessors(torch.device("cuda")).items()
-    assert name == "multiprocessors"
-    assert count >= 1

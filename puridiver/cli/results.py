@@ -65,7 +65,12 @@ def add_parser(subparsers: Any) -> None:
         "--check", action="store_true", help="write nothing; exit 1 if a page, or a .png picture, is not up to date"
     )
     parser.add_argument("--commands", action="store_true", help="print commit and command of every row instead")
-    parser.add_argument("--line", metavar="TITLE", help="with --commands: of the rows behind this line of the tables")
+    parser.add_argument(
+        "--line",
+        metavar="TITLE",
+        help="with --commands: of the rows behind this line of the tables: on shuffled streams, if it was run on any; "
+        'those in the order of the files where ", files\' order" ends the title',
+    )
     parser.add_argument("--noise", metavar="NOISE", help="with --line: of the rows under this noise alone")
     parser.set_defaults(handler=handle)
 

@@ -81,9 +81,8 @@ def handle_table(args: argparse.Namespace) -> int:
 
     from puridiver.report import insert_between_markers
 
-    needy = [name for name in ("long", "against", "metric", "methods", "noises") if getattr(args, name)]
-    if needy and not _names_grid(args.ledger[0]):
-        raise ValueError(f"--{needy[0]} needs a preset's name or a grid file before the ledger, such as table1")
+    if not _names_grid(args.ledger[0]):
+        _refuse_options_of_grids(args)
     if args.metric and args.long:
         raise ValueError("--long has a column for each metric: leave --metric out")
     if args.long and args.against:
@@ -94,6 +93,14 @@ def handle_table(args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text + "\n")
     return 0
+
+
+def _refuse_options_of_grids(args: argparse.Namespace) -> None:
+    """What a table of a ledger alone would not heed."""
+    options = ("long", "against", "metric", "methods", "noises", "data", "any_code")
+    if needy := [name for name in options if getattr(args, name)]:
+        option = "--" + needy[0].replace("_", "-")
+        raise ValueError(f"{option} needs a preset's name or a grid file before the ledger, such as table1")
 
 
 def _names_grid(word: str) -> bool:
@@ -115,7 +122,8 @@ def _grid_table(args: argparse.Namespace) -> str:
     from puridiver.grid.against import CSV_HEADINGS, against
     from puridiver.grid.against import HEADINGS as AGAINST
     from puridiver.grid.chosen import base_of
-    from puridiver.grid.detail import HEADINGS, detail
+    from puridiver.grid.detail import CSV_HEADINGS as LONG_CSV_HEADINGS
+    from puridiver.grid.detail import HEADINGS, detail, detail_numbers
     from puridiver.grid.results import read_results
     from puridiver.grid.table import FORMATS
     from puridiver.report.table import as_sentence, latex_label, latex_table
@@ -131,6 +139,8 @@ def _grid_table(args: argparse.Namespace) -> str:
         if args.format == "csv":
             return report.FORMATS["csv"]([line.numbers() for line in compared], CSV_HEADINGS)
         lines, headings = [line.text() for line in compared], list(AGAINST)
+    elif args.long and args.format == "csv":
+        return report.FORMATS["csv"](detail_numbers(results.grid, results.rows, args.any_code), LONG_CSV_HEADINGS)
     elif args.long:
         (lines, notes), headings = detail(results.grid, results.rows, args.any_code), list(HEADINGS)
     else:
@@ -139,8 +149,7 @@ def _grid_table(args: argparse.Namespace) -> str:
         which = ("against", args.against, args.metric or "") if args.against else ("long",)
         caption, note = as_sentence(results.grid.title), as_sentence("; ".join(notes))
         return latex_table(headings, lines, caption, latex_label(results.grid.name, *which), note)
-    text = report.FORMATS[args.format](lines, headings)
-    return text if args.format == "csv" else f"{text}\n\n{'; '.join(notes)}."
+    return f"{report.FORMATS[args.format](lines, headings)}\n\n{_notes(notes, args.format)}."
 
 
 def _part(grid: Grid, args: argparse.Namespace) -> Grid:
@@ -158,6 +167,7 @@ def _ledger_table(args: argparse.Namespace) -> str:
     from puridiver.grid.results import ledger_at
     from puridiver.report import FORMATS
     from puridiver.report.ledger import read_rows, row_of_run
+    from puridiver.report.numbers import summary_numbers
     from puridiver.report.table import summarise_titled, summary_notes
     from puridiver.report.titles import Title, titles_beside
 
@@ -173,10 +183,19 @@ def _ledger_table(args: argparse.Namespace) -> str:
             f"{short} of {len(rows)} runs are shortened (--stream-limit, --test-limit): they are for a quick look, and "
             "enter no table of a grid, only this list"
         )
-    text, notes = FORMATS[args.format](*summarise_titled(rows, titles)), "; ".join(summary_notes(rows))
-    if not notes or args.format == "csv":
+    if args.format == "csv":
+        return FORMATS["csv"](*summary_numbers(rows, titles))
+    text, notes = FORMATS[args.format](*summarise_titled(rows, titles)), _notes(summary_notes(rows), args.format)
+    if not notes:
         return text
     return f"{text}\n% {notes}" if args.format == "latex" else f"{text}\n\n{notes}."
+
+
+def _notes(notes: Sequence[str], form: str) -> str:
+    from puridiver.report.table import markdown_text
+
+    text = "; ".join(notes)
+    return markdown_text(text) if form == "markdown" else text
 
 
 def _in_order(rows: Sequence[dict[str, Any]], order: str | None) -> list[dict[str, Any]]:

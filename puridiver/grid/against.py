@@ -31,10 +31,14 @@ HEADINGS = (
     "p, corrected",
 )
 CSV_HEADINGS = (
-    "data", "stream", "noise", "method", "pairs", "mean", "against", "difference", "standard_error", "low_95",
-    "high_95", "p", "p_corrected",
+    "data", "stream", "noise", "method", "metric", "pairs", "mean", "against", "difference", "standard_error",
+    "low_95", "high_95", "p", "p_corrected",
 )  # fmt: skip
 Pairs = list[tuple[Row, Row]]  # of one column: a run and that of the method to compare with, on the same seed
+CORRECTED_NOTE = (
+    "p, corrected: for the number of all lines of single noises together, of every noise, stream and data (Holm)"
+)
+ALL_CORRECTED_NOTE = "that of the lines all N: for the number of these lines alone"
 ALL_NOTE = (
     "all N: the mean of the differences under N noises that have any, each counting alike; its error is from one "
     "spread of seeds that all of them are taken to share, as if a seed's differences under several noises were "
@@ -47,6 +51,7 @@ class Compared:
     """A method against another in one column, or in several together: where, their means, and the difference."""
 
     where: tuple[str, str, str, str]  # data, stream, noise, method
+    metric: str  # what is compared, as a CSV calls it
     pairs: str = "0"
     means: tuple[float, ...] = ()
     marks: tuple[str, ...] = ("", "")  # of runs that diverged
@@ -76,10 +81,11 @@ class Compared:
     def numbers(self) -> tuple[str, ...]:
         """Under `CSV_HEADINGS`, for programs: what is not known is empty."""
         if self.found is None:
-            return (*self.where, self.pairs, *([""] * (len(CSV_HEADINGS) - 5)))
+            return (*self.where, self.metric, self.pairs, *([""] * (len(CSV_HEADINGS) - 6)))
         values = (*self.means, self.found.difference, self.found.error, *(self.found.interval or (None, None)))
         return (
             *self.where,
+            self.metric,
             self.pairs,
             *("" if value is None else f"{value:.6g}" for value in (*values, self.found.chance, self.found.corrected)),
         )
@@ -115,8 +121,8 @@ def against(
     legend = [
         f"{chosen.words}: each method against {grid.methods[base].title}, by the seeds that both were run on",
         "difference: mean ± standard error; interval and p by a paired t-test, of two sides and of each line alone",
-        "p, corrected: for the number of lines of one noise, or of those of all noises (Holm)",
-        *([ALL_NOTE] if together else []),
+        CORRECTED_NOTE,
+        *([ALL_CORRECTED_NOTE, ALL_NOTE] if together else []),
         "the sign - stands where there is nothing to show: not run, not recorded, too few seeds, or the same "
         "difference (not 0) on every seed, which leaves nothing to judge it by",
     ]
@@ -136,8 +142,8 @@ def _by_seed(rows: Sequence[Row], metric: Metric) -> dict[int, Row]:
 
 def _compared(where: tuple[str, str, str, str], pairs: Pairs, metric: Metric) -> Compared:
     if not pairs:
-        return Compared(where)
-    return Compared(where, str(len(pairs)), *_means([pairs], metric), compare(_values(pairs, metric)))
+        return Compared(where, metric.heading)
+    return Compared(where, metric.heading, str(len(pairs)), *_means([pairs], metric), compare(_values(pairs, metric)))
 
 
 def _together(compared: Mapping[tuple[str, str, str], Sequence[Pairs]], metric: Metric) -> list[Compared]:
@@ -148,7 +154,7 @@ def _together(compared: Mapping[tuple[str, str, str], Sequence[Pairs]], metric: 
         if len(run) > 1:
             where, pairs = (data, stream, f"all {len(run)}", title), str(sum(map(len, run)))
             found = compare_together([_values(pairs, metric) for pairs in run])
-            lines.append(Compared(where, pairs, *_means(run, metric), found))
+            lines.append(Compared(where, metric.heading, pairs, *_means(run, metric), found))
     return lines
 
 

@@ -10,11 +10,24 @@ from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, NOT_RUN, heading, known_figure, own_settings, rerun_figure
 from puridiver.grid.variants import Row, stream_shown
 from puridiver.report.environments import environment_notes
+from puridiver.report.numbers import DIVERGED, deviation_heading, mean_and_deviation
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark, seconds_of, spread
 
 HEADINGS = (
     "data", "stream", "method", "noise", "last accuracy %", "seeds", "best epoch %", "paper %", "rerun, last epoch %",
     "average %", "anytime %", "forgetting", "purity %", "diversity", "seconds", "device",
+)  # fmt: skip
+# For programs: of each figure mean, standard deviation, and of how many seeds they are.
+NUMBERS = {
+    "last accuracy %": ("last_accuracy", 100.0), "best epoch %": ("best_epoch_accuracy", 100.0),
+    "average %": ("average_accuracy", 100.0), "anytime %": ("anytime_area", 100.0),
+    "forgetting": ("forgetting", 100.0), "purity %": ("memory_purity", 100.0), "diversity": ("memory_diversity", 1.0),
+}  # fmt: skip
+CSV_HEADINGS = (
+    "data", "stream", "method", "noise", "seeds", DIVERGED,
+    *(heading for name in NUMBERS for heading in (name, deviation_heading(name), f"{name.removesuffix(' %')} seeds")),
+    "paper %", "paper standard deviation", "rerun, last epoch %", "rerun standard deviation", "rerun seeds",
+    "seconds", "lanes", "device",
 )  # fmt: skip
 LEGEND = (
     "last accuracy: true last epoch, mean ± standard deviation over seeds",
@@ -61,6 +74,45 @@ def cell_line(paper: str, method: Method, column: Column, rows: Sequence[Row]) -
         _time(rows),
         ", ".join(sorted({str(row["device"]) for row in rows})) or NOT_RUN,
     )
+
+
+def detail_numbers(grid: Grid, rows: Sequence[Row], any_code: bool = False) -> list[tuple[str, ...]]:
+    """The lines of `detail` as numbers alone, under `CSV_HEADINGS`; what is not known is empty."""
+    selection = select(grid, rows, any_code)
+    return [
+        _cell_numbers(grid.paper, method, column, selection.rows.get((m, c), []))
+        for c, column in enumerate(grid.columns)
+        for m, method in enumerate(grid.methods)
+    ]
+
+
+def _cell_numbers(paper: str, method: Method, column: Column, rows: Sequence[Row]) -> tuple[str, ...]:
+    figures = []
+    for field, scale in NUMBERS.values():
+        values = [row[field] for row in rows if row.get(field) is not None]
+        figures += [*mean_and_deviation(values, scale), str(len(values))]
+    lanes = {row.get("lanes", 1) for row in rows}
+    return (
+        NAMES.get(column.data, column.data),
+        stream_shown(column, rows),
+        method.title,
+        column.noise,
+        str(len(rows)),
+        str(count_diverged(rows)),
+        *figures,
+        *_published(known_figure(paper, method.title, column))[:2],
+        *_published(rerun_figure(method.title, column)),
+        seconds_of(rows).replace("-", "") if rows else "",
+        str(lanes.pop()) if len(lanes) == 1 else "",
+        ", ".join(sorted({str(row["device"]) for row in rows})),
+    )
+
+
+def _published(text: str) -> tuple[str, str, str]:
+    """A figure such as "57.1 ± 1.9 (3)": its mean, its deviation, its seeds."""
+    figure, _, seeds = text.partition(" (")
+    mean, _, deviation = figure.partition(" ± ")
+    return mean, deviation, seeds.removesuffix(")")
 
 
 def _spread(rows: Sequence[Row], name: str, show: Callable[[Sequence[float]], str] = spread) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from puridiver.config import RunConfig
-from puridiver.grid.cells import Grid, Method
+from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
 from puridiver.provenance import plugin_code
@@ -26,13 +26,15 @@ from puridiver.runs import without_folder
 from puridiver.runtime import Runtime
 from puridiver.stream_names import (
     LISTED,
+    MATRIX_FILE,
     PUBLISHED_KINDS,
     SHUFFLED,
     has_manifest_per_seed,
     is_manifest,
+    manifest_path,
     order_in_record,
 )
-from puridiver.streams.noise import noise_name, parse_noise
+from puridiver.streams.noise import is_matrix, noise_name, parse_noise
 
 Kind = tuple[Variant, str | None]  # with the code; None for any
 
@@ -75,11 +77,14 @@ def select(
     short = sum(row["shortened"] for row in rows if row["data"] in names)
     selection = Selection({}, {}, [_shortened_note(short)] if short else [], {})
     for data in dict.fromkeys(column.data for column in grid.columns):
-        candidates = [(row, places) for row in wanted if (places := _places(row, expected, data))]
+        placed = [(row, _places(row, expected, data)) for row in wanted]
+        candidates = [(row, places) for row, places in placed if places]
         kinds = _kinds(candidates, expected, any_code, asked)
         fitting = {kind: _fitting(candidates, expected, kind) for kind in kinds if code is None or kind[1] == code}
         groups = {kind: _groups(found, expected) for kind, found in fitting.items()}
         _add(selection, data, fitting, groups, candidates, any_code, shown_at)
+        strays = [row for row, places in placed if not places]
+        _note_changed_files(selection.notes, data, _last_of_each(strays, any_code), expected, shown_at)
     _note_one_stream(selection, grid)
     return selection
 
@@ -134,10 +139,35 @@ def _stream_fits(row: Row, expected: Expectations, c: int) -> bool:
         made = expected.manifest_hash(c, row["seed"])
         return bool(made) and row.get("stream_hash") == made
     same_noise = noise_name(row["noise"], row["noise_rate"]) == noise_name(*parse_noise(column.noise))
+    return same_noise and _fits_but_for_noise(row, column)
+
+
+def _fits_but_for_noise(row: Row, column: Column) -> bool:
     same_map = row.get("noise_map") == column.settings.get("noise_map")
     same_kind = row_kind(row) == column.stream or (row_kind(row) in PUBLISHED_KINDS and column.stream == GENERATED)
     same_balance = (row.get("imbalance") or 1) == (column.settings.get("imbalance") or 1)
-    return same_noise and same_map and same_kind and same_balance
+    return same_map and same_kind and same_balance
+
+
+def _files_of(row: Row, expected: Expectations, shown: Container[Place]) -> set[str]:
+    """The manifests and noise matrices whose cells a row without any would be in, if the files held what they held."""
+    return {
+        str(without_folder(column.stream if is_manifest(column.stream) else column.noise)).removeprefix(MATRIX_FILE)
+        for c, column in enumerate(expected.grid.columns)
+        if row["data"] == expected.data_name(c)
+        and row["evaluated_on"] == column.settings.get("evaluate_on", "test")
+        and _is_of_file_once(row, column)
+        and any((m, c) in shown and _method_fits(row, method) for m, method in enumerate(expected.grid.methods))
+    }
+
+
+def _is_of_file_once(row: Row, column: Column) -> bool:
+    """Whether a row may be of what the file of a column's manifest or matrix held once: rows name matrices by content,
+    and manifests from elsewhere without their folders."""
+    if is_manifest(column.stream):
+        names = {without_folder(name) for name in (column.stream, manifest_path(column.stream, row["seed"]))}
+        return without_folder(str(row["stream"])) in names
+    return is_matrix(column.noise) and is_matrix(row["noise"]) and _fits_but_for_noise(row, column)
 
 
 # Which of them share a table ---------------------------------------------------------------------------------------
@@ -268,9 +298,12 @@ def _has(row: Row, name: str, value: Any) -> bool:
 
 def _others(candidates: Candidates, shown: Sequence[Row], any_code: bool) -> list[Row]:
     """The runs that are not shown; of the runs of one kind and seed only the last counts."""
-    last = {(settings_of(row), row["seed"], "" if any_code else code_of(row)): row for row, _ in candidates}
     ids = {id(row) for row in shown}
-    return [row for row in last.values() if id(row) not in ids]
+    return [row for row in _last_of_each([row for row, _ in candidates], any_code) if id(row) not in ids]
+
+
+def _last_of_each(rows: Sequence[Row], any_code: bool) -> list[Row]:
+    return list({(settings_of(row), row["seed"], "" if any_code else code_of(row)): row for row in rows}.values())
 
 
 def _is_of_another_plugin(row: Row) -> bool:
@@ -330,6 +363,19 @@ def _notes_of_plugins(data: str, rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f"{_runs(len(edited), data)} of another state of a plugin's file ({names}) and not shown; the grid runs "
             "again what has no run of its present state"
+        )
+
+
+def _note_changed_files(
+    notes: list[str], data: str, strays: Sequence[Row], expected: Expectations, shown: Container[Place]
+) -> None:
+    """Runs whose manifest or matrix was edited since: they lie there, and must not look as if they had not been run."""
+    found = [files for row in strays if (files := _files_of(row, expected, shown))]
+    if found:
+        names = ", ".join(sorted(set[str]().union(*found)))
+        notes.append(
+            f"{_runs(len(found), data)} of another manifest or noise matrix than what {names} has now and not shown; "
+            "the grid runs again what has no run of its present state"
         )
 
 

@@ -24,6 +24,7 @@ from puridiver.report.table import (
     latex_label,
     latex_table,
     markdown_row,
+    markdown_text,
 )
 from puridiver.stream_names import PUBLISHED_KINDS
 
@@ -216,12 +217,12 @@ def as_text(table: GridTable) -> str:
 
 
 def as_markdown(table: GridTable) -> str:
-    parts = [f"**{table.title}**"]
+    parts = [f"**{markdown_text(table.title)}**"]
     for block in table.blocks:
         heading, *lines = _cells(block)
         rows = [heading, ["---"] * len(heading), *lines]
-        parts.append("\n".join([block.heading, "", *map(markdown_row, rows)]))
-    return "\n\n".join([*parts, "; ".join(table.notes) + "."])
+        parts.append("\n".join([markdown_text(block.heading), "", *map(markdown_row, rows)]))
+    return "\n\n".join([*parts, markdown_text("; ".join(table.notes)) + "."])
 
 
 def as_csv(table: GridTable) -> str:
@@ -229,8 +230,7 @@ def as_csv(table: GridTable) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     lost = any(entry.diverged for entry in _entries(table.blocks))
-    shown = table.metric.words.partition(",")[0]
-    writer.writerow([*CSV_BEFORE, shown, *CSV_AFTER, *([CSV_DIVERGED] if lost else [])])
+    writer.writerow([*CSV_BEFORE, table.metric.heading, *CSV_AFTER, *([CSV_DIVERGED] if lost else [])])
     for block in table.blocks:
         for title, entries in block.lines:
             for column, entry in zip(block.columns, entries, strict=True):

@@ -13,6 +13,7 @@ from puridiver.report.bands import bands_text, shade_tasks
 from puridiver.report.curves import Curve, last_accuracy, paint_band, paint_group, spread_text
 from puridiver.report.reading import FEW, OPTION, Group, Run, faceted, grouped
 from puridiver.report.style import INK, Panel, Picture, colour, line_style
+from puridiver.report.table import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -185,6 +186,5 @@ def _alpha_row(group: Group) -> list[str]:
     alpha = "adaptive" if first.static_alpha is None else f"{first.static_alpha:g}"
     measured = all(run.summary.get("memory_diversity") is not None for run in group.runs)
     diversity = spread_text(*group.spread(_diversity), n, 2) if measured else "-"
-    known = all(run.knows_truth for run in group.runs)
-    purity = spread_text(*group.spread(_purity), n) if known else "-"
-    return [group.label, alpha, purity, diversity, spread_text(*group.spread(last_accuracy), n)]
+    purity = spread([run.summary["memory_purity"] for run in group.runs])
+    return [group.label, alpha, purity, diversity, spread([run.summary["last_accuracy"] for run in group.runs])]

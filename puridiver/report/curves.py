@@ -12,6 +12,7 @@ from puridiver.errors import DataError
 from puridiver.report.bands import bands_text, shade_tasks
 from puridiver.report.reading import Facet, Group, Run, faceted, grouped, uncrowded
 from puridiver.report.style import INK, Panel, Picture, line_style
+from puridiver.report.table import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -190,10 +191,8 @@ def _stream_rows(groups: Sequence[Group], figures: Sequence[str]) -> list[list[s
 def _means(group: Group, figure: str, n: int) -> list[str]:
     scale, digits = (1, 2) if figure == "memory_diversity" else (100, 1)
     events = [_points(run) for run in group.runs]
-    at = [
-        [scale * run[i][figure] for run in events if i < len(run) and run[i].get(figure) is not None] for i in range(n)
-    ]
-    return [f"{statistics.mean(known):.{digits}f}" if known else "-" for known in at]
+    at = [[run[i][figure] for run in events if i < len(run) and run[i].get(figure) is not None] for i in range(n)]
+    return [f"{scale * statistics.mean(known):.{digits}f}" if known else "-" for known in at]
 
 
 # Over tasks --------------------------------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ def _at_task(name: str, task: int, run: Run) -> float:
 def _with_spread(group: Group, task: int, name: str) -> str:
     if not _is_known(group, name):
         return "-"
-    return spread_text(*group.spread(partial(_at_task, name, task)), len(group.runs))
+    return spread([run.tasks[task][name] for run in group.runs])
 
 
 def _is_known(group: Group, name: str) -> bool:
@@ -255,6 +254,7 @@ def _is_known(group: Group, name: str) -> bool:
 
 
 def spread_text(mean: float, deviation: float, n: int, digits: int = 1) -> str:
+    """Of what is no share; percents are by `spread`, so that tables and pages round alike."""
     return f"{mean:.{digits}f}" if n == 1 else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
 
 
@@ -298,7 +298,7 @@ def time_picture(runs: Sequence[Run]) -> Picture:
             [
                 group.label,
                 spread_text(*group.spread(lambda run: run.training_seconds), len(group.runs)),
-                spread_text(*group.spread(last_accuracy), len(group.runs)),
+                spread([run.summary["last_accuracy"] for run in group.runs]),
                 ", ".join(sorted({run.summary.get("device", "unknown") for run in group.runs})),
             ]
             for group in groups

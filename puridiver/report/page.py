@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from puridiver.report.curves import spread_text
 from puridiver.report.figures import FIGURES, detailed
 from puridiver.report.judged import judged_by
 from puridiver.report.reading import Group, Run, grouped, noise_title
+from puridiver.report.table import spread
 from puridiver.report.templating import fill
 from puridiver.storage import write_atomically
 
@@ -185,21 +185,17 @@ COMPARISON = (
 )  # fmt: skip
 
 
-def _from_summary(name: str, run: Run) -> Any:
-    return run.summary.get(name)
-
-
 def _comparison_row(group: Group) -> list[str]:
-    def cell(value: Callable[[Run], Any], scale: float = 100, digits: int = 1) -> str:
+    def cell(value: Callable[[Run], Any], digits: int = 1) -> str:
         if any(value(run) is None for run in group.runs):
             return "-"
-        return spread_text(*group.spread(lambda run: scale * value(run)), len(group.runs), digits)
+        return spread_text(*group.spread(value), len(group.runs), digits)
 
     names = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
     return [
         group.label,
-        *(cell(partial(_from_summary, name)) for name in names),
-        cell(partial(_from_summary, "memory_diversity"), 1, 2),
-        cell(lambda run: run.training_seconds, 1),
+        *(spread([run.summary.get(name) for run in group.runs]) for name in names),
+        cell(lambda run: run.summary.get("memory_diversity"), 2),
+        cell(lambda run: run.training_seconds),
         ", ".join(str(run.seed) for run in group.runs),
     ]

@@ -187,7 +187,11 @@ def _what_is_missing(folder: Path, name: str) -> str:
         return f"{folder} does not exist"
     unfinished = name == SUMMARY and (folder / CONFIG).exists()
     hint = "; it has not come to its end" if unfinished else ""
-    if (folder / LEDGER).exists():
+    runs = sorted((folder / CELLS).glob(f"*/{SUMMARY}"))
+    if runs:
+        count = f"{len(runs)} finished {'run' if len(runs) == 1 else 'runs'}"
+        hint = f"; it is a grid's folder, with {count} in {folder / CELLS}: name one of them, such as {runs[0].parent}"
+    elif (folder / LEDGER).exists():
         hint = (
             f"; its {LEDGER} is enough for tables, but figures need the runs' folders (`puridiver merge` copies both)"
         )

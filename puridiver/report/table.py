@@ -48,12 +48,12 @@ HEADINGS = (
     "seeds",
     "seconds",
 )
+LABELS = 5  # the first of them say what was run
 
 
 def summarise(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """One line of text cells for each kind of run, in order of first appearance; repeated seeds count once."""
-    kinds = _kinds(rows)
-    return [_line(members, mark) for members, mark in zip(kinds, _marks(kinds), strict=True)]
+    return summarise_titled(rows, {})[0]
 
 
 def summarise_titled(
@@ -63,14 +63,27 @@ def summarise_titled(
 
     Where the grid gave no method a name of its own, the columns of sampler and trainer say it all.
     """
-    lines, methods = summarise(rows), [_title_of(members, titles) for members in _kinds(rows)]
+    kinds, headings = labelled(rows, titles)
+    return [(*labels, *_figures(members)) for members, labels in kinds], (*headings, *HEADINGS[LABELS:])
+
+
+def labelled(
+    rows: Sequence[dict[str, Any]], titles: Mapping[str, Title]
+) -> tuple[list[tuple[list[dict[str, Any]], tuple[str, ...]]], tuple[str, ...]]:
+    """The runs of each kind with the cells that say what they are, and the headings of these cells."""
+    kinds = _kinds(rows)
+    labels: list[tuple[str, ...]] = []
+    for members, mark in zip(kinds, _marks(kinds), strict=True):
+        data, sampler, trainer, recipe, noise = labels_of(members[0])
+        labels.append((data, sampler, trainer, recipe + mark, noise))
+    methods = [_title_of(members, titles) for members in kinds]
     if not any(methods):
-        return lines, HEADINGS
+        return list(zip(kinds, labels, strict=True)), HEADINGS[:LABELS]
     named = [
         (data, title or f"{sampler} + {trainer}", sampler, trainer, *rest)
-        for title, (data, sampler, trainer, *rest) in zip(methods, lines, strict=True)
+        for title, (data, sampler, trainer, *rest) in zip(methods, labels, strict=True)
     ]
-    return named, (HEADINGS[0], "method", *HEADINGS[1:])
+    return list(zip(kinds, named, strict=True)), (HEADINGS[0], "method", *HEADINGS[1:LABELS])
 
 
 def summary_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -182,14 +195,8 @@ def _orders(kinds: Sequence[Sequence[Mapping[str, Any]]], marks: Sequence[str]) 
     ]
 
 
-def _line(rows: list[dict[str, Any]], mark: str) -> tuple[str, ...]:
-    data, sampler, trainer, recipe, noise = labels_of(rows[0])
+def _figures(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return (
-        data,
-        sampler,
-        trainer,
-        recipe + mark,
-        noise,
         spread([row["last_accuracy"] for row in rows]) + diverged_mark(rows),
         spread([row["average_accuracy"] for row in rows]),
         spread([row.get("anytime_area") for row in rows]),
@@ -239,7 +246,10 @@ def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def spread(fractions: Sequence[float | None]) -> str:
-    """Percent as mean ± sample standard deviation; the mean alone for one value; "-" where one is not known."""
+    """Percent as mean ± sample standard deviation; the mean alone for one value; "-" where one is not known.
+
+    Whoever shows percents of runs should call it: the mean of values times 100 may round to another digit.
+    """
     known = [value for value in fractions if value is not None]
     if len(known) < len(fractions):
         return "-"
@@ -258,9 +268,14 @@ def diverged_mark(rows: Sequence[Mapping[str, Any]]) -> str:
     return f" ({count} diverged)" if count else ""
 
 
+def markdown_text(words: str) -> str:
+    """What a title or note says, as it is: a page would take <d> for a tag, and show nothing."""
+    return words.replace("<", "&lt;")
+
+
 def markdown_row(cells: Sequence[str]) -> str:
     """A line of a table; a bar in a cell would end it."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 def as_markdown(lines: Sequence[tuple[str, ...]], headings: Sequence[str] = HEADINGS) -> str:

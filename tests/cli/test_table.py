@@ -126,6 +126,21 @@ def test_a_preset_s_table_may_be_of_another_metric(tmp_path, capsys):
     assert "--metric needs a preset's name or a grid file" in capsys.readouterr().err
 
 
+def test_the_csv_of_a_ledger_has_numbers_alone(tmp_path, capsys):
+    ledger = write_ledger(tmp_path / "l.jsonl", [full_run(1, 0.5), full_run(2, 0.6)])
+    assert main(["table", str(ledger), "--format", "csv"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (line["last accuracy %"], line["last accuracy standard deviation"]) == ("55.000", "7.071")
+
+
+@pytest.mark.parametrize("words", [["--data", "digits"], ["--any-code"]])
+def test_what_a_ledger_alone_does_not_heed_is_refused(words, tmp_path, capsys):
+    ledger = str(write_ledger(tmp_path / "l.jsonl", [full_run(1, 0.5)]))
+    assert main(["table", ledger, *words]) == 2
+    assert f"{words[0]} needs a preset's name or a grid file before the ledger" in capsys.readouterr().err
+    assert main(["table", "table1", ledger, *words]) == 0
+
+
 def test_runs_in_the_other_order_of_published_streams_are_told_of(tmp_path, capsys):
     runs = [full_run(seed, 0.5) for seed in (1, 2)]
     write_ledger(tmp_path / "one.jsonl", runs)

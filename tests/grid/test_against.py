@@ -84,7 +84,7 @@ def test_all_columns_together_have_one_spread_of_seeds(grid: Path) -> None:
     assert line[8:] == (f"{3.5 - reach:+.2f} to {3.5 + reach:+.2f}", f"{p:.3f}", f"{p:.3f}")
 
 
-def test_p_is_corrected_for_the_number_of_lines_of_one_noise(grid: Path) -> None:
+def test_p_is_corrected_for_the_number_of_lines_of_single_noises(grid: Path) -> None:
     rows = [
         *runs_of("rsv", {0: 0.60, 1: 0.60, 2: 0.60}),
         *runs_of("puridiver", {0: 0.61, 1: 0.65, 2: 0.69}),
@@ -99,7 +99,9 @@ def test_p_is_corrected_for_the_number_of_lines_of_one_noise(grid: Path) -> None
         max(float(larger["p"]), float(smaller["p_corrected"])), rel=1e-4
     )
     assert both["p_corrected"] == both["p"]  # the only line of its kind
-    assert any("(Holm)" in note for note in notes)
+    (told,) = (note for note in notes if "(Holm)" in note)
+    assert told.endswith("all lines of single noises together, of every noise, stream and data (Holm)")
+    assert "that of the lines all N: for the number of these lines alone" in notes
 
 
 def test_programs_get_numbers(grid: Path) -> None:
@@ -111,7 +113,16 @@ def test_programs_get_numbers(grid: Path) -> None:
     expected = {"mean": 92.5, "against": 61, "difference": 31.5, "standard_error": 1.5, "low_95": low, "high_95": high}
     for name, value in {**expected, "p": test.pvalue}.items():
         assert float(found["sym-40"][name]) == pytest.approx(value, rel=1e-4), name
-    assert set(found["sym-20"].values()) == {"digits", "blurry-10", "sym-20", "puridiver + puridiver", "0", ""}
+    where = {"digits", "blurry-10", "sym-20", "puridiver + puridiver"}
+    assert set(found["sym-20"].values()) == {*where, "last accuracy %", "0", ""}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_programs_are_told_which_figure_was_compared(grid: Path, name: str) -> None:
+    rows = [row for sampler in ("rsv", "puridiver") for row in runs_of(sampler, {0: 0.6}, **{METRICS[name].field: 0.5})]
+    lines, _ = compared_against(read_grid(grid), rows, "rsv + plain", name)
+    told = [dict(zip(CSV_HEADINGS, line.numbers(), strict=True))["metric"] for line in lines]
+    assert told == [METRICS[name].heading] * 2  # of what was not run, too
 
 
 def test_single_seeds_under_several_noises_have_a_mean_and_no_error(grid: Path) -> None:

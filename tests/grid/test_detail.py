@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -69,6 +71,25 @@ def test_every_format_has_every_cell(form: str, tmp_path: Path, capsys: pytest.C
     text = capsys.readouterr().out
     assert text.count("CIFAR-10") == 65 + (form != "csv")  # and what is shown
     assert "55.0" in text
+
+
+def test_programs_get_numbers_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [*ledger_rows(), row(1, 0.4, sampler="rsv", trainer="plain", device="a GPU", diverged=True)]
+    (tmp_path / "ledger.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in rows))
+    words = ["--data", "cifar10", "--long", "--format", "csv"]
+    assert main(["table", "table1", str(tmp_path / "ledger.jsonl"), *words]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    found = {line["method"]: line for line in lines if line["noise"] == "sym-40"}
+    mine = found["PuriDivER"]
+    assert (mine["last accuracy %"], mine["last accuracy standard deviation"]) == ("55.000", "7.071")
+    assert (mine["best epoch %"], mine["best epoch seeds"], mine["diversity"]) == ("56.000", "2", "3.500")
+    assert [mine[name] for name in ("paper %", "paper standard deviation", "rerun, last epoch %", "rerun seeds")] == [
+        "59.2", "0.3", "57.1", "3",
+    ]  # fmt: skip
+    assert (mine["seeds"], mine["seconds"], mine["lanes"], mine["diverged"]) == ("2", "200.0", "8", "0")
+    assert (found["RSV"]["diverged"], found["RSV"]["last accuracy standard deviation"]) == ("1", "")
+    assert (found["RM"]["seeds"], found["RM"]["last accuracy %"], found["RM"]["seconds"]) == ("0", "", "")
+    assert not any("±" in cell or cell == "-" for line in lines for cell in line.values())
 
 
 def test_a_ledger_alone_has_no_long_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

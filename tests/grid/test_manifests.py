@@ -11,7 +11,7 @@ from puridiver.data import load
 from puridiver.errors import DataError
 from puridiver.grid.against import against
 from puridiver.grid.cells import Grid, cells
-from puridiver.grid.define import read_grid
+from puridiver.grid.define import read_grid, with_methods, with_noises
 from puridiver.grid.plan import Sources, done_rows, plan
 from puridiver.grid.table import column_title, make_table
 from puridiver.report import summarise
@@ -102,6 +102,42 @@ def test_each_seed_may_have_a_manifest(tmp_path: Path) -> None:
     assert len(done_rows(planned, mixed, any_code=False)) == 4
     (block,) = make_table(grid, mixed).blocks
     assert [line[0].ours for _, line in block.lines] == ["25.0 ± 7.1 (2)"] * 2
+
+
+@pytest.mark.parametrize("stream", ["s.json", "s-{seed}.json"])
+def test_runs_of_a_manifest_that_was_edited_are_counted(tmp_path: Path, stream: str) -> None:
+    paths = [tmp_path / name for name in dict.fromkeys(stream.replace("{seed}", str(seed)) for seed in (0, 1))]
+    for seed, path in enumerate(paths):
+        make_manifest(path, "sym-40", seed)
+    grid = grid_of(tmp_path, [str(tmp_path / stream)])
+    rows = rows_of(grid)
+    assert not any("not shown" in note for note in make_table(grid, rows).notes)
+    for seed, path in enumerate(paths):
+        make_manifest(path, "sym-40", seed + 7)
+    table = make_table(grid_of(tmp_path, [str(tmp_path / stream)]), rows)
+    told = f"4 digits runs are of another manifest or noise matrix than what {stream} has now and not shown"
+    assert any(note.startswith(told) for note in table.notes)
+    assert "- no run of these settings and this code" in table.notes
+    part = with_methods([grid_of(tmp_path, [str(tmp_path / stream)])], ["rsv + plain"])[0]
+    assert any(note.startswith("2 digits runs are of another manifest") for note in make_table(part, rows).notes)
+
+
+def test_runs_of_a_noise_matrix_that_was_edited_are_counted(tmp_path: Path) -> None:
+    def grid_with(right: float) -> Grid:
+        wrong = (1 - right) / 9
+        lines = [",".join(str(right if i == j else wrong) for j in range(10)) for i in range(10)]
+        (tmp_path / "T.csv").write_text("\n".join(lines))
+        return grid_of(tmp_path, ["blurry-10"], f'seeds = [0]\nnoises = ["sym-40", "matrix:{tmp_path}/T.csv"]')
+
+    rows = rows_of(grid_with(0.8))
+    assert len(rows) == 4
+    again = grid_with(0.8)
+    assert not any("matrix" in note for note in make_table(again, rows).notes)
+    edited = grid_with(0.7)
+    told = "2 digits runs are of another manifest or noise matrix than what T.csv has now and not shown"
+    assert any(note.startswith(told) for note in make_table(edited, rows).notes)
+    without = with_noises([edited], ["sym-40"])[0]
+    assert not any("matrix" in note for note in make_table(without, rows).notes)
 
 
 def test_manifests_of_all_seeds_have_one_noise(tmp_path: Path) -> None:

@@ -89,6 +89,14 @@ def test_markdown_is_a_table_with_a_row_a_method() -> None:
     assert lines[-1].split(" | ")[2] == "60.0 ± 10.0 (3) [59.2 ± 0.3]"
 
 
+def test_markdown_has_titles_that_look_like_tags() -> None:
+    table = grid_of_table({"methods": [{"sampler": "rsv", "trainer": "plain", "title": "RSV <d>"}]}, Path("mine"))
+    text = FORMATS["markdown"](make_table(dataclasses.replace(table, title="<all>"), []))
+    assert "| RSV &lt;d> |" in text
+    assert text.startswith("**&lt;all>**")
+    assert "<" in FORMATS["text"](make_table(table, []))
+
+
 def test_csv_has_a_line_a_cell_with_numbers_alone() -> None:
     read = list(csv.DictReader(io.StringIO(FORMATS["csv"](table1(LEDGER)))))
     assert len(read) == 13 * 5
@@ -98,6 +106,13 @@ def test_csv_has_a_line_a_cell_with_numbers_alone() -> None:
     assert (mine["seeds"], mine["paper %"], mine["paper standard deviation"]) == ("3", "59.2", "0.3")
     (empty,) = (line for line in read if (line["method"], line["noise"]) == ("RM", "sym-20"))
     assert (empty["last accuracy %"], empty["seeds"], empty["paper %"]) == ("", "0", "57.1")
+
+
+def test_each_metric_has_a_csv_heading_of_its_own() -> None:
+    grid = find_grid("table1", ["cifar10"])
+    headings = [FORMATS["csv"](make_table(grid, LEDGER, metric=metric)).splitlines()[0] for metric in METRICS.values()]
+    assert len(set(headings)) == len(METRICS)
+    assert "average accuracy on seen classes %" in headings[list(METRICS).index("average-seen")]
 
 
 def test_latex_has_booktabs_rules_and_every_special_character_escaped() -> None:

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from puridiver.report.page import COMPARISON, headlines, percent, render
-from puridiver.report.reading import Run, find_runs, read_run
+from puridiver.report import alpha, curves
+from puridiver.report.page import COMPARISON, _comparison_row, headlines, percent, render
+from puridiver.report.reading import Run, find_runs, grouped, read_run
+from puridiver.report.table import spread
 from tests.report.conftest import EVIL
 
 VOID = {"meta", "input", "br", "path", "use", "image", "rect"}
@@ -161,6 +163,22 @@ def test_a_comparison_has_a_line_for_each_kind_and_the_numbers_of_the_runs(grid:
     text = f"puridiver + puridiver {statistics.mean(both):.1f} ± {statistics.stdev(both):.1f} "
     assert text in parsed.text
     assert sum(a.get("class") == "run" for tag, a in parsed.tags if tag == "details") == len(runs)
+
+
+def test_the_same_runs_round_alike_on_the_page_and_in_tables(grid: Path) -> None:
+    """100 times the mean is 30.35 and a little less, the mean of 100 times each a little more."""
+    shares = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
+    both = [read_run(grid / "cells" / f"puridiver-{seed}") for seed in (0, 1)]
+    runs = [
+        dataclasses.replace(run, summary={**run.summary, **dict.fromkeys(shares, value), "memory_diversity": 1.0})
+        for run, value in zip(both, (0.3, 0.307), strict=True)
+    ]
+    (group,) = grouped(runs)
+    assert _comparison_row(group)[1:6] == [spread([0.3, 0.307])] * 5 == ["30.3 ± 0.5"] * 5
+    for picture in (curves.time_picture(runs), alpha.diversity_picture([*runs, read_run(grid / "cells" / "alpha")])):
+        (row,) = (row for row in picture.rows if any(cell.startswith("30.") for cell in row))
+        assert "30.3 ± 0.5" in row
+        assert not any(cell.startswith("30.4") for cell in row)
 
 
 def test_what_was_left_out_stands_on_the_page(grid: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 import statistics
 from pathlib import Path
@@ -256,6 +257,16 @@ def test_of_as_many_runs_of_two_codes_the_later_are_shown(grid: Path, tmp_path: 
     runs, notes = find_runs([tmp_path])
     assert [run.folder.name for run in runs] == ["one"]
     assert len(notes) == 1
+
+
+def test_whoever_takes_a_grid_for_a_run_is_told_where_its_runs_are(copied_grid: Path) -> None:
+    first = copied_grid / "cells" / "alpha"
+    told = f"a grid's folder, with 4 finished runs in {first.parent}: name one of them, such as {first}"
+    with pytest.raises(DataError, match=re.escape(told)):
+        read_run(copied_grid)
+    shutil.rmtree(copied_grid / "cells")
+    with pytest.raises(DataError, match=r"ledger\.jsonl is enough for tables, but figures need the runs' folders"):
+        read_run(copied_grid)
 
 
 def test_a_run_that_the_grids_ledger_does_not_have_is_left_out_with_a_note(copied_grid: Path) -> None:

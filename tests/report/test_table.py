@@ -13,6 +13,7 @@ from puridiver.recipes import default_changes
 from puridiver.report import FORMATS, insert_between_markers, summarise
 from puridiver.report.table import (
     HEADINGS,
+    as_markdown,
     as_sentence,
     latex_escaped,
     latex_label,
@@ -158,6 +159,10 @@ def test_every_format_holds_every_cell() -> None:
             assert (latex_escaped(cell) if name == "latex" else cell) in text
     parsed = list(csv.reader(io.StringIO(FORMATS["csv"](lines))))
     assert [tuple(cells) for cells in parsed] == [HEADINGS, *lines]
+
+
+def test_markdown_shows_signs_that_a_page_would_take_for_its_own() -> None:
+    assert as_markdown([("a<d>|b", "*_<0.001")], ("m", "p")).splitlines()[-1] == "| a&lt;d>\\|b | *_&lt;0.001 |"
 
 
 def test_only_what_stands_between_the_markers_changes(tmp_path: Path) -> None:

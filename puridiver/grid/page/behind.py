@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from puridiver.grid.page.summary import PURITY, in_order
 from puridiver.grid.page.tables import CellRuns, Contents, Line, Table, sort_rows
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
@@ -26,35 +27,62 @@ def line_number(row: Row) -> int:
 
 
 def figures_of(rows: Sequence[Row], title: str, noise: str | None = None) -> list[Figure]:
-    """The figures of every table's line of this title, under one noise or all."""
+    """The figures of every table's line of this title, under one noise or all.
+
+    A title may be one of the headline's, with what is shown before it or the order of the streams behind it. Without
+    an order it means shuffled streams, and those in the order of the files only where a table has no others.
+    """
     contents = sort_rows([{**row, NUMBER: number} for number, row in enumerate(rows, start=1)])
-    lines = list(_lines(contents))
-    named = [(where, line) for where, line in lines if line.title == title]
+    lines, name = list(_lines(contents)), title.removeprefix(PURITY)
+    named = [line for line in lines if name in (line.title, line.title + in_order(line.table))]
     if not named:
-        titles = sorted({line.title for _, line in lines if line.was_run})
+        titles = sorted({found.title + in_order(found.table) for found in lines if found.line.was_run})
         raise ValueError(f"no table has a line {title!r}; lines with runs are: {'; '.join(titles) or 'none'}")
-    noises = sorted({cell.column.noise for _, line in named for cell in line.cells})
+    noises = sorted({cell.column.noise for found in named for cell in found.line.cells})
     if noise is not None and noise not in noises:
         raise ValueError(f"the line {title!r} has no noise {noise!r}, but {', '.join(noises)}")
-    found = [(where, cell) for where, line in named for cell in line.cells if noise in (None, cell.column.noise)]
-    figures = [_figure(f"{where}: {title}", cell) for where, cell in found if cell.rows]
-    if not figures:
+    by_table: dict[tuple[str, str], list[Figure]] = {}
+    for found in named:
+        cells = [cell for cell in found.line.cells if cell.rows and noise in (None, cell.column.noise)]
+        if cells:  # those on shuffled streams come first, and stay
+            heading = f"{found.where}: {found.title}"
+            by_table.setdefault(found.key, [_figure(heading, cell, title.startswith(PURITY)) for cell in cells])
+    if not by_table:
         under = f" under {noise}" if noise else ""
         raise ValueError(f"the line {title!r} has no runs{under}")
-    return figures
+    return [figure for figures in by_table.values() for figure in figures]
 
 
-def _lines(contents: Contents) -> Iterator[tuple[str, Line]]:
+class TableLine(NamedTuple):
+    """A line with the table that it stands in."""
+
+    data: str
+    table: Table
+    line: Line
+
+    @property
+    def title(self) -> str:
+        return self.line.title
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The same for both orders of the streams."""
+        return self.data, self.table.preset
+
+    @property
+    def where(self) -> str:
+        return f"{self.data}, {self.table.title}{', in the order of the files' if self.table.listed else ''}"
+
+
+def _lines(contents: Contents) -> Iterator[TableLine]:
     for group, tables in contents.tables.items():
         for table in tables:
-            yield from ((_where(NAMES[group.data], table), line) for line in table.lines)
+            yield from (TableLine(NAMES[group.data], table, line) for line in table.lines)
 
 
-def _where(data: str, table: Table) -> str:
-    return f"{data}, {table.title}{', in the order of the files' if table.listed else ''}"
-
-
-def _figure(heading: str, cell: CellRuns) -> Figure:
+def _figure(heading: str, cell: CellRuns, purity: bool) -> Figure:
     seeds = ", ".join(str(row["seed"]) for row in cell.rows)
     accuracy = sum(row["last_accuracy"] for row in cell.rows) / len(cell.rows)
-    return Figure(f"{heading}, {cell.column.noise}: {accuracy:.2%}, seeds {seeds}", cell.rows, cell.older)
+    known = [row["memory_purity"] for row in cell.rows if row["memory_purity"] is not None] if purity else []
+    also = f", memory purity {sum(known) / len(known):.2%}" if known else ""
+    return Figure(f"{heading}, {cell.column.noise}: {accuracy:.2%}{also}, seeds {seeds}", cell.rows, cell.older)

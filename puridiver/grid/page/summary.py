@@ -47,6 +47,7 @@ ERROR_NOTE = (
     "points, a yes or a no is little more than chance."
 )
 PAIRED_HEADING = f"difference to `{BASE}`, same seeds"
+PURITY = "memory purity %: "
 LISTED = ", files' order"
 LISTED_NOTE = (
     "*Files' order*: on the published streams in the order of their files; the released program shuffles each task "
@@ -106,7 +107,7 @@ def headline(tables: Sequence[Table]) -> str:
     figures = [beside_the_paper(table, line, in_order(table)) for table, line in found]
     ours = {line.title for line in _puridiver(first)}
     purity = [
-        (f"memory purity %: {line.title}{in_order(table)}", *map(_purity, line.cells))
+        (f"{PURITY}{line.title}{in_order(table)}", *map(_purity, line.cells))
         for table, line in found
         if line.title in ours
     ]
