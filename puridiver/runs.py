@@ -53,7 +53,13 @@ def _finite(value: Any) -> Any:
 
 
 def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
-    """An error where a run folder could not be made or holds a run that must not be touched."""
+    """An error where a run folder could not be made, or holds what a run must not touch."""
+    check_no_run(path, force, resume)
+    _check_replaces_runs_alone(path)
+
+
+def check_no_run(path: Path, force: bool = False, resume: bool = False) -> None:
+    """An error where a folder could not be written, or holds a run that must not be touched."""
     if force and resume:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
     if path.exists() and not path.is_dir():
@@ -73,11 +79,10 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
             raise DataError(f"{path} holds {told}")
         if (path / CHECKPOINT).exists() and not (path / CONFIG).exists():
             raise DataError(f"{path} holds checkpoints but no {CONFIG}; choose another folder, or say --force")
-    _check_nobodys(path)
     check_writable(path)
 
 
-def _check_nobodys(path: Path) -> None:
+def _check_replaces_runs_alone(path: Path) -> None:
     """A run writes over what older runs left, but not over files of the same names that are somebody else's."""
     if (path / CONFIG).exists() or (path / LOCK).exists() or (path / CHECKPOINT).exists():
         return

@@ -134,7 +134,7 @@ def _check(args: argparse.Namespace) -> None:
     replaces = (out / storage.INDEX).exists() and out.resolve() != Path(args.learner).resolve()
     if replaces and not args.force:
         raise DataError(f"{out} holds another learner: say --force to replace it, or name another folder")
-    runs.check_free(out)
+    runs.check_no_run(out)
     saved.check_place(out)
 
 

@@ -42,7 +42,7 @@ def test_parts_are_judged_by_the_spread_of_all() -> None:
     left = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0, keepdims=True) + table.mean()
     error = math.sqrt(float(np.square(left).sum()) / 6) * math.sqrt(2 / 3)
     assert f"| neither |  | +1.00 ± {error:.2f} (3; p = 0." in found
-    assert f"| consistency |  | -12.67 ± {error:.2f} (3; p < 0.01, among all <0.01) |" in found
+    assert f"| consistency |  | -12.67 ± {error:.2f} (3; p &lt; 0.01, among all &lt;0.01) |" in found
     assert "| re-label + consistency |" not in found
 
 
