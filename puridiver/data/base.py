@@ -18,7 +18,7 @@ USUAL_TASKS = 5
 
 def suited_tasks(labels: np.ndarray) -> int:
     """How many tasks a stream of these labels has unless one says: no more than classes that occur can fill."""
-    return min(USUAL_TASKS, len(np.unique(labels)))
+    return max(1, min(USUAL_TASKS, len(np.unique(labels))))
 
 
 @dataclass(frozen=True, repr=False)
