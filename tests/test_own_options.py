@@ -246,8 +246,8 @@ def test_a_grid_notes_an_option_that_reaches_no_method(plugin: Path, tmp_path: P
 def test_a_table_shows_runs_of_different_values_apart(plugin: Path, tmp_path: Path, capsys) -> None:
     entry = '{{sampler = "rsv", trainer = "my-smooth", options = {{"my-smooth.share" = {}}}}}'
     path = grid(tmp_path, ", ".join(entry.format(share) for share in (0.1, 0.6)))
-    words = ["--plugin", str(plugin), "--out", str(tmp_path / "out")]
-    assert main(["grid", str(path), *words, "--quiet"]) == 0
+    words = ["--plugin", str(plugin), "--out", str(tmp_path / "out"), "--epochs", "1"]
+    assert main(["grid", str(path), *words, "--quiet", "--engine", "lanes", "--lanes", "1"]) == 0
     capsys.readouterr()
     assert main(["table", str(path), str(tmp_path / "out"), "--plugin", str(plugin), "--format", "csv"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "rsv + my-smooth" in line]

@@ -156,7 +156,10 @@ def test_a_table_says_which_runs_are_of_another_state_of_a_plugin(tmp_path: Path
         'methods = ["newest+plain", "rsv+plain"]\n'
     )
     plugin = str(newest(tmp_path))
-    assert main(["grid", str(grid), "--plugin", plugin, "--out", str(out), "--quiet"]) == 0
+    assert (
+        main(["grid", str(grid), "--plugin", plugin, "--out", str(out), "--quiet", "--engine", "lanes", "--lanes", "1"])
+        == 0
+    )
     plugins._loaded.clear()
     newest(tmp_path, GOOD + ".clone()")
     capsys.readouterr()

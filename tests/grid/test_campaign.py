@@ -48,7 +48,8 @@ def test_a_grid_from_python_is_that_of_the_command(tmp_path):
     assert heard == rows
     assert {title.text for title in read_titles(tmp_path / "python").values()} == {"rsv + plain", "Balanced"}
     (tmp_path / "mine.toml").write_text(FILE)
-    assert main(["grid", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "command"), "--quiet"]) == 0
+    words = ["grid", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "command"), "--quiet"]
+    assert main([*words, "--engine", "lanes", "--lanes", "1"]) == 0
     assert kept(tmp_path / "command") == {row["cell"]: row["last_accuracy"] for row in rows}
     heard.clear()
     found = puridiver.run_grid(tmp_path / "mine.toml", tmp_path / "command", on_row=heard.append)

@@ -86,5 +86,22 @@ def test_a_grid_prepares_before_its_cells_start(tmp_path, monkeypatch):
     grid.write_text('[grid]\nmethods = ["rsv+plain"]\nseeds = [1, 2]\nepochs = 1\nstream_limit = 16\ntest_limit = 20\n')
     asked: list[int] = []
     monkeypatch.setattr("puridiver.grid.campaign.prepare_diversity", lambda waiting, *rest: asked.append(len(waiting)))
-    assert main(["grid", str(grid), "--out", str(tmp_path / "out"), "--quiet", "--device", "cpu"]) == 0
+    assert (
+        main(
+            [
+                "grid",
+                str(grid),
+                "--out",
+                str(tmp_path / "out"),
+                "--quiet",
+                "--device",
+                "cpu",
+                "--engine",
+                "lanes",
+                "--lanes",
+                "1",
+            ]
+        )
+        == 0
+    )
     assert asked == [2]

@@ -167,10 +167,8 @@ def test_data_and_presets_that_are_not_there_are_told() -> None:
         find_grid("table9")
 
 
-@pytest.mark.parametrize(
-    "row", sorted(POINTS.keys() - {11, 14})
-)  # lengths of training, which the tiny learner sets itself
-def test_the_rows_that_change_nothing_of_the_printed_recipe_are_those_said_to(row: int) -> None:
+@pytest.mark.parametrize("row", [1, 3, 12])  # of all the third alone, which was seen once; these keep it so
+def test_a_row_that_changes_nothing_of_the_printed_recipe_is_one_that_is_said_to(row: int) -> None:
     own = {"recipe": "paper", "epochs": 6, "warmup_epochs": 1, "smallest_set": 0, "online_lr": 0.05}
     learners = [tiny_learner(**{**own, **options}) for options in ({}, switched(row, "paper", "official"))]
     images, labels = patterns(96)

@@ -218,7 +218,8 @@ def test_a_grid_that_needs_a_plugin_says_so_before_it_begins(tmp_path: Path, cap
         assert main(["grid", str(grid), "--out", str(tmp_path / "out")]) == 2
         assert "network should be one of" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-    assert main(["grid", str(grid), "--out", str(tmp_path / "out"), "--plugin", str(plugin), "--quiet"]) == 0
+    words = ["--plugin", str(plugin), "--quiet", "--engine", "lanes", "--lanes", "1"]
+    assert main(["grid", str(grid), "--out", str(tmp_path / "out"), *words]) == 0
 
 
 def test_a_table_says_which_plugin_was_not_named(tmp_path: Path) -> None:
