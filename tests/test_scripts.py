@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from puridiver import Learner
+from puridiver import Learner, bench
 from puridiver.memory import SAMPLERS
 from tests.grid.page.samples import full_run
 from tests.learner_samples import SHAPE, TINY, patterns
@@ -168,3 +169,25 @@ def test_the_latencies_of_a_service_are_medians_in_milliseconds(monkeypatch, cap
         observe, one, sixteen, epoch = (float(cell.split()[0]) for cell in line.strip("| ").split(" | ")[1:])
         assert 0 < one < observe < 60_000  # which trains, and predicts on the way
         assert min(sixteen, epoch) > 0
+
+
+def test_a_worker_that_shares_a_gpu_says_what_it_sees_and_how_much_it_got_done(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a CPU, at the size of digits, as if it were a GPU."""
+    shares = loaded("gpu-shares.py")
+    monkeypatch.setitem(bench.SIZES, "cifar10", bench.SIZES["digits"])
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *device: None)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(multi_processor_count=26))
+    monkeypatch.setattr("sys.stdin", io.StringIO("go\n"))
+    shares.work(0.2, "plain")
+    seen, done = map(int, capsys.readouterr().out.split())
+    assert seen == 26
+    assert done >= 1
+
+
+def test_sharing_a_gpu_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("sys.argv", ["gpu-shares.py", "2:50"])
+    with pytest.raises(SystemExit, match="needs a CUDA device"):
+        loaded("gpu-shares.py").main()
