@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 from puridiver._version import __version__
 
 if TYPE_CHECKING:
-    from puridiver.audit_rows import AuditRow
     from puridiver.auditing.audit import audit
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
-    from puridiver.config import RunConfig
     from puridiver.data.pictures import image_batch
     from puridiver.errors import (
         BusyError,
@@ -21,15 +19,17 @@ if TYPE_CHECKING:
         ManifestError,
         PuridiverError,
     )
-    from puridiver.experiment import Experiment
     from puridiver.grid.campaign import run_grid
-    from puridiver.learner import Learner
+    from puridiver.learner.audit_rows import AuditRow
+    from puridiver.learner.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
     from puridiver.option import Option
     from puridiver.plugins import register
     from puridiver.recipes import Options, recipe
     from puridiver.report.frames import RunFrames, read_run
+    from puridiver.runs.config import RunConfig
+    from puridiver.runs.experiment import Experiment
     from puridiver.streams import write_manifest
     from puridiver.trainers import LossTrainer, NoiseHint, Trainer
 
@@ -67,15 +67,15 @@ __all__ = [
 
 _HOMES = {
     "AuditReport": "puridiver.auditing.report",
-    "AuditRow": "puridiver.audit_rows",
+    "AuditRow": "puridiver.learner.audit_rows",
     "AuditSettings": "puridiver.auditing.settings",
     "BusyError": "puridiver.errors",
     "ConsolidatingError": "puridiver.errors",
     "DataError": "puridiver.errors",
     "DivergedError": "puridiver.errors",
-    "Experiment": "puridiver.experiment",
+    "Experiment": "puridiver.runs.experiment",
     "Head": "puridiver.nets",
-    "Learner": "puridiver.learner",
+    "Learner": "puridiver.learner.learner",
     "LossTrainer": "puridiver.trainers",
     "ManifestError": "puridiver.errors",
     "Network": "puridiver.nets",
@@ -83,7 +83,7 @@ _HOMES = {
     "Option": "puridiver.option",
     "Options": "puridiver.recipes",
     "PuridiverError": "puridiver.errors",
-    "RunConfig": "puridiver.config",
+    "RunConfig": "puridiver.runs.config",
     "RunFrames": "puridiver.report.frames",
     "Sampler": "puridiver.memory",
     "Trainer": "puridiver.trainers",

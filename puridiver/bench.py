@@ -13,15 +13,15 @@ import numpy as np
 import torch
 
 from puridiver import data
-from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
-from puridiver.experiment import Experiment
-from puridiver.lanes import run_in_lanes
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.memory import Moment
 from puridiver.memory.rainbow import RainbowMemory
-from puridiver.runtime import choose_runtime
-from puridiver.samples import joined
+from puridiver.memory.samples import joined
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
+from puridiver.runtime.device import choose_runtime
+from puridiver.runtime.lanes import run_in_lanes
 
 
 @dataclass(frozen=True)

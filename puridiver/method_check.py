@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.memory.base import Moment, row_faults
+from puridiver.memory.samples import Samples
 from puridiver.nets import Network, NetworkSettings, build_network
-from puridiver.samples import Samples
 from puridiver.trainers import TRAINERS
 
 MEMORY, EPOCHS = 20, 2

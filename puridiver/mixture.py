@@ -4,7 +4,7 @@ Written by hand instead of calling scikit-learn's GaussianMixture because it run
 epoch: there it would copy the losses to the host and back. The steps are scikit-learn's (hard assignment by
 2-means, then EM with the same covariance floor and stopping rule), and the tests hold the two together. One
 difference: in one dimension the best 2-means split can be found exactly by sorting, so no random start is needed.
-On a GPU the iterations are one kernel (`puridiver.fused_mixture`) where Triton works.
+On a GPU the iterations are one kernel (`puridiver.runtime.fused_mixture`) where Triton works.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _expectation_maximisation(x: Tensor, weight: Tensor, settings: MixtureSettin
 def _fused(
     x: Tensor, weight: Tensor, start: tuple[Tensor, Tensor, Tensor], settings: MixtureSettings, floor: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    from puridiver.fused_mixture import fit
+    from puridiver.runtime.fused_mixture import fit
 
     with torch.cuda.device(x.device):  # Triton launches on the current one
         found: tuple[Tensor, Tensor, Tensor] = fit(x, weight, start, settings.max_iterations, settings.tolerance, floor)

@@ -9,7 +9,7 @@
 
 A file or module that does so is a plugin. Plugins come from `--plugin`, from $PURIDIVER_PLUGINS (so that worker
 processes have them, too) and from installed packages with entry points in the group "puridiver.plugins". Their code
-enters the identity of the runs that use it, as a setting (`puridiver.provenance`).
+enters the identity of the runs that use it, as a setting (`puridiver.runs.provenance`).
 """
 
 from __future__ import annotations

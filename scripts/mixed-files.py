@@ -19,7 +19,7 @@ from pathlib import Path
 
 from puridiver.grid.page.tables import spelt_out
 from puridiver.report.ledger import read_rows
-from puridiver.stream_names import has_order, is_published
+from puridiver.streams.names import has_order, is_published
 from puridiver.streams.noise import noise_name
 
 MIXED_SEED = 1

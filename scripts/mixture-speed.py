@@ -12,8 +12,8 @@ import torch
 
 from puridiver import mixture
 from puridiver.mixture import MixtureSettings, fit_mixture
-from puridiver.plans import Captured
-from puridiver.runtime import Runtime
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.plans import Captured
 
 SETTINGS = {
     "official": MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4),

@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
-from puridiver.config import RunConfig
-from puridiver.experiment import Experiment
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.memory.base import Moment
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 
 NEXT_TO_NOTHING = 1e-9  # a weight that has losses on arrival noted, and decides nothing
 SMALL_TASK = 2_000  # samples

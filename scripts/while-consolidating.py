@@ -14,8 +14,8 @@ import sys
 import numpy as np
 import torch
 
-from puridiver.config import RunConfig
-from puridiver.experiment import Experiment
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 
 LOWS = (1, 3, 7, 15, 31)
 HEADINGS = ("before", "serves", "lowest", "as it is", "lowest", "after", *(f"low {low}" for low in LOWS))

@@ -22,13 +22,14 @@ from typing import Any
 
 import torch
 
-from puridiver import runs, storage
-from puridiver.checkpoint import Checkpoints
 from puridiver.cli import main
-from puridiver.course import Course
-from puridiver.learner import Learner
+from puridiver.learner import storage
+from puridiver.learner.learner import Learner
 from puridiver.memory import SAMPLERS
 from puridiver.metrics import Recorder
+from puridiver.runs import folder as runs
+from puridiver.runs.checkpoint import Checkpoints
+from puridiver.runs.loop import Course
 from puridiver.trainers.base import Trainer
 
 

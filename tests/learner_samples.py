@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from puridiver import Learner, NoiseHint, recipe
-from puridiver.runtime import choose_runtime
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
+from puridiver.runtime.device import choose_runtime
 from puridiver.trainers import TRAINERS, TrainerContext
 
 SHAPE = (8, 8, 1)

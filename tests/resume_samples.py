@@ -10,8 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from puridiver import data
-from puridiver.config import RunConfig
-from puridiver.experiment import Experiment
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 from tests.learner_samples import tensors_of
 
 DIGITS = data.load("digits")

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.audit_rows import audit_rows
+from puridiver.learner.audit_rows import audit_rows
 from puridiver.trainers import Split
 from tests.learner_samples import as_samples
 

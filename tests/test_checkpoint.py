@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 
-from puridiver import runs, storage
-from puridiver.checkpoint import Checkpoints
 from puridiver.errors import DataError
+from puridiver.learner import storage
+from puridiver.runs import folder as runs
+from puridiver.runs.checkpoint import Checkpoints
 from tests.learner_samples import differing, tensors_of
 from tests.resume_samples import finished, tiny_config, traces
 from tests.test_resume import Leaving, experiment, finish, leg
@@ -179,7 +180,7 @@ def test_what_a_kill_left_of_an_older_checkpoint_is_cleared_away(tmp_path):
 
 def test_a_checkpoint_is_due_when_its_time_has_come(tmp_path, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("puridiver.checkpoint.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("puridiver.runs.checkpoint.time.monotonic", lambda: now[0])
     by_time, never = Checkpoints(tmp_path, "this", 60), Checkpoints(tmp_path, "this", 0)
     now[0] += 59
     assert not by_time.due()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.config import LEAST, RunConfig, resolve_memory
 from puridiver.data import DataSource, ImageSet
+from puridiver.runs.config import LEAST, RunConfig, resolve_memory
 
 
 @pytest.mark.parametrize("name", sorted(LEAST))

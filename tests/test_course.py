@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from puridiver.course import Position, trainings_of
 from puridiver.recipes import recipe
+from puridiver.runs.loop import Position, trainings_of
 from tests.resume_samples import experiment, tiny_config
 
 

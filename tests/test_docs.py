@@ -18,7 +18,7 @@ from puridiver.grid.table import FORMATS as GRID_FORMATS
 from puridiver.grid.table import make_table
 from puridiver.recipes import OFFICIAL, PAPER
 from puridiver.report import FORMATS, summarise
-from puridiver.runs import read_ledger
+from puridiver.runs.folder import read_ledger
 
 ROOT = Path(__file__).parent.parent
 EQUATIONS = (ROOT / "docs" / "EQUATIONS.md").read_text()

@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from puridiver import Learner, provenance, runs
+from puridiver import Learner
 from puridiver.cli.main import build_parser
 from puridiver.cli.run_settings import config_to_run
-from puridiver.config import RunConfig, resolve_options
 from puridiver.data import DataSource, from_arrays
 from puridiver.errors import DataError
-from puridiver.experiment import Experiment
+from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.recipes import SUITS_TINY_IMAGES, recipe
-from puridiver.snapshot import MemorySnapshot
+from puridiver.runs import folder as runs
+from puridiver.runs import provenance
+from puridiver.runs.config import RunConfig, resolve_options
+from puridiver.runs.experiment import Experiment
 from puridiver.streams import StreamManifest
 from tests.learner_samples import PLAIN_VIEWS, SHAPE, patterns
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from puridiver import mixture
 from puridiver.mixture import MixtureSettings, fit_mixture
-from puridiver.plans import Captured
-from puridiver.runtime import Runtime
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.plans import Captured
 from tests.test_mixture import DEFAULTS, RELEASED, SHAPES, values_of
 
 ALL_SETTINGS = [DEFAULTS, RELEASED, MixtureSettings(max_iterations=1), MixtureSettings(tolerance=1e-12)]
@@ -32,7 +32,7 @@ def cases() -> list[tuple[Tensor, Tensor, MixtureSettings]]:
 
 def compare_all(device: str) -> int:
     """Compares the kernel with torch's operations from the same start; returns how many comparisons were made."""
-    from puridiver.fused_mixture import fit
+    from puridiver.runtime.fused_mixture import fit
 
     for values, mask, s in cases():
         x, weight = values.masked_fill(~mask, 0), mask.double()
@@ -60,7 +60,7 @@ def test_a_gpu_without_a_compiler_falls_back_with_one_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Triton missing (here: hidden) is told once, and torch's operations fit."""
-    monkeypatch.setitem(sys.modules, "puridiver.fused_mixture", None)
+    monkeypatch.setitem(sys.modules, "puridiver.runtime.fused_mixture", None)
     mixture.fused_mixture_works.cache_clear()
     try:
         assert [mixture.fused_mixture_works(torch.device("cpu")) for _ in range(3)] == [False] * 3

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.inputs import (
+from puridiver.learner.inputs import (
     as_arrivals,
     as_classes,
     as_corrections,

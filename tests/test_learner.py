@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-import puridiver.learner
-from puridiver import AuditRow, Learner, inputs, recipe
+import puridiver.learner.learner
+from puridiver import AuditRow, Learner, recipe
 from puridiver.errors import DataError
+from puridiver.learner import inputs
 from puridiver.memory import SAMPLERS
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
@@ -276,7 +277,7 @@ def test_an_audit_finds_the_labels_put_wrong():
 
 
 def test_the_example_of_the_documentation_runs():
-    assert doctest.testmod(puridiver.learner).failed == 0
+    assert doctest.testmod(puridiver.learner.learner).failed == 0
 
 
 def test_a_mixture_of_words_and_numbers_is_no_list_of_labels():
@@ -348,7 +349,7 @@ def test_looking_gives_what_predicting_gives(monkeypatch):
     images, labels = patterns(24)
     learner = tiny_learner(memory=12)
     learner.observe(images, labels)
-    monkeypatch.setattr("puridiver.learner.LOOK_AT_ONCE", 7)  # in several chunks
+    monkeypatch.setattr("puridiver.learner.learner.LOOK_AT_ONCE", 7)  # in several chunks
     log_p, features = learner.look(images)
     assert np.allclose(log_p.exp().numpy(), learner.predict_proba(images), atol=1e-5)
     assert len(features) == 24

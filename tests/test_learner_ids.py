@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from puridiver import Learner, storage
+from puridiver import Learner
+from puridiver.learner import storage
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(64)

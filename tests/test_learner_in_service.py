@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver import ConsolidatingError, DivergedError, Learner, storage
+from puridiver import ConsolidatingError, DivergedError, Learner, files
+from puridiver.learner import storage
 from tests.learner_samples import patterns
 
 
@@ -315,7 +316,7 @@ def test_others_may_predict_while_a_save_is_written(monkeypatch: pytest.MonkeyPa
     images, labels = patterns(16)
     learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3)
     learner.observe(images, labels)
-    write, asking = storage.write_atomically, threading.Thread(target=learner.predict, args=(images,))
+    write, asking = files.write_atomically, threading.Thread(target=learner.predict, args=(images,))
 
     def slowly(path: Path, content: bytes | memoryview) -> None:
         if asking.ident is None:

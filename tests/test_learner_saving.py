@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from puridiver import Learner, NoiseHint, runs, storage
+from puridiver import Learner, NoiseHint
 from puridiver.errors import DataError
+from puridiver.learner import storage
+from puridiver.runs import folder as runs
 from tests.learner_samples import differing, tensors_of, tiny_learner
 from tests.test_learner import IMAGES, LABELS, NAMES, fed
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from puridiver.errors import DataError
-from puridiver.lock import file_lock
+from puridiver.files import file_lock
 
 HOLD_UNTIL_KILLED = """
 import sys, time
 from pathlib import Path
-from puridiver.lock import file_lock
+from puridiver.files import file_lock
 with file_lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -14,13 +14,13 @@ import puridiver
 from puridiver import data, plugins
 from puridiver.cli import main
 from puridiver.cli.notes import grid_notes
-from puridiver.config import RunConfig, resolve_options
 from puridiver.grid.cells import cells
 from puridiver.grid.define import read_grid
 from puridiver.own_options import declared, values_of
-from puridiver.provenance import Identity, command_for, identify
 from puridiver.recipes import Options, options_of, replaced
-from puridiver.runtime import Runtime
+from puridiver.runs.config import RunConfig, resolve_options
+from puridiver.runs.provenance import Identity, command_for, identify
+from puridiver.runtime.device import Runtime
 from tests.learner_samples import patterns, tiny_learner
 
 pytestmark = pytest.mark.usefixtures("forgotten_plugins")

@@ -16,12 +16,12 @@ import torch
 import puridiver
 from puridiver import data, plugins
 from puridiver.cli import main
-from puridiver.config import RunConfig
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults
-from puridiver.provenance import Identity, all_code, code_hash, command_for, identify, plugin_files
-from puridiver.runtime import Runtime
+from puridiver.runs.config import RunConfig
+from puridiver.runs.provenance import Identity, all_code, code_hash, command_for, identify, plugin_files
+from puridiver.runtime.device import Runtime
 
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "own_methods.py"

@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver import data, provenance
+from puridiver import data
 from puridiver.cli import main
-from puridiver.config import RunConfig
-from puridiver.experiment import Experiment
-from puridiver.provenance import Identity, command_for, hash_code, identify, settings_hash
 from puridiver.recipes import Options, recipe
-from puridiver.resolve import resolve_run_stream
-from puridiver.runs import as_begun, place_in_record
-from puridiver.runtime import Runtime, multiprocessors
+from puridiver.runs import provenance
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
+from puridiver.runs.folder import as_begun, place_in_record
+from puridiver.runs.provenance import Identity, command_for, hash_code, identify, settings_hash
+from puridiver.runs.resolve import resolve_run_stream
+from puridiver.runtime.device import Runtime, multiprocessors
 from puridiver.streams import StreamManifest, make_stream
 
 PACKAGE = Path(provenance.__file__).parent

@@ -25,7 +25,7 @@ def test_public_names_are_the_promised_ones():
     methods = {"Head", "LossTrainer", "Network", "Option", "Sampler", "Trainer", "register"}
     runs = {"Experiment", "RunConfig", "RunFrames", "read_run", "run_grid", "write_manifest"}
     assert {*audits, *learners, *methods, *runs, *errors} == set(puridiver.__all__)
-    assert puridiver.Learner.__module__ == "puridiver.learner"
+    assert puridiver.Learner.__module__ == "puridiver.learner.learner"
     assert puridiver.recipe("paper") == puridiver.Options()
 
 

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver import provenance, runs, storage
 from puridiver.cli import main
-from puridiver.config import RunConfig
 from puridiver.errors import DataError
-from puridiver.experiment import Experiment
+from puridiver.learner import storage
 from puridiver.memory import SAMPLERS
+from puridiver.runs import folder as runs
+from puridiver.runs import provenance
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 from puridiver.streams import make_stream
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import differing, tensors_of
@@ -186,7 +188,7 @@ def test_without_a_folder_there_is_nothing_to_resume():
 def test_a_finished_run_gives_its_summary_and_is_left_alone(tmp_path, monkeypatch):
     summary = experiment(tiny_config()).run(tmp_path)
     before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
-    monkeypatch.setattr("puridiver.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
+    monkeypatch.setattr("puridiver.learner.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
     assert experiment(tiny_config()).run(tmp_path, resume=True) == json.loads(runs.to_json(summary))
     assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()} == before
 

@@ -13,11 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver import Learner, augment, capture, plans
-from puridiver.lanes import run_in_lanes
+from puridiver import Learner, augment
 from puridiver.memory import SAMPLERS
-from puridiver.plans import Buffers, Captured, PlanRunner
-from puridiver.runtime import Runtime, choose_runtime
+from puridiver.runtime import capture, plans
+from puridiver.runtime.device import Runtime, choose_runtime
+from puridiver.runtime.lanes import run_in_lanes
+from puridiver.runtime.plans import Buffers, Captured, PlanRunner
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import save
 
 from puridiver.errors import DataError
-from puridiver.snapshot import ARRAYS, UNKNOWN, MemorySnapshot
+from puridiver.metrics.memory_snapshot import ARRAYS, UNKNOWN, MemorySnapshot
 
 
 def snapshot(n: int = 5) -> MemorySnapshot:

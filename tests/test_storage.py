@@ -15,9 +15,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from puridiver import storage
+from puridiver import files
 from puridiver.errors import BusyError, DataError
-from puridiver.lock import file_lock
+from puridiver.files import file_lock
+from puridiver.learner import storage
 
 SETTINGS: dict[str, Any] = {"classes": ["cat", "dög"], "seen": 12, "hint": None, "options": {"eta": 0.1, "flip": True}}
 
@@ -147,7 +148,7 @@ def test_a_failed_write_leaves_no_temporary_file(tmp_path: Path, monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", failing_replace)
         with pytest.raises(OSError, match="disk full"):
-            storage.write_atomically(tmp_path / "file", b"new")
+            files.write_atomically(tmp_path / "file", b"new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -258,7 +259,7 @@ def test_what_a_killed_save_left_goes_with_the_next(tmp_path: Path) -> None:
 
 def test_writers_at_the_same_time_leave_a_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first one waits with its index until the second would have come to its own end, if it were let."""
-    write, second = storage.write_atomically, list[threading.Thread]()
+    write, second = files.write_atomically, list[threading.Thread]()
 
     def overtaken(path: Path, content: bytes | memoryview) -> None:
         if path.name == storage.INDEX and not second:

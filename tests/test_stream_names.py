@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from puridiver.config import RunConfig
-from puridiver.stream_names import (
+from puridiver.runs.config import RunConfig
+from puridiver.streams.names import (
     Published,
     as_recorded,
     has_order,

@@ -7,7 +7,7 @@ import threading
 import pytest
 import torch
 
-from puridiver.runtime import steady_threads
+from puridiver.runtime.device import steady_threads
 
 CPU = torch.device("cpu")
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from puridiver import Learner, consolidating, time_budget
-from puridiver.time_budget import TimeBudget
+from puridiver import Learner
+from puridiver.learner import consolidation as consolidating
+from puridiver.learner import time_budget
+from puridiver.learner.time_budget import TimeBudget
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(40)

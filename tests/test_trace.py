@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import puridiver
-from puridiver import DataError, Experiment, Learner, RunConfig, storage
-from puridiver.checkpoint import Checkpoints
+from puridiver import DataError, Experiment, Learner, RunConfig
 from puridiver.cli import main
+from puridiver.learner import storage
+from puridiver.runs.checkpoint import Checkpoints
 from puridiver.trainers import SET_NAMES
 
 CONFIG: dict[str, Any] = {

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from puridiver.config import RunConfig
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.data.base import UNKNOWN
-from puridiver.experiment import Experiment
 from puridiver.memory import SAMPLERS
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 from puridiver.streams import Stream, StreamManifest, TrueLabels, make_stream
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import PLAIN_VIEWS, TINY, differing, patterns, tensors_of

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from puridiver.turns import Turns
+from puridiver.learner.turns import Turns
 
 
 def waiting(turns: Turns, n: int) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from puridiver import ConsolidatingError, Learner, storage
+from puridiver import ConsolidatingError, Learner
+from puridiver.learner import storage
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(200)

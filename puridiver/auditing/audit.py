@@ -13,7 +13,7 @@ from puridiver.auditing.evidence import put_together
 from puridiver.auditing.passes import Advance, run_pass, say_nothing, threads_of, with_network
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
-from puridiver.inputs import Label, as_classes, as_images, as_labels
+from puridiver.learner.inputs import Label, as_classes, as_images, as_labels
 from puridiver.recipes import PAPER, replaced
 
 FEWEST = 2  # samples: of one alone nothing can be said

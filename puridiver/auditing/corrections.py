@@ -12,7 +12,7 @@ import numpy as np
 from puridiver.auditing.tables import FORMULA_STARTS, csv_text
 from puridiver.data.table import separator_of, unguarded
 from puridiver.errors import DataError
-from puridiver.inputs import Label
+from puridiver.learner.inputs import Label
 
 ROW, NAME, LABEL = "row", "name", "corrected_label"
 

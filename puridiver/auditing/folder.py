@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import plugins, storage
+from puridiver import plugins
 from puridiver.auditing.carried import Carried
 from puridiver.auditing.corrections import applied, corrections_csv, read_corrections
 from puridiver.auditing.evidence import put_together
@@ -38,9 +38,10 @@ from puridiver.auditing.reviewing import carry_over, keep_beside, read_review
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.tables import CLEANLAB, LABELS, NOTHING, SUSPECTS, write_tables
 from puridiver.errors import DataError
-from puridiver.inputs import Label
-from puridiver.learner import Learner
-from puridiver.storage import write_atomically
+from puridiver.files import write_atomically
+from puridiver.learner import storage
+from puridiver.learner.inputs import Label
+from puridiver.learner.learner import Learner
 
 logger = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from torch import Tensor
 from puridiver import plugins
 from puridiver.auditing.neighbours import neighbour_votes
 from puridiver.auditing.settings import AuditSettings
-from puridiver.inputs import Label
-from puridiver.learner import Learner
+from puridiver.learner.inputs import Label
+from puridiver.learner.learner import Learner
 from puridiver.nets import choose_network
-from puridiver.runtime import choose_runtime, steady_threads
+from puridiver.runtime.device import choose_runtime, steady_threads
 
 # Not the default recipe, whose four steps a stream batch know wrong labels better by heart: it ranked as well
 # (before it had the loss of arrival), but on digits with 40 % asymmetric noise the estimated rate fell from 35 to 21 %

@@ -12,7 +12,7 @@ from puridiver.auditing.noise_model import UNKNOWN, fit_noise_model
 from puridiver.auditing.rates import Rate, estimate_rates
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.words import why, why_checked
-from puridiver.inputs import Label
+from puridiver.learner.inputs import Label
 
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10, where the
 # learners agree with about a fifth of the labels, the noise rate comes out far too high. With ten equal classes it is

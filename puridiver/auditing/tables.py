@@ -14,7 +14,7 @@ import numpy as np
 from puridiver.auditing.carried import Carried
 from puridiver.auditing.report import AuditReport, Judgement
 from puridiver.data.table import FORMULA_STARTS
-from puridiver.storage import write_atomically
+from puridiver.files import write_atomically
 
 NOTHING = Carried()
 SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from puridiver.inputs import Label
+from puridiver.learner.inputs import Label
 
 OFTEN = 0.05  # of a class's images came with the other's label: worth saying
 

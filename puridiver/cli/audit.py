@@ -129,7 +129,7 @@ def handle(args: argparse.Namespace) -> int:
     if args.out:
         _write(Path(args.out), report, labelled, summary)
     if args.json:
-        from puridiver.runs import to_json
+        from puridiver.runs.folder import to_json
 
         sys.stdout.write(to_json(summary, indent=1) + "\n")
     else:
@@ -218,7 +218,7 @@ def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
     from puridiver.auditing.settings import AuditSettings
     from puridiver.cli.run_settings import parse_assignments
     from puridiver.recipes import Options
-    from puridiver.runtime import choose_runtime
+    from puridiver.runtime.device import choose_runtime
 
     on_cpu = choose_runtime(args.device).device.type == "cpu"
     network = args.network or ("auto" if on_cpu else source.defaults.get("network", "auto"))
@@ -251,7 +251,7 @@ def _run_in_folder(
     args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console, progress: ProgressBar
 ) -> AuditReport:
     from puridiver.auditing.folder import AuditFolder, audit_in_folder
-    from puridiver.runs import held
+    from puridiver.runs.folder import held
 
     def tell(text: str) -> None:
         if not progress.hidden:
@@ -285,7 +285,7 @@ def _corrections(args: argparse.Namespace, labelled: LabelledSet) -> dict[int, i
 def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: float) -> dict[str, Any]:
     """What programs read, and the page's last lines."""
     from puridiver._version import __version__
-    from puridiver.runs import without_folder
+    from puridiver.runs.folder import without_folder
 
     noise = report.noise
     return {
@@ -325,9 +325,9 @@ def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
 def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
     """The page and the summary; the tables are there already."""
     from puridiver.auditing.folder import PAGE, SUMMARY
+    from puridiver.files import write_atomically
     from puridiver.report.audit_page import write_audit_page
-    from puridiver.runs import to_json
-    from puridiver.storage import write_atomically
+    from puridiver.runs.folder import to_json
 
     settings = summary["settings"]
     facts = {

@@ -14,7 +14,7 @@ def check_options(args: argparse.Namespace) -> None:
     from puridiver.auditing.folder import INDEX, AuditFolder
     from puridiver.errors import DataError
     from puridiver.report.style import check_installed
-    from puridiver.runs import check_no_run
+    from puridiver.runs.folder import check_no_run
 
     if (args.resume or args.corrections or args.force) and not args.out:
         raise ValueError("--resume, --corrections and --force need --out FOLDER: the folder of the audit")

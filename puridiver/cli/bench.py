@@ -11,8 +11,8 @@ from puridiver.recipes import PUBLISHED, RECIPES
 
 if TYPE_CHECKING:
     from puridiver.bench import Figure, Size
-    from puridiver.config import RunConfig
     from puridiver.data.base import DataSource
+    from puridiver.runs.config import RunConfig
 
 PARTS = ("steps", "growth", "run", "lanes", "all")
 
@@ -61,9 +61,9 @@ def add_parser(subparsers: Any) -> None:
 def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from puridiver.provenance import commit, versions
-    from puridiver.runs import to_json
-    from puridiver.runtime import choose_runtime, describe_device
+    from puridiver.runs.folder import to_json
+    from puridiver.runs.provenance import commit, versions
+    from puridiver.runtime.device import choose_runtime, describe_device
 
     runtime = choose_runtime(args.device, args.precision, args.graphs)
     size = ("cifar10" if runtime.device.type == "cuda" else "digits") if args.size == "auto" else args.size
@@ -93,7 +93,7 @@ def handle(args: argparse.Namespace) -> int:
 
 def _measure(part: str, size_name: str, args: argparse.Namespace) -> list[Figure]:
     from puridiver import bench
-    from puridiver.runtime import choose_runtime
+    from puridiver.runtime.device import choose_runtime
 
     size = bench.SIZES[size_name]
     settings = {
@@ -110,7 +110,7 @@ def _measure(part: str, size_name: str, args: argparse.Namespace) -> list[Figure
 
 def _run_configs(size: Size, n: int, args: argparse.Namespace) -> list[RunConfig]:
     """Runs of the full protocol that differ by seed; there are three official streams."""
-    from puridiver.config import RunConfig
+    from puridiver.runs.config import RunConfig
 
     return [
         RunConfig(
@@ -158,8 +158,8 @@ def _write(record: dict[str, Any], out: str) -> Any:
     from datetime import UTC, datetime
     from pathlib import Path
 
-    from puridiver.runs import to_json
-    from puridiver.storage import write_atomically
+    from puridiver.files import write_atomically
+    from puridiver.runs.folder import to_json
 
     device = re.sub(r"[^a-z0-9]+", "-", record["device"].lower()).strip("-")
     now = datetime.now(UTC)

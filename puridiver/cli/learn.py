@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from puridiver.cli.run import ProgressBar
     from puridiver.data.base import DataSource, ImageSet
-    from puridiver.inputs import Label
-    from puridiver.learner import Learner
+    from puridiver.learner.inputs import Label
+    from puridiver.learner.learner import Learner
 
 EXAMPLES = """\
 The learner is saved once, at the end, and until then LEARNER stays as it is: what is stopped begins anew, so give it a
@@ -82,7 +82,7 @@ def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
     from puridiver.cli.run import ProgressBar
-    from puridiver.runtime import steady_threads
+    from puridiver.runtime.device import steady_threads
 
     errors = Console(stderr=True)
     _check(args)
@@ -121,8 +121,9 @@ def handle(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """What would fail at the end must fail before the work."""
-    from puridiver import runs, saved, storage
     from puridiver.errors import DataError
+    from puridiver.learner import saved, storage
+    from puridiver.runs import folder as runs
 
     for name, least in (("batch", 1), ("every", 1), ("epochs", 0), ("seed", 0)):
         value = getattr(args, name)
@@ -254,7 +255,7 @@ def _accuracy(learner: Learner, source: DataSource) -> float | None:
 
 
 def _tell(args: argparse.Namespace, figures: dict[str, Any]) -> None:
-    from puridiver.runs import to_json
+    from puridiver.runs.folder import to_json
 
     if args.json:
         sys.stdout.write(to_json(figures, indent=1) + "\n")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
 from puridiver.own_options import is_own_option
-from puridiver.stream_names import is_manifest, is_published
+from puridiver.runs.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
+from puridiver.streams.names import is_manifest, is_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
     from puridiver.grid.cells import Grid
     from puridiver.recipes import Options
-    from puridiver.runtime import Runtime
+    from puridiver.runtime.device import Runtime
 
 
 LONG_ON_A_CPU = 63  # memory epochs a task
@@ -54,8 +54,8 @@ def notes(
 ) -> Iterator[str]:
     """Of a run whose tasks end after so many samples, if that is known."""
     from puridiver import plugins
-    from puridiver.course import trainings_of
     from puridiver.recipes import OFFICIAL
+    from puridiver.runs.loop import trainings_of
     from puridiver.trainers import TRAINERS
     from puridiver.trainers.schedule import ends_low
 

@@ -15,7 +15,7 @@ from puridiver.cli.common import add_command, add_plugin_option
 if TYPE_CHECKING:
     import numpy as np
 
-    from puridiver.learner import Learner
+    from puridiver.learner.learner import Learner
 
 EXAMPLES = """\
 examples:
@@ -50,9 +50,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def handle(args: argparse.Namespace) -> int:
-    from puridiver import divergence
     from puridiver.errors import DataError
-    from puridiver.storage import write_atomically
+    from puridiver.files import write_atomically
+    from puridiver.learner import divergence
 
     learner = load_learner(Path(args.learner), args.device)
     found = find_images([Path(name) for name in args.images])
@@ -92,7 +92,7 @@ def _to_stdout(text: str) -> None:
 def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
     """An older table of predictions may be replaced; anything else only by force."""
     from puridiver.errors import DataError
-    from puridiver.storage import check_writable
+    from puridiver.files import check_writable
 
     if not out:
         return
@@ -111,9 +111,10 @@ def _check_out(out: str | None, images: Sequence[Path], force: bool) -> None:
 
 def load_learner(folder: Path, device: str, grow: bool | None = None, memory: int | None = None) -> Learner:
     """The learner that a run left in its folder, or one that was saved there; the rest as `Learner.load` has it."""
-    from puridiver import runs, storage
     from puridiver.errors import DataError
-    from puridiver.learner import Learner
+    from puridiver.learner import storage
+    from puridiver.learner.learner import Learner
+    from puridiver.runs import folder as runs
 
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")

@@ -56,7 +56,7 @@ def handle_report(args: argparse.Namespace) -> int:
     from puridiver.report.figures import OF_ONE_RUN, detailed, draw_all
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
-    from puridiver.runs import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
+    from puridiver.runs.folder import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)

@@ -237,7 +237,7 @@ def _print_commands(rows: Sequence[dict[str, Any]]) -> int:
 
 
 def _print_command(number: int, row: dict[str, Any]) -> None:
-    from puridiver.stream_names import as_recorded
+    from puridiver.streams.names import as_recorded
 
     versions = ", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items())
     print(f"# {number}: {row['last_accuracy']:.2%}, commit {row.get('commit')}, {versions}, {row.get('device')}")

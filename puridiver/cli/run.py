@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from puridiver.config import RunConfig
-    from puridiver.experiment import Experiment
+    from puridiver.runs.config import RunConfig
+    from puridiver.runs.experiment import Experiment
 
 EXAMPLES = """\
 examples:
@@ -99,10 +99,10 @@ def add_parser(subparsers: Any) -> None:
 def handle(args: argparse.Namespace) -> int:
     from rich.console import Console
 
-    from puridiver import runs
     from puridiver.data import SOURCES
     from puridiver.errors import DataError
     from puridiver.report.ledger import row_of_run
+    from puridiver.runs import folder as runs
 
     errors, folder = Console(stderr=True), Path(args.out) if args.out else None
     # What would fail at the end must fail before the work.
@@ -137,7 +137,7 @@ def handle(args: argparse.Namespace) -> int:
 def _print(
     args: argparse.Namespace, summary: dict[str, Any], folder: Path | None, errors: Console, finished: bool
 ) -> None:
-    from puridiver import runs
+    from puridiver.runs import folder as runs
 
     if args.json:
         sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
@@ -172,9 +172,9 @@ def run_once(
     args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console
 ) -> tuple[dict[str, Any], int]:
     """The summary, and the exit code: 1 where the learner was to be kept and could not be."""
-    from puridiver import runs
-    from puridiver.experiment import Experiment
     from puridiver.report.tensorboard import tensorboard_logs
+    from puridiver.runs import folder as runs
+    from puridiver.runs.experiment import Experiment
 
     with (
         ProgressBar(errors, hidden=args.quiet or args.json) as progress,

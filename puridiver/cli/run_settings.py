@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from puridiver.recipes import SUITS_TINY_IMAGES
-from puridiver.stream_names import MATRIX_FILE, is_manifest
+from puridiver.streams.names import MATRIX_FILE, is_manifest
 
 if TYPE_CHECKING:
-    from puridiver.config import RunConfig
+    from puridiver.runs.config import RunConfig
 
 
 def flag_specs() -> dict[str, dict[str, Any]]:
     """argparse arguments of every field of RunConfig."""
-    from puridiver.config import RunConfig
+    from puridiver.runs.config import RunConfig
 
     hints = get_type_hints(RunConfig)
     return {
@@ -82,7 +82,7 @@ def is_place(field: str, value: str) -> bool:
 
 def to_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The fields of RunConfig that the command line says, and the options."""
-    from puridiver.config import RunConfig
+    from puridiver.runs.config import RunConfig
 
     given = {spec.name: getattr(args, spec.name) for spec in dataclasses.fields(RunConfig) if hasattr(args, spec.name)}
     for name in ("data", "data_root", "stream", "splits", "noise_file"):  # so that a run can be resumed from any folder
@@ -99,9 +99,9 @@ def to_settings(args: argparse.Namespace) -> dict[str, Any]:
 
 def config_to_run(args: argparse.Namespace) -> RunConfig:
     """What the command line says; where it says nothing, what the run to be resumed was started with."""
-    from puridiver import runs
-    from puridiver.config import RunConfig
     from puridiver.errors import DataError
+    from puridiver.runs import folder as runs
+    from puridiver.runs.config import RunConfig
 
     begun = runs.RunFolder(Path(args.out)).read(runs.CONFIG) if args.resume else None
     said = to_settings(args)
@@ -126,8 +126,8 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
 
 def as_resolved(config: RunConfig, resolved: dict[str, Any]) -> RunConfig:
     """The config with what one's own data and the device decided when the run began, where that is another now."""
-    from puridiver.config import resolve_memory, resolve_network, resolve_noise, resolve_tasks
-    from puridiver.resolve import load_source
+    from puridiver.runs.config import resolve_memory, resolve_network, resolve_noise, resolve_tasks
+    from puridiver.runs.resolve import load_source
 
     if not is_place("data", config.data):
         return config
@@ -148,9 +148,9 @@ def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, An
 
     `resolved` are the run's options of then; one that came later was at its default.
     """
-    from puridiver.config import resolve_options
     from puridiver.recipes import DEFAULT, Options, recipe
-    from puridiver.resolve import load_source
+    from puridiver.runs.config import resolve_options
+    from puridiver.runs.resolve import load_source
 
     if config.recipe != DEFAULT:  # the others stay what they are
         return {}

@@ -205,7 +205,7 @@ def make_stream(args: argparse.Namespace) -> int:
 def _made(args: argparse.Namespace, options: dict[str, Any]) -> StreamManifest:
     if args.official is not None:
         return _import_official(args, options)
-    from puridiver.config import STANDARD_TASKS
+    from puridiver.runs.config import STANDARD_TASKS
     from puridiver.streams import make_stream as make
 
     source = _load_data(args.data, args)
@@ -324,8 +324,8 @@ def _data_of(manifest: StreamManifest, args: argparse.Namespace) -> DataSource:
 
 def _fill_in_from_run(args: argparse.Namespace) -> None:
     """Of a manifest in a run's folder: where the run had its data and how it read them, where the user says nothing."""
-    from puridiver.config import RunConfig
-    from puridiver.runs import CONFIG, MANIFEST, RunFolder
+    from puridiver.runs.config import RunConfig
+    from puridiver.runs.folder import CONFIG, MANIFEST, RunFolder
 
     begun = RunFolder(args.file.parent).read(CONFIG) if args.file.name == MANIFEST else None
     config = {**vars(RunConfig()), **(begun or {}).get("config", {})}

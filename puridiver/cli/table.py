@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option, print_note
-from puridiver.stream_names import ORDERS, has_order
+from puridiver.streams.names import ORDERS, has_order
 
 if TYPE_CHECKING:
     from puridiver.grid.cells import Grid

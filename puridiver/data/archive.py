@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from puridiver.errors import DataError
-from puridiver.lock import file_lock
+from puridiver.files import file_lock
 
 logger = logging.getLogger(__name__)
 

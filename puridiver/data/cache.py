@@ -27,8 +27,7 @@ import numpy as np
 from puridiver.data.decode import HASH_BYTES, Decoded, decode, require_pillow
 from puridiver.data.listing import Listing, printable
 from puridiver.errors import DataError
-from puridiver.lock import file_lock
-from puridiver.storage import sync_folder, write_atomically
+from puridiver.files import file_lock, sync_folder, write_atomically
 
 FORMAT = 1  # of the cache, and of what `decode` makes of a file: a new one makes every cache anew
 BLOCK = 256  # files between two lines of progress

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from puridiver.errors import DownloadError
-from puridiver.lock import file_lock
+from puridiver.files import file_lock
 
 Progress = Callable[[int, int | None], None]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from puridiver import inputs
 from puridiver.data.decode import as_rgb, cut, grey, in_words, require_pillow, upright_rgb
+from puridiver.learner import inputs
 
 NAMED = 10  # pictures that a message lists one by one
 # Pillow's names of the kinds that data sources are made of. What comes from outside is not to reach decoders beyond

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from puridiver import plugins as own_methods
-from puridiver import runs
 from puridiver.errors import PuridiverError
 from puridiver.grid.cells import CHANGES, Grid, cells
 from puridiver.grid.chosen import chosen_grid
@@ -22,6 +21,7 @@ from puridiver.grid.folder import LOGS, GridFolder
 from puridiver.grid.plan import Planned, Sources, done_rows, estimated_seconds, plan
 from puridiver.grid.prepare import prepare_diversity
 from puridiver.grid.runner import Outcome, Runner, Silent, State, Watcher, adopt, look
+from puridiver.runs import folder as runs
 
 FAILURES_NAMED = 3
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from puridiver.config import RunConfig
 from puridiver.own_options import reaches
-from puridiver.stream_names import PUBLISHED_KINDS, WORD, is_manifest
+from puridiver.runs.config import RunConfig
+from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
 
 # Fields of a run that may be replaced for a whole grid; besides them options of the recipe.
 CHANGES = (

@@ -10,7 +10,6 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from puridiver.config import RunConfig
 from puridiver.data import SOURCES
 from puridiver.data.files import is_own_or_arrays
 from puridiver.errors import DataError
@@ -18,8 +17,9 @@ from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fiel
 from puridiver.grid.presets import PRESETS, Preset, Size
 from puridiver.own_options import check_of_one, is_own_option, known, reaches
 from puridiver.recipes import RECIPES, Options, replaced
-from puridiver.stream_names import MATRIX_FILE, is_manifest, manifest_path
+from puridiver.runs.config import RunConfig
 from puridiver.streams import StreamManifest
+from puridiver.streams.names import MATRIX_FILE, is_manifest, manifest_path
 from puridiver.streams.noise import noise_name
 
 HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published

@@ -17,13 +17,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from puridiver import runs
 from puridiver.errors import DataError
+from puridiver.files import file_lock
 from puridiver.grid.cells import Method
 from puridiver.grid.plan import Planned
-from puridiver.lock import file_lock
 from puridiver.report.ledger import read_rows
 from puridiver.report.titles import Title, read_titles, write_titles
+from puridiver.runs import folder as runs
 
 LEDGER, FAILURES, LOGS, LOCK, PID = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock", "grid.pid"
 CELLS = runs.GRID_CELLS

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from puridiver import runs
 from puridiver.errors import DataError
 from puridiver.grid.engines.base import set_aside
 from puridiver.grid.folder import CELLS, GridFolder
@@ -21,6 +20,7 @@ from puridiver.report.environments import device_of, torch_of
 from puridiver.report.ledger import code_of, problem_of, read_rows
 from puridiver.report.table import summary_notes
 from puridiver.report.titles import UNTITLED, Title, read_titles, write_titles
+from puridiver.runs import folder as runs
 from puridiver.streams.noise import noise_name
 
 UNFINISHED_COPIES = "merging"

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from puridiver import runs
-from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
 from puridiver.grid.cells import Cell
-from puridiver.provenance import Identity, identify
-from puridiver.resolve import file_options, load_source, resolve_run_stream, source_name
-from puridiver.runtime import Runtime, choose_runtime
+from puridiver.runs import folder as runs
+from puridiver.runs.config import RunConfig
+from puridiver.runs.provenance import Identity, identify
+from puridiver.runs.resolve import file_options, load_source, resolve_run_stream, source_name
+from puridiver.runtime.device import Runtime, choose_runtime
 
 STREAM_FIELDS = (
     "data", "data_root", "image_size", "test_share", "bad_files", "trust_labels", "stream", "splits", "tasks", "noise",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from puridiver.config import resolve_diversity, resolve_network, resolve_options
-from puridiver.experiment import diversity_features
 from puridiver.grid.plan import Planned, Sources
 from puridiver.own_options import DOT
+from puridiver.runs.config import resolve_diversity, resolve_network, resolve_options
+from puridiver.runs.experiment import diversity_features
 
 logger = logging.getLogger(__name__)
 

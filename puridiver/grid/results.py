@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from puridiver import runs
 from puridiver.errors import DataError
 from puridiver.grid.cells import Grid
 from puridiver.grid.chosen import base_of, chosen_grid, of_one_recipe, seeds_of
@@ -18,6 +17,7 @@ from puridiver.grid.presets import PRESETS
 from puridiver.grid.select import select
 from puridiver.grid.table import GridTable, make_table
 from puridiver.report.ledger import read_rows
+from puridiver.runs import folder as runs
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,17 @@ from typing import Any
 
 import torch
 
-from puridiver.config import RunConfig
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
-from puridiver.provenance import plugin_code
 from puridiver.recipes import RECIPES
 from puridiver.report.ledger import code_of, of_several_codes
 from puridiver.report.table import settings_of
-from puridiver.runs import without_folder
-from puridiver.runtime import Runtime
-from puridiver.stream_names import (
+from puridiver.runs.config import RunConfig
+from puridiver.runs.folder import without_folder
+from puridiver.runs.provenance import plugin_code
+from puridiver.runtime.device import Runtime
+from puridiver.streams.names import (
     LISTED,
     MATRIX_FILE,
     PUBLISHED_KINDS,

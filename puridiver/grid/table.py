@@ -26,7 +26,7 @@ from puridiver.report.table import (
     markdown_row,
     markdown_text,
 )
-from puridiver.stream_names import PUBLISHED_KINDS
+from puridiver.streams.names import PUBLISHED_KINDS
 
 NAMES = {
     "digits": "digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision",

@@ -17,7 +17,13 @@ from typing import Any
 
 import torch
 
-from puridiver.config import (
+from puridiver.data.base import DataSource
+from puridiver.errors import PuridiverError
+from puridiver.grid.cells import Column, Grid, make_cell
+from puridiver.grid.plan import Sources
+from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
+from puridiver.report.ledger import device_type
+from puridiver.runs.config import (
     STANDARD_TASKS,
     RunConfig,
     resolve_memory,
@@ -26,23 +32,17 @@ from puridiver.config import (
     resolve_tasks,
     with_methods_own,
 )
-from puridiver.data.base import DataSource
-from puridiver.errors import PuridiverError
-from puridiver.grid.cells import Column, Grid, make_cell
-from puridiver.grid.plan import Sources
-from puridiver.provenance import settings_hash
-from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
-from puridiver.report.ledger import device_type
-from puridiver.runs import without_folder
-from puridiver.runtime import Runtime
-from puridiver.stream_names import (
+from puridiver.runs.folder import without_folder
+from puridiver.runs.provenance import settings_hash
+from puridiver.runtime.device import Runtime
+from puridiver.streams import StreamManifest
+from puridiver.streams.names import (
     PUBLISHED_KINDS,
     has_manifest_per_seed,
     is_manifest,
     kind_in_record,
     manifest_path,
 )
-from puridiver.streams import StreamManifest
 
 Row = Mapping[str, Any]
 Place = tuple[int, int]  # numbers of a method and a column

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.memory.base import Moment
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 
 
 def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:

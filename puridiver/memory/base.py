@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from puridiver.memory.samples import Samples
 from puridiver.own_options import values_of
 from puridiver.recipes import Options
-from puridiver.runtime import Runtime
-from puridiver.samples import Samples
+from puridiver.runtime.device import Runtime
 from puridiver.spr import Encoder
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 
 
 class ClassReservoir(Sampler):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler, row_faults
 from puridiver.memory.memory import Memory
-from puridiver.samples import Samples, joined
+from puridiver.memory.samples import Samples, joined
 
 Meet = Callable[[Samples, int], None]  # told of a pool, and how many of it are the memory's, before a choice
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 
 
 class Memory:

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from puridiver.memory.arrival import loss_on_arrival
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
-from puridiver.plans import Captured
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.samples import Samples
+from puridiver.runtime.plans import Captured
 
 
 class NTDSampler(Sampler):

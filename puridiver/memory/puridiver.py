@@ -11,9 +11,9 @@ from torch import Tensor
 from puridiver import equations
 from puridiver.memory.arrival import loss_on_arrival
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
-from puridiver.plans import Captured
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.samples import Samples
+from puridiver.runtime.plans import Captured
 
 HUGE_LOSS = 1e4
 CHECKED = -1e5  # added to a score: below that of any loss, and the first two decimals of such scores still count

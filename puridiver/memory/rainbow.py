@@ -8,7 +8,7 @@ from torch import Tensor
 
 from puridiver.augment import PerturbationDraw, draw_perturbations, perturbations
 from puridiver.memory.base import Moment, Sampler, class_counts
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 
 TIE = 1 / 100  # less than the least difference of two variance ratios of twelve votes
 

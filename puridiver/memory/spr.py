@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.samples import Samples
 from puridiver.spr import ENCODER_OPTIONS, Encoder, clean_probability, scaled_epochs
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.storage import check_writable, write_atomically
+from puridiver.files import check_writable, write_atomically
 from puridiver.trainers import SET_NAMES
 
 COLUMNS = ("arrival", "image", "given_label", "true_label", "entered_at", "evicted_at")

@@ -17,14 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver import augment, plugins, storage
+from puridiver import augment, plugins
 from puridiver.data.base import DataSource
 from puridiver.errors import DataError
-from puridiver.lock import file_lock
+from puridiver.files import file_lock
+from puridiver.learner import storage
 from puridiver.nets import NetworkSettings, build_network, own_values
-from puridiver.plans import Buffers, PlanRunner
-from puridiver.runtime import Runtime
-from puridiver.trainee import Trainee
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import Trainee
+from puridiver.runtime.plans import Buffers, PlanRunner
 from puridiver.trainers.schedule import cosine
 
 EPOCHS, BATCH, RATE, WEIGHT_DECAY, SEED = 20, 128, 0.1, 5e-4, 0

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.snapshot import UNKNOWN
+from puridiver.metrics.memory_snapshot import UNKNOWN
 from puridiver.trainers import Sets
 
 

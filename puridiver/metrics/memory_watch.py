@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver.learner import Learner
-from puridiver.samples import Samples
-from puridiver.snapshot import UNKNOWN
+from puridiver.learner.learner import Learner
+from puridiver.memory.samples import Samples
+from puridiver.metrics.memory_snapshot import UNKNOWN
 from puridiver.streams import TrueLabels
 from puridiver.trainers import SET_NAMES
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.metrics.accuracy import (
     accuracy,
     accuracy_of_rows,
@@ -21,10 +21,10 @@ from puridiver.metrics.accuracy import (
     group_accuracies,
 )
 from puridiver.metrics.memory import memory_metrics, per_true_class, split_metrics
+from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.metrics.memory_watch import MemoryWatch
 from puridiver.metrics.stopwatch import Stopwatch
 from puridiver.metrics.trace import memory_snapshot, split_trace
-from puridiver.snapshot import MemorySnapshot
 from puridiver.streams import Batch, TrueLabels
 from puridiver.trainers import Sets
 

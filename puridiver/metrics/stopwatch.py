@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from puridiver.runtime import Runtime
+from puridiver.runtime.device import Runtime
 
 
 class Stopwatch:
@@ -12,7 +12,7 @@ class Stopwatch:
 
     Examples
     --------
-    >>> from puridiver.runtime import choose_runtime
+    >>> from puridiver.runtime.device import choose_runtime
     >>> clock = Stopwatch(choose_runtime("cpu"))
     >>> clock.switch("observe")
     >>> clock.stop()

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
+from puridiver.metrics.memory_snapshot import LARGEST_SIDE, UNKNOWN, MemorySnapshot
 from puridiver.mixture import Mixture
-from puridiver.snapshot import LARGEST_SIDE, UNKNOWN, MemorySnapshot
 from puridiver.trainers import SET_NAMES
 
 

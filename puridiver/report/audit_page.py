@@ -12,11 +12,11 @@ import numpy as np
 from puridiver.auditing.rates import LEVEL, Rate
 from puridiver.auditing.report import AuditReport
 from puridiver.auditing.tables import SUSPECT_COLUMNS
+from puridiver.files import write_atomically
+from puridiver.metrics.memory_snapshot import LARGEST_SIDE
 from puridiver.report import gallery, style
 from puridiver.report.page import Headline, percent
 from puridiver.report.templating import fill
-from puridiver.snapshot import LARGEST_SIDE
-from puridiver.storage import write_atomically
 
 SHOWN = 2_000  # images at most: a page of all of a large set would not open
 KEY_IMAGES = 64  # tell two sets with the same labels apart

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from puridiver.metrics.memory_snapshot import UNKNOWN, MemorySnapshot
 from puridiver.report.reading import Run
-from puridiver.snapshot import UNKNOWN, MemorySnapshot
 from puridiver.trainers import SET_NAMES
 
 COLUMNS = 32

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.runs import SUMMARY, RunFolder, ledger_lines, read_ledger
+from puridiver.runs.folder import SUMMARY, RunFolder, ledger_lines, read_ledger
 
 NUMBER = (int, float)
 WANTED: dict[str, tuple[type, ...]] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.files import write_atomically
 from puridiver.report import gallery, style
 from puridiver.report.curves import spread_text
 from puridiver.report.figures import FIGURES, detailed
@@ -15,7 +16,6 @@ from puridiver.report.judged import judged_by
 from puridiver.report.reading import Group, Run, grouped, noise_title
 from puridiver.report.table import spread
 from puridiver.report.templating import fill
-from puridiver.storage import write_atomically
 
 OF_A_RUN = ("accuracy", "alpha", "memory", "sets", "mixtures", "balance", "confusion")
 OF_SEVERAL = ("tasks", "accuracy", "time", "memory", "alpha", "diversity")

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
+from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.report.ledger import code_of, device_type, problem_of, read_rows
 from puridiver.report.titles import UNTITLED, Title, read_titles
-from puridiver.runs import CELL_SHOWN, CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
-from puridiver.snapshot import MemorySnapshot
-from puridiver.stream_names import as_recorded, without_seed
+from puridiver.runs.folder import CELL_SHOWN, CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
+from puridiver.streams.names import as_recorded, without_seed
 from puridiver.streams.noise import noise_name
 
 CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and its list of them

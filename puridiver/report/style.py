@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
-from puridiver.storage import write_atomically
+from puridiver.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,8 +15,8 @@ from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_chan
 from puridiver.report.environments import environment_notes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.report.titles import Title
-from puridiver.runs import without_folder
-from puridiver.stream_names import (
+from puridiver.runs.folder import without_folder
+from puridiver.streams.names import (
     WORD,
     has_manifest_per_seed,
     is_manifest,

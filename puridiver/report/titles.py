@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.runs import GRID_CELLS as CELLS
-from puridiver.storage import write_atomically
+from puridiver.files import write_atomically
+from puridiver.runs.folder import GRID_CELLS as CELLS
 
 TITLES = "titles.json"
 

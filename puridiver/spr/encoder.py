@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from puridiver import augment
 from puridiver.nets import Network, global_draws, make_new
-from puridiver.plans import Buffers, Captured, PlanRunner
 from puridiver.recipes import Options
-from puridiver.runtime import Runtime
-from puridiver.trainee import Trainee, adam
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import Trainee, adam
+from puridiver.runtime.plans import Buffers, Captured, PlanRunner
 
 PROJECTION = 128
 # Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.

@@ -16,7 +16,7 @@ import numpy as np
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
-from puridiver.storage import write_atomically
+from puridiver.files import write_atomically
 from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
 from puridiver.streams.imbalance import BALANCED, check_imbalance
 from puridiver.streams.manifest_fields import LATER, READERS, to_json

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from puridiver.data.damage import DAMAGE
 from puridiver.errors import DataError
-from puridiver.stream_names import MATRIX_FILE
 from puridiver.streams.checks import IntArray, as_labels
+from puridiver.streams.names import MATRIX_FILE
 
 MATRIX, PREFIX = "matrix", MATRIX_FILE
 SUFFIXES = (".npy", ".csv")

@@ -3,7 +3,7 @@
 Facts about them, measured: tasks are cut by the given label into equal parts (CIFAR-10: 5 x 10,000); the
 major classes make up 90 % of each task (now and then 1 % less of the last but one) and about 81 % of the
 last, which gets what is left over. Asymmetric noise swaps pairs of classes, other pairs for each seed. Most files
-list a task's major classes first: see `puridiver.stream_names` for the order in which a stream comes.
+list a task's major classes first: see `puridiver.streams.names` for the order in which a stream comes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from puridiver.data.base import DataSource
 from puridiver.data.damage import DAMAGE
 from puridiver.errors import ManifestError
-from puridiver.stream_names import LISTED, parse_published
 from puridiver.streams.build import realised_noise
 from puridiver.streams.checks import IntArray, as_labels
 from puridiver.streams.manifest import StreamManifest, source_fields
+from puridiver.streams.names import LISTED, parse_published
 from puridiver.streams.noise import ClassMap, noise_kind, parse_noise
 from puridiver.streams.official_json import read_tasks
 from puridiver.streams.official_named import read_named_tasks

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.data.base import DataSource
-from puridiver.stream_names import is_published
 from puridiver.streams.build import make_stream
 from puridiver.streams.checks import parse_share
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.matrix import PREFIX
+from puridiver.streams.names import is_published
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.official import find_official
 

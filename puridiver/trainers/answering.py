@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from puridiver.runtime import Runtime
-from puridiver.trainee import Trainee
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import Trainee
 from puridiver.trainers.looking import by_both, well_taught
 
 # Copies of the networks: as the last memory training left them, and what predicts while the next one is under way.

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
+from puridiver.memory.samples import Samples
 from puridiver.nets import Network, NetworkSettings, Outputs, build_network
 from puridiver.own_options import check_known, values_of
-from puridiver.plans import Buffers, PlanRunner
-from puridiver.samples import Samples
+from puridiver.runtime.model import Trainee, sgd
+from puridiver.runtime.plans import Buffers, PlanRunner
 from puridiver.spr import Encoder
-from puridiver.trainee import Trainee, sgd
 from puridiver.trainers.answering import COPIES, Answering
 from puridiver.trainers.batches import in_batches
 from puridiver.trainers.context import TrainerContext

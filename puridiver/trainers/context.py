@@ -8,7 +8,7 @@ from numbers import Real
 import torch
 
 from puridiver.recipes import Options
-from puridiver.runtime import Runtime
+from puridiver.runtime.device import Runtime
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
-from puridiver.plans import PlanRunner
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
+from puridiver.runtime.plans import PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import TrainerContext
 

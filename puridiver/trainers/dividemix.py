@@ -8,9 +8,9 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import refurbish, soft_cross_entropy
+from puridiver.memory.samples import Samples
 from puridiver.mixture import MixtureSettings, fit_mixture
-from puridiver.plans import PlanRunner
-from puridiver.samples import Samples
+from puridiver.runtime.plans import PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.batches import rounded_up
 from puridiver.trainers.context import TrainerContext

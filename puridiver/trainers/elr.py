@@ -10,9 +10,9 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
+from puridiver.memory.samples import Samples
 from puridiver.option import Option
-from puridiver.plans import PlanRunner
-from puridiver.samples import Samples
+from puridiver.runtime.plans import PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import TrainerContext
 

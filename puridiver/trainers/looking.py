@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.nets import Outputs
-from puridiver.plans import Captured
-from puridiver.runtime import Runtime
-from puridiver.trainee import Trainee
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import Trainee
+from puridiver.runtime.plans import Captured
 
 logger = logging.getLogger(__name__)
 

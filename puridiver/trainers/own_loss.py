@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from puridiver.memory.samples import Samples
 from puridiver.option import Option
-from puridiver.samples import Samples
 from puridiver.trainers.base import Trainer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 from puridiver.trainers.base import Trainer
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from puridiver import augment, equations
-from puridiver.plans import Captured, PlanRunner
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
+from puridiver.runtime.plans import Captured, PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.batches import FEWEST_ROWS, in_batches, rounded_up
 from puridiver.trainers.context import TrainerContext

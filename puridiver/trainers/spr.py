@@ -6,11 +6,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from puridiver.memory.samples import Samples
 from puridiver.nets import Network, initialise_afresh
-from puridiver.plans import PlanRunner
-from puridiver.samples import Samples
+from puridiver.runtime.model import Trainee, adam
+from puridiver.runtime.plans import PlanRunner
 from puridiver.spr import ENCODER_OPTIONS, scaled_epochs
-from puridiver.trainee import Trainee, adam
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import TrainerContext
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 import puridiver
-from puridiver import storage
 from puridiver.auditing import folder as folders
 from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
 from puridiver.auditing.settings import AuditSettings
 from puridiver.errors import DataError
+from puridiver.learner import storage
 from tests.auditing.samples import CLASSES, QUICK, planted, words
 
 SETTINGS = AuditSettings(**QUICK)

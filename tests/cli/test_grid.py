@@ -21,7 +21,7 @@ from puridiver.grid.folder import GridFolder
 from puridiver.grid.presets import PRESETS
 from puridiver.report.reading import find_runs, grouped
 from puridiver.report.titles import Title, read_titles
-from puridiver.runs import read_ledger
+from puridiver.runs.folder import read_ledger
 from tests.grid.samples import TINY, planned_cells, row, small_grid
 
 FILE = """

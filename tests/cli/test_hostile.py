@@ -12,8 +12,8 @@ import pytest
 
 from puridiver.cli import main
 from puridiver.errors import DataError
-from puridiver.runs import append_to_ledger, check_ledger, read_ledger
-from puridiver.storage import write_atomically
+from puridiver.files import write_atomically
+from puridiver.runs.folder import append_to_ledger, check_ledger, read_ledger
 from tests.grid.page.samples import full_run, write_ledger
 
 SHORT = ["--stream-limit", "16", "--test-limit", "20", "--epochs", "1", "--tasks", "2", "--no-diversity", "--quiet"]

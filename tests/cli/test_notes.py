@@ -10,9 +10,9 @@ import torch
 
 from puridiver import data
 from puridiver.cli.notes import notes, unread_options
-from puridiver.config import RunConfig
 from puridiver.recipes import recipe
-from puridiver.runtime import Runtime
+from puridiver.runs.config import RunConfig
+from puridiver.runtime.device import Runtime
 from puridiver.trainers import TRAINERS
 from puridiver.trainers.plain import Plain
 

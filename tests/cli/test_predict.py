@@ -11,9 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from puridiver import Learner, storage
+from puridiver import Learner
 from puridiver.cli import main
-from puridiver.runs import RunFolder
+from puridiver.learner import storage
+from puridiver.runs.folder import RunFolder
 from tests.learner_samples import patterns, tiny_learner
 
 SHORT = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]

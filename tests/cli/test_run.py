@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from puridiver import runs
 from puridiver.cli import main
 from puridiver.cli.run import ProgressBar, _percent
 from puridiver.cli.run_settings import flag_specs, parse_assignments
 from puridiver.recipes import OFFICIAL, RECIPES, replaced
+from puridiver.runs import folder as runs
 from tests.learner_samples import patterns
 from tests.resume_samples import traces
 
@@ -306,7 +306,7 @@ def test_resuming_a_finished_run_prints_its_summary_and_adds_no_second_row(tmp_p
     out = ["--out", str(tmp_path / "run"), "--ledger", str(tmp_path / "ledger.jsonl"), "--json"]
     assert main(["run", *TINY, *out]) == 0
     first = capsys.readouterr().out
-    monkeypatch.setattr("puridiver.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
+    monkeypatch.setattr("puridiver.learner.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
     assert main(["run", *out, "--resume"]) == 0
     assert capsys.readouterr().out == first
     assert len(runs.read_ledger(tmp_path / "ledger.jsonl")) == 1

@@ -12,16 +12,16 @@ import pytest
 import torch
 
 from puridiver.cli import main
-from puridiver.config import RunConfig
 from puridiver.data import FileOptions, load
 from puridiver.errors import DataError
-from puridiver.experiment import Experiment
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.report import gallery
 from puridiver.report.figures import draw
 from puridiver.report.reading import read_run
 from puridiver.report.table import HEADINGS, summarise
-from puridiver.runs import read_ledger
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
+from puridiver.runs.folder import read_ledger
 from puridiver.streams import StreamManifest
 from tests.web_samples import write_food101n, write_splits, write_webvision
 from tests.wild import write_bad_kinds, write_classes, write_good_kinds, write_oddly_named

@@ -10,7 +10,7 @@ import pytest
 
 from puridiver.cli import main
 from puridiver.report.reading import grouped, read_run
-from puridiver.runs import read_ledger
+from puridiver.runs.folder import read_ledger
 
 TINY = (
     "--tasks", "2", "--memory", "20", "--device", "cpu", "--epochs", "1", "--stream-limit", "32", "--test-limit", "50",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from puridiver import runs
 from puridiver.cli import main
 from puridiver.data import load
+from puridiver.runs import folder as runs
 from puridiver.streams import make_stream
 from tests.cli.test_run import TINY
 from tests.streams.splits import write_npz

@@ -9,8 +9,8 @@ import pytest
 
 from puridiver.cli import main
 from puridiver.cli.run_settings import as_resolved, is_place
-from puridiver.config import RunConfig
-from puridiver.runs import read_ledger
+from puridiver.runs.config import RunConfig
+from puridiver.runs.folder import read_ledger
 from tests.learner_samples import patterns
 
 TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from puridiver.config import RunConfig, resolve_memory, resolve_network, resolve_options, resolve_tasks
 from puridiver.data import SOURCES, FileOptions, load, verify
 from puridiver.errors import DataError, ManifestError
+from puridiver.runs.config import RunConfig, resolve_memory, resolve_network, resolve_options, resolve_tasks
 from puridiver.streams import find_official, make_stream
 from tests.web_samples import write_food101n, write_splits, write_webvision
 from tests.wild import write_bad_kinds

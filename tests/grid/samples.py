@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from puridiver.experiment import Experiment
 from puridiver.grid.cells import Cell, Column, Grid, Method, cells
 from puridiver.grid.engines.base import Engine, Event, Job
 from puridiver.grid.engines.lanes import LaneEngine
 from puridiver.grid.plan import Planned, Sources, plan
 from puridiver.recipes import default_changes
+from puridiver.runs.experiment import Experiment
 
 TINY = {
     "epochs": 1, "stream_limit": 16, "test_limit": 40, "diversity": False, "tasks": 2, "anytime_points": 1,

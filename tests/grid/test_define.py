@@ -12,7 +12,7 @@ from puridiver.errors import DataError
 from puridiver.grid.cells import cells
 from puridiver.grid.define import read_grid
 from puridiver.grid.plan import Sources
-from puridiver.runs import read_ledger
+from puridiver.runs.folder import read_ledger
 from tests.wild import write_classes
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "GRIDS.md"

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from puridiver import runs
-from puridiver.experiment import Experiment
 from puridiver.grid.engines import base
 from puridiver.grid.engines.base import Backlog, Job
 from puridiver.grid.engines.choose import Wishes, choose_engine
@@ -23,6 +21,8 @@ from puridiver.grid.engines.processes import ProcessEngine
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.plan import Planned, Sources
 from puridiver.grid.runner import Runner, look
+from puridiver.runs import folder as runs
+from puridiver.runs.experiment import Experiment
 from tests.grid.samples import RSV, Killer, lane_engine, planned_cells, small_grid
 
 

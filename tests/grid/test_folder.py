@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from puridiver import runs
 from puridiver.errors import DataError
 from puridiver.grid.folder import GridFolder
+from puridiver.runs import folder as runs
 from tests.grid.samples import ledger_of, row
 
 HOLD = """

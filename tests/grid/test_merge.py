@@ -17,7 +17,7 @@ from puridiver.grid.merge import merge
 from puridiver.grid.plan import shard
 from puridiver.report.reading import find_runs
 from puridiver.report.titles import Title, read_titles, write_titles
-from puridiver.runs import read_ledger
+from puridiver.runs.folder import read_ledger
 from tests.grid.page.samples import write_ledger
 from tests.grid.samples import GBS, RSV, TINY, planned_cells, row, small_grid
 

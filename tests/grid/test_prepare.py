@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from puridiver import plugins
-from puridiver.config import RunConfig
 from puridiver.grid.cells import Cell, Column, Method
 from puridiver.grid.plan import Planned, Sources, plan
 from puridiver.grid.prepare import prepare_diversity
+from puridiver.runs.config import RunConfig
 from tests.metrics.test_joint import Wide
 
 pytestmark = pytest.mark.usefixtures("quick_diversity")
@@ -55,7 +55,7 @@ def test_what_goes_wrong_is_left_to_the_cells(tmp_path, monkeypatch, caplog):
     def broken(*arguments: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("puridiver.experiment.joint_features", broken)
+    monkeypatch.setattr("puridiver.runs.experiment.joint_features", broken)
     assert prepare_diversity(planned(tmp_path, {"diversity": True}), Sources(), print) == 1
     assert "no space left" in caplog.text
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
-from puridiver.config import resolve_options
 from puridiver.data import load
 from puridiver.grid.cells import Method, cells, make_cell
 from puridiver.grid.define import find_grid
@@ -18,7 +17,8 @@ from puridiver.grid.presets import PRESETS
 from puridiver.grid.table import paper_figures
 from puridiver.memory import SAMPLERS
 from puridiver.recipes import RECIPES, replaced
-from puridiver.runs import read_ledger
+from puridiver.runs.config import resolve_options
+from puridiver.runs.folder import read_ledger
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 SMOKE = ["--limit", "2", "--epochs", "1", "--stream-limit", "48", "--test-limit", "40", "--engine", "lanes"]

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from puridiver import runs, storage
 from puridiver.cli import main
 from puridiver.grid.engines.base import Event
 from puridiver.grid.folder import GridFolder
 from puridiver.grid.plan import Planned
 from puridiver.grid.runner import Runner
 from puridiver.grid.table import FORMATS, make_table
+from puridiver.learner import storage
+from puridiver.runs import folder as runs
 from tests.grid.samples import RSV, Killer, lane_engine, planned_cells, small_grid
 
 

@@ -51,7 +51,7 @@ def test_runs_of_other_code_do_not_count_unless_asked_for(
 ) -> None:
     Runner(folder, ScriptedEngine([result(p) for p in planned])).run(planned)
     assert waiting(planned, folder) == []
-    monkeypatch.setattr("puridiver.provenance.code_hash", lambda: "an edit later")
+    monkeypatch.setattr("puridiver.runs.provenance.code_hash", lambda: "an edit later")
     later = planned_cells(small_grid())
     assert waiting(later, folder) == later
     assert waiting(later, folder, any_code=True) == []

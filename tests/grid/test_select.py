@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from puridiver.cli import main
-from puridiver.config import RunConfig
 from puridiver.data import load
-from puridiver.experiment import Experiment
 from puridiver.grid.cells import Cell, Grid
 from puridiver.grid.define import find_grid, read_grid, with_methods, with_noises
 from puridiver.grid.select import Asked
 from puridiver.grid.table import GridTable, make_table
 from puridiver.recipes import default_changes
 from puridiver.report.reading import find_runs, grouped
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 from puridiver.streams import make_stream
 from tests.grid.samples import TINY, row, rows_of, without_hash
 from tests.learner_samples import patterns

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from puridiver.augment import to_float
 from puridiver.memory import Memory, Moment, NetworkView, Sampler
+from puridiver.memory.samples import Samples, joined
 from puridiver.nets import NetworkSettings, build_network
 from puridiver.recipes import recipe
-from puridiver.runtime import Runtime
-from puridiver.samples import Samples, joined
+from puridiver.runtime.device import Runtime
 from puridiver.spr import Encoder
 
 SIDE = 8

@@ -9,11 +9,11 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.memory import Memory
 from puridiver.memory.class_reservoir import ClassReservoir
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.samples import Samples
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
 

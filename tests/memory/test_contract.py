@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from puridiver.memory import SAMPLERS, Memory, Sampler
+from puridiver.memory.samples import Samples
 from puridiver.recipes import RECIPES, replaced
-from puridiver.samples import Samples
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream
 
 every_sampler = pytest.mark.parametrize("name", SAMPLERS)

@@ -10,8 +10,8 @@ from scipy.stats import chisquare
 
 from puridiver.memory import Memory
 from puridiver.memory.greedy_balanced import GreedyBalanced
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.samples import Samples
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
 
 

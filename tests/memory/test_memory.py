@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from puridiver.samples import joined
+from puridiver.memory.samples import joined
 from tests.memory.fakes import empty_memory, stream
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from puridiver.memory.ntd import NTDSampler
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.samples import Samples
 from tests import reference
 from tests.learner_samples import patterns, tiny_learner
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.memory.puridiver import Eviction, PuriDivERSampler
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options, recipe
-from puridiver.samples import Samples
 from tests import reference
 from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
 

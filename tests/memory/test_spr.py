@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from puridiver.memory import SAMPLERS
+from puridiver.memory.samples import Samples
 from puridiver.memory.spr import SelfCenteredFilter, level_rows
 from puridiver.recipes import recipe
-from puridiver.samples import Samples
 from tests.learner_samples import as_samples, patterns
 from tests.memory.fakes import FixedNetwork, encoder, moment, stream, with_labels
 

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 import puridiver
-from puridiver import plugins, storage
+from puridiver import plugins
 from puridiver.augment import ViewSettings
-from puridiver.config import RunConfig
 from puridiver.data import DataSource, from_arrays
-from puridiver.experiment import diversity_features
+from puridiver.learner import storage
 from puridiver.metrics.joint import joint_features
-from puridiver.runtime import Runtime, choose_runtime
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import diversity_features
+from puridiver.runtime.device import Runtime, choose_runtime
 from tests.learner_samples import patterns
 
 VIEWS = ViewSettings(crop_padding=1, flip=False, strong="none")

@@ -11,7 +11,7 @@ import torch
 from puridiver import Learner
 from puridiver.data import from_arrays
 from puridiver.metrics import Recorder, Stopwatch, anytime_area, backward_transfer
-from puridiver.runtime import choose_runtime
+from puridiver.runtime.device import choose_runtime
 from puridiver.streams import Stream, TrueLabels, make_stream
 from tests.learner_samples import TINY, differing, patterns, tensors_of
 from tests.metrics.test_memory import naive_diversity

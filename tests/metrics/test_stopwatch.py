@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from puridiver.metrics import Stopwatch
-from puridiver.runtime import choose_runtime
+from puridiver.runtime.device import choose_runtime
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from puridiver import Learner, runs
+from puridiver import Learner
+from puridiver.metrics.memory_snapshot import UNKNOWN
 from puridiver.metrics.trace import memory_snapshot, split_trace
-from puridiver.snapshot import UNKNOWN
+from puridiver.runs import folder as runs
 from puridiver.trainers import SET_NAMES
 from tests.learner_samples import TINY, differing, patterns, tensors_of
 

@@ -16,17 +16,17 @@ from torch import nn
 import puridiver
 from puridiver import augment, data, plugins
 from puridiver.cli import main
-from puridiver.config import RunConfig
 from puridiver.grid.define import read_grid
 from puridiver.grid.table import make_table
 from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults
 from puridiver.metrics.joint import joint_features
 from puridiver.nets import NETWORKS, Network, NetworkSettings, build_network, make_new
-from puridiver.provenance import command_for, identify
 from puridiver.recipes import recipe
-from puridiver.runtime import Runtime
-from puridiver.trainee import Trainee, sgd
+from puridiver.runs.config import RunConfig
+from puridiver.runs.provenance import command_for, identify
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import Trainee, sgd
 from puridiver.trainers import TRAINERS
 from tests.grid.samples import rows_of
 from tests.learner_samples import SHAPE, TINY, patterns

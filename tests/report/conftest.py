@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from puridiver.config import RunConfig
 from puridiver.data import from_arrays
-from puridiver.experiment import Experiment
 from puridiver.report.page import write_page
 from puridiver.report.reading import find_runs
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
 from tests.learner_samples import TINY, patterns
 from tests.wild import write_classes
 

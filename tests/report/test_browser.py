@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.report.page import write_page
 from puridiver.report.reading import find_runs, read_run
-from puridiver.snapshot import MemorySnapshot
 from puridiver.trainers import SET_NAMES
 from tests.report.conftest import EVIL
 

@@ -14,7 +14,7 @@ from puridiver.report import curves
 from puridiver.report.page import page_title
 from puridiver.report.reading import OPTION, Run, faceted, find_runs, grouped, read_run, uncrowded
 from puridiver.report.titles import Title, write_titles
-from puridiver.runs import CELL_SHOWN, append_to_ledger
+from puridiver.runs.folder import CELL_SHOWN, append_to_ledger
 from tests.report.test_figures import painted
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
-from puridiver.experiment import Experiment
 from puridiver.report.tensorboard import tensorboard_logs
+from puridiver.runs.experiment import Experiment
 from tests.resume_samples import experiment, tiny_config
 
 TINY = ["--epochs", "2", "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
@@ -69,7 +69,7 @@ def test_after_a_resume_the_steps_go_on_where_they_were(tmp_path: Path) -> None:
 
 def test_without_the_library_it_says_so_before_the_work(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    monkeypatch.setattr("puridiver.experiment.Experiment", lambda *a: pytest.fail("the work had begun"))
+    monkeypatch.setattr("puridiver.runs.experiment.Experiment", lambda *a: pytest.fail("the work had begun"))
     assert main(["run", *TINY, "--tensorboard", str(tmp_path / "log")]) == 2
     assert "pip install 'puridiver[tensorboard]'" in capsys.readouterr().err
 

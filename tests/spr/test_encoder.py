@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from puridiver.runtime.model import Trainee
 from puridiver.spr import nt_xent, scaled_epochs
-from puridiver.trainee import Trainee
 from tests.learner_samples import as_samples, patterns
 from tests.memory.fakes import encoder
 

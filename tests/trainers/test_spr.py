@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 from tests.learner_samples import as_samples, patterns, tiny_learner, tiny_trainer
 
 IMAGES, LABELS = patterns(40)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from puridiver import NoiseHint
 from puridiver.equations import negative_entropy
-from puridiver.samples import Samples
+from puridiver.memory.samples import Samples
 from puridiver.trainers import TRAINERS, Trainer
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
 from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen

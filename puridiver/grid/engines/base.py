@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 
-from puridiver import runs
-from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
 from puridiver.errors import BusyError, DataError
-from puridiver.experiment import Experiment
 from puridiver.grid.plan import runtime_of
-from puridiver.runtime import Runtime
+from puridiver.runs import folder as runs
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
+from puridiver.runtime.device import Runtime
 
 logger = logging.getLogger(__name__)
 

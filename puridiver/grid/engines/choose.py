@@ -9,7 +9,7 @@ from puridiver.grid.engines.base import Engine
 from puridiver.grid.engines.lanes import LaneEngine
 from puridiver.grid.engines.processes import ProcessEngine, cores
 from puridiver.grid.plan import Sources
-from puridiver.runtime import choose_runtime
+from puridiver.runtime.device import choose_runtime
 
 LANES_ON_GPU = 8
 ENGINES = ("auto", "lanes", "processes", "ray")

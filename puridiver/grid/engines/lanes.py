@@ -9,10 +9,10 @@ from functools import partial
 
 import torch
 
-from puridiver.config import RunConfig
 from puridiver.grid.engines.base import Engine, Event, Job, described, run_job
 from puridiver.grid.plan import Sources
-from puridiver.lanes import run_in_lanes
+from puridiver.runs.config import RunConfig
+from puridiver.runtime.lanes import run_in_lanes
 
 
 class LaneEngine(Engine):

@@ -21,16 +21,16 @@ from typing import Any
 
 import torch
 
-from puridiver import runs
-from puridiver.config import RunConfig
 from puridiver.errors import DataError
+from puridiver.files import write_atomically
 from puridiver.grid.engines.base import MOST_RETRIES, Backlog, Engine, Event, Job, run_job, set_aside
 from puridiver.grid.plan import Sources, runtime_of
-from puridiver.lanes import lane
 from puridiver.plugins import ENVIRONMENT
-from puridiver.provenance import code_hash
-from puridiver.runtime import Runtime
-from puridiver.storage import write_atomically
+from puridiver.runs import folder as runs
+from puridiver.runs.config import RunConfig
+from puridiver.runs.provenance import code_hash
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.lanes import lane
 
 RUN_FILES = (runs.CONFIG, runs.MANIFEST, runs.METRICS, runs.MEMORY, runs.SUMMARY)
 POLL_SECONDS = 1.0

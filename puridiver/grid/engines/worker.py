@@ -16,8 +16,8 @@ from typing import TextIO
 
 from puridiver.grid.engines.base import Event, Job, run_job
 from puridiver.grid.plan import Sources
-from puridiver.provenance import code_hash
-from puridiver.runs import to_json
+from puridiver.runs.folder import to_json
+from puridiver.runs.provenance import code_hash
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from puridiver.grid.page.tables import FIDELITY, START, Contents, Group, Table, 
 from puridiver.grid.table import NAMES
 from puridiver.grid.variants import Row
 from puridiver.report.style import Picture
-from puridiver.stream_names import PUBLISHED_KINDS, WORD
+from puridiver.streams.names import PUBLISHED_KINDS, WORD
 
 RULES = """\
 - **What counts.** Whole runs (not shortened), judged on the test set, on the published streams (the supplement's table: on generated disjoint tasks), in bfloat16 on a GPU with captured steps. Everything else the ledger has is further below.

@@ -14,7 +14,7 @@ from puridiver.grid.variants import Row, row_kind
 from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES
 from puridiver.report.ledger import device_type
 from puridiver.report.table import as_markdown, labels_of, settings_of, summarise
-from puridiver.stream_names import LISTED_KIND, WORD
+from puridiver.streams.names import LISTED_KIND, WORD
 from puridiver.streams.noise import noise_name
 
 # Flags of a run's command that its row does not tell otherwise.

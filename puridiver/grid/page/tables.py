@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from puridiver.config import RunConfig
 from puridiver.data.base import DataSource
 from puridiver.data.cifar import CIFAR10_DEFAULTS, CIFAR100_DEFAULTS
 from puridiver.errors import DataError
@@ -29,8 +28,9 @@ from puridiver.grid.variants import Row, row_kind
 from puridiver.plugins import unread_options
 from puridiver.recipes import DEFAULT, RECIPES, default_changes
 from puridiver.recipes import PUBLISHED as BASE
-from puridiver.runtime import Runtime
-from puridiver.stream_names import LISTED_KIND, PUBLISHED_KINDS, WORD
+from puridiver.runs.config import RunConfig
+from puridiver.runtime.device import Runtime
+from puridiver.streams.names import LISTED_KIND, PUBLISHED_KINDS, WORD
 
 NETWORKS = {"cifar10": CIFAR10_DEFAULTS["network"], "cifar100": CIFAR100_DEFAULTS["network"]}
 MEASURED_ON = Runtime(torch.device("cuda"), "bfloat16", graphs=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from puridiver import data
-from puridiver.config import RunConfig, resolve_noise, resolve_tasks
 from puridiver.data.base import DataSource
-from puridiver.stream_names import is_manifest, is_published, manifest_path
+from puridiver.runs.config import RunConfig, resolve_noise, resolve_tasks
 from puridiver.streams import StreamManifest, named_map, resolve_stream
 from puridiver.streams.imbalance import BALANCED
+from puridiver.streams.names import is_manifest, is_published, manifest_path
 
 
 def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:

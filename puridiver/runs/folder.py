@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from puridiver import saved
 from puridiver.errors import DataError
-from puridiver.lock import file_lock
+from puridiver.files import check_writable, file_lock, write_atomically
+from puridiver.learner import saved
 from puridiver.recipes import PAPER, without_later
-from puridiver.storage import check_writable, write_atomically
-from puridiver.stream_names import LISTED, MATRIX_FILE, as_recorded, is_published
+from puridiver.streams.names import LISTED, MATRIX_FILE, as_recorded, is_published
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
 MEMORY = "memory.safetensors"  # what the memory held at the end, for the report

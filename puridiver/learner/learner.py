@@ -13,23 +13,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import divergence, inputs, own_options, plugins, saved, storage
-from puridiver.audit_rows import AuditRow, audit_rows
-from puridiver.by_arrival import ByArrival
-from puridiver.checks import Checks
-from puridiver.consolidating import Consolidating, Consolidation
+from puridiver import own_options, plugins
 from puridiver.errors import DataError
-from puridiver.inputs import Label, SourceId
+from puridiver.learner import divergence, inputs, saved, storage
+from puridiver.learner.audit_rows import AuditRow, audit_rows
+from puridiver.learner.checks import Checks
+from puridiver.learner.consolidation import Consolidating, Consolidation
+from puridiver.learner.inputs import Label, SourceId
+from puridiver.learner.replay import Replay
+from puridiver.learner.sample_ids import ByArrival
+from puridiver.learner.saved import Parts, settings_of
+from puridiver.learner.status import LastTimes, status_of
+from puridiver.learner.turns import Turns
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
+from puridiver.memory.samples import arrived
 from puridiver.nets import Network, choose_network
 from puridiver.recipes import Options, made_for
-from puridiver.replay import Replay
-from puridiver.runtime import choose_runtime, learning
-from puridiver.samples import arrived
-from puridiver.saved import Parts, settings_of
-from puridiver.status import LastTimes, status_of
+from puridiver.runtime.device import choose_runtime, learning
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
-from puridiver.turns import Turns
 
 LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts

@@ -1,6 +1,6 @@
 """Where and how tensors are computed: device, precision, memory format, graph capture. Decided here and nowhere else.
 
-One code path serves CPU and GPU; `puridiver.plans` has what is captured on a GPU.
+One code path serves CPU and GPU; `puridiver.runtime.plans` has what is captured on a GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from puridiver.capture import Captures, share_given_back
+from puridiver.runtime.capture import Captures, share_given_back
 
 logger = logging.getLogger(__name__)
 

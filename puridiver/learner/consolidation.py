@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from puridiver.errors import ConsolidatingError
+from puridiver.learner.replay import Replay
+from puridiver.learner.time_budget import TimeBudget
+from puridiver.learner.turns import Turns
 from puridiver.memory import Keeper, Moment
-from puridiver.replay import Replay
-from puridiver.runtime import learning
-from puridiver.time_budget import TimeBudget
+from puridiver.runtime.device import learning
 from puridiver.trainers import FEWEST_EPOCHS, Trainer, lows
-from puridiver.turns import Turns
 
 logger = logging.getLogger(__name__)
 

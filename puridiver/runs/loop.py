@@ -14,14 +14,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from puridiver.checkpoint import Checkpoints
-from puridiver.config import RunConfig
 from puridiver.errors import DataError
-from puridiver.learner import Learner
+from puridiver.learner.learner import Learner
 from puridiver.metrics import Recorder
 from puridiver.recipes import Options
-from puridiver.runs import RunFolder
-from puridiver.runtime import Runtime
+from puridiver.runs.checkpoint import Checkpoints
+from puridiver.runs.config import RunConfig
+from puridiver.runs.folder import RunFolder
+from puridiver.runtime.device import Runtime
 from puridiver.streams import Batch, Stream
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time

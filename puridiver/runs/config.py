@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size, with_own
-from puridiver.stream_names import is_published, parse_published
+from puridiver.streams.names import is_published, parse_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -147,7 +147,7 @@ def resolve_memory(config: RunConfig, source: DataSource) -> int:
 
 def resolve_network(config: RunConfig, source: DataSource) -> str:
     from puridiver.nets import suggest_network  # needs torch, which the command line's flags do not
-    from puridiver.runtime import choose_runtime
+    from puridiver.runtime.device import choose_runtime
 
     chosen = config.network or source.defaults.get("network", "auto")
     return suggest_network(source.image_shape, choose_runtime(config.device).device) if chosen == "auto" else chosen

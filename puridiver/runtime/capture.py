@@ -19,7 +19,7 @@ _lane = threading.local()
 
 
 class Launching:
-    """Lanes (puridiver.lanes) are threads that launch work side by side; but whoever captures must be alone.
+    """Lanes (puridiver.runtime.lanes) are threads that launch work side by side; but whoever captures must be alone.
 
     A lane has a share of the host except while it waits for the GPU or replays what is captured already, which does
     not disturb a capture. A capture gives its own share back, waits until nobody has one, and keeps newcomers out.

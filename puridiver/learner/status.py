@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from puridiver.consolidating import Consolidating
+from puridiver.learner.consolidation import Consolidating
 from puridiver.memory import Keeper
 from puridiver.trainers import SET_NAMES, Sets
 
 if TYPE_CHECKING:
-    from puridiver.learner import Learner
+    from puridiver.learner.learner import Learner
 
 
 @dataclass

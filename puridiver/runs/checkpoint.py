@@ -17,8 +17,9 @@ from typing import Any
 
 from torch import Tensor
 
-from puridiver import storage
+from puridiver import files
 from puridiver.errors import DataError
+from puridiver.learner import storage
 
 logger = logging.getLogger(__name__)
 
@@ -135,7 +136,7 @@ class Checkpoints:
         try:
             storage.write(path, frozen)
             for parent in (self.folder, self.folder.parent):
-                storage.sync_folder(parent)
+                files.sync_folder(parent)
         except OSError:
             shutil.rmtree(path, ignore_errors=True)  # a full disk needs the room
             raise

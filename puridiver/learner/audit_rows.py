@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from puridiver.inputs import Label, SourceId
-from puridiver.samples import Samples
+from puridiver.learner.inputs import Label, SourceId
+from puridiver.memory.samples import Samples
 from puridiver.trainers import SET_NAMES, Split
 
 

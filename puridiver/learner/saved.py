@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from puridiver import divergence, plugins, storage
-from puridiver.consolidating import Consolidation
+from puridiver import plugins
 from puridiver.errors import DataError
-from puridiver.inputs import is_whole
+from puridiver.learner import divergence, storage
+from puridiver.learner.consolidation import Consolidation
+from puridiver.learner.inputs import is_whole
+from puridiver.learner.replay import Replay
 from puridiver.memory import Keeper
 from puridiver.recipes import options_of
-from puridiver.replay import Replay
 from puridiver.trainers import NoiseHint, Trainer
 
 if TYPE_CHECKING:
-    from puridiver.learner import Learner
+    from puridiver.learner.learner import Learner
 
 logger = logging.getLogger(__name__)
 

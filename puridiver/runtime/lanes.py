@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import torch
 
-from puridiver.capture import launching, thread_stream
+from puridiver.runtime.capture import launching, thread_stream
 
 Result = TypeVar("Result")
 

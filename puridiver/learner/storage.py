@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import torch
 from torch import Tensor
 
 from puridiver.errors import DataError
-from puridiver.lock import file_lock
+from puridiver.files import file_lock, write_atomically
 
 FORMAT = 1
 INDEX = "state.json"
@@ -32,52 +31,6 @@ TYPES = {
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
 LENGTH_BYTES = 8
-
-
-def check_writable(path: Path) -> None:
-    """Looks only: what exists of the path must allow the rest to be written."""
-    existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
-    if existing != path and not existing.is_dir():
-        raise DataError(f"{path} cannot be written: {existing} is a file")
-    if not os.access(existing, os.W_OK):
-        raise DataError(f"{path} cannot be written: no permission in {existing}, or it is read-only")
-
-
-def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """The file has its old content or all of the new one, never a part, even after a power cut.
-
-    A link stays one, and what is no file (a device, a pipe) is written to instead of replaced.
-    """
-    path = path.resolve()
-    if path.exists() and not path.is_file() and not path.is_dir():
-        path.write_bytes(content)
-        return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:  # of the file that was meant, and not of the temporary one
-        if error.errno is None:
-            raise
-        raise type(error)(error.errno, error.strerror, str(path)) from None
-    finally:
-        with contextlib.suppress(OSError):  # a folder that cannot be written to; what is wrong was told already
-            temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the disk knows the names in a folder: a replaced or new file is safe only then."""
-    if os.name != "posix":  # other systems neither need it nor can open a folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)

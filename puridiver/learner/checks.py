@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from puridiver.by_arrival import ByArrival
+from puridiver.learner.sample_ids import ByArrival
 from puridiver.memory import Keeper
 
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from puridiver.copies import Average, Copy
 from puridiver.nets import Network, Outputs
 from puridiver.recipes import Options
-from puridiver.runtime import Runtime
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.snapshots import Average, Copy
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # An optimiser of some parameters whose rate is a tensor, which may change while captured steps refer to it.

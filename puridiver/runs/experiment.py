@@ -13,10 +13,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver import data, runs, storage
+from puridiver import data
 from puridiver.augment import ViewSettings
-from puridiver.checkpoint import Checkpoints
-from puridiver.config import (
+from puridiver.data.base import UNKNOWN, DataSource
+from puridiver.errors import DataError
+from puridiver.learner import storage
+from puridiver.learner.learner import Learner
+from puridiver.metrics import MemoryWatch, Recorder, SampleHistory, Stopwatch, check_trace_file, joint_features
+from puridiver.recipes import DEFAULT, default_changes
+from puridiver.runs import folder as runs
+from puridiver.runs.checkpoint import Checkpoints
+from puridiver.runs.config import (
     RunConfig,
     resolve_diversity,
     resolve_memory,
@@ -25,15 +32,10 @@ from puridiver.config import (
     resolve_options,
     resolve_tasks,
 )
-from puridiver.course import AHEAD_BYTES, Course, Progress, Saving, trainings_of
-from puridiver.data.base import UNKNOWN, DataSource
-from puridiver.errors import DataError
-from puridiver.learner import Learner
-from puridiver.metrics import MemoryWatch, Recorder, SampleHistory, Stopwatch, check_trace_file, joint_features
-from puridiver.provenance import all_code, command_for, commit, identify, plugin_code, plugin_files, versions
-from puridiver.recipes import DEFAULT, default_changes
-from puridiver.resolve import load_source, resolve_run_stream
-from puridiver.runtime import choose_runtime, describe_device, multiprocessors, steady_threads
+from puridiver.runs.loop import AHEAD_BYTES, Course, Progress, Saving, trainings_of
+from puridiver.runs.provenance import all_code, command_for, commit, identify, plugin_code, plugin_files, versions
+from puridiver.runs.resolve import load_source, resolve_run_stream
+from puridiver.runtime.device import choose_runtime, describe_device, multiprocessors, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
 from puridiver.streams.imbalance import BALANCED
 from puridiver.trainers import NoiseHint

@@ -23,7 +23,7 @@ import torch
 
 from puridiver import plugins
 from puridiver._version import __version__
-from puridiver.config import (
+from puridiver.runs.config import (
     RunConfig,
     resolve_diversity,
     resolve_memory,
@@ -32,8 +32,10 @@ from puridiver.config import (
     resolve_options,
     resolve_tasks,
 )
-from puridiver.runs import PLUGINS, place_in_record
-from puridiver.stream_names import (
+from puridiver.runs.folder import PLUGINS, place_in_record
+from puridiver.streams.imbalance import BALANCED
+from puridiver.streams.manifest import StreamManifest
+from puridiver.streams.names import (
     LISTED,
     WORD,
     has_manifest_per_seed,
@@ -42,14 +44,12 @@ from puridiver.stream_names import (
     manifest_path,
     parse_published,
 )
-from puridiver.streams.imbalance import BALANCED
-from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import parse_noise
 from puridiver.streams.specs import parse_stream
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
-    from puridiver.runtime import Runtime
+    from puridiver.runtime.device import Runtime
 
 PLACES = {"data_root": "DATA", "splits": "SPLITS"}  # where things lie on one machine does not belong in a record
 
@@ -170,7 +170,7 @@ def all_code(config: RunConfig) -> str:
 @functools.cache
 def code_hash() -> str:
     """The hash of the running package's code; read once, so that a later edit does not change what is running."""
-    return hash_code(Path(__file__).parent)
+    return hash_code(Path(__file__).parents[1])
 
 
 def hash_code(package: Path) -> str:
@@ -205,7 +205,7 @@ def command_for(config: RunConfig) -> str:
 
 def commit() -> str | None:
     """$PURIDIVER_COMMIT if set, else the commit of the checkout this package runs from ("-dirty" if changed)."""
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history, or with an older one
     if told or not (here.parent / ".git").exists():
         return told or None

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from puridiver.capture import share_given_back
-from puridiver.runtime import Runtime
+from puridiver.runtime.capture import share_given_back
+from puridiver.runtime.device import Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from puridiver.memory import Memory
+from puridiver.memory.samples import Samples
 from puridiver.recipes import Options
-from puridiver.runtime import Runtime
-from puridiver.samples import Samples
+from puridiver.runtime.device import Runtime
 from puridiver.trainers import Trainer
 
 # Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a

@@ -1,0 +1,1 @@
+"""One run: its config, its loop, its folder and checkpoint, and the ledger of finished runs."""

@@ -1,0 +1,1 @@
+"""How steps run on a device: precision, graph capture, lanes, and a network with its optimiser."""
