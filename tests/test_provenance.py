@@ -166,7 +166,7 @@ def test_a_renamed_file_changes_the_code_hash(package: Path) -> None:
     assert hash_code(package) != provenance.code_hash()
 
 
-@pytest.mark.parametrize("name", ["cli/run.py", "report/table.py", "grid/presets.py", "bench.py"])
+@pytest.mark.parametrize("name", ["cli/run.py", "report/table.py", "grid/presets.py"])
 def test_an_edit_of_code_that_only_shows_results_does_not(package: Path, name: str) -> None:
     with (package / name).open("a") as file:
         file.write("# another thought\n")

@@ -45,7 +45,7 @@ examples:
   puridiver grid "table4?noises=sym-40&seeds=1" "table1?methods=RSV|RM&recipe=paper" --data cifar10 --out runs/some
       a part of each, chosen by methods, noises, seeds and recipe
   puridiver grid table1 --shard 1/3 --out runs/part1
-      a third of its cells; 2/3 and 3/3 on other machines, and `puridiver merge` puts the folders together
+      a third of its cells; 2/3 and 3/3 on other machines, `puridiver table` reads all folders together
   puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
       on a Ray cluster (pip install 'puridiver[ray]')
 """
@@ -68,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--shard", type=_shard, metavar="I/N",
         help="run only this part of the cells, such as 1/3: the same on every machine, and no two parts overlap; "
-        "`puridiver merge` puts the folders together",
+        "`puridiver table` reads all folders together",
     )  # fmt: skip
     parser.add_argument("--retry-failed", action="store_true", help="also run cells that failed before")
     parser.add_argument(

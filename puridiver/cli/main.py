@@ -27,15 +27,12 @@ COMMANDS = (
     "learn",
     "audit",
     "grid",
-    "merge",
     "table",
-    "results",
     "figure",
     "report",
     "methods",
     "data",
     "stream",
-    "bench",
 )
 
 EMPTY_OPTION = re.compile(r"--[a-z-]+=\s*")

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from puridiver.grid.cells import Grid
 from puridiver.grid.define import same_title
 from puridiver.grid.measures import METRICS, Metric
-from puridiver.grid.page.verdicts import UNKNOWN, Comparison, compare, compare_together, holm, p_text
 from puridiver.grid.select import select
 from puridiver.grid.table import NAMES, heading, own_settings
 from puridiver.grid.variants import Row, stream_shown
+from puridiver.grid.verdicts import UNKNOWN, Comparison, compare, compare_together, holm, p_text
 from puridiver.report.environments import environment_notes
 from puridiver.report.table import DIVERGED_NOTE, count_diverged, diverged_mark
 

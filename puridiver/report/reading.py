@@ -193,7 +193,7 @@ def _what_is_missing(folder: Path, name: str) -> str:
         hint = f"; it is a grid's folder, with {count} in {folder / CELLS}: name one of them, such as {runs[0].parent}"
     elif (folder / LEDGER).exists():
         hint = (
-            f"; its {LEDGER} is enough for tables, but figures need the runs' folders (`puridiver merge` copies both)"
+            f"; its {LEDGER} is enough for tables, but figures need the runs' folders"
         )
     return f"{folder} holds no finished run: {name} is missing{hint}"
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 PLACES = {"data_root": "DATA", "splits": "SPLITS"}  # where things lie on one machine does not belong in a record
 
 # Parts of the package that only start runs or look at their results.
-CANNOT_CHANGE_RESULTS = ("cli", "report", "grid", "bench.py", "__main__.py")
+CANNOT_CHANGE_RESULTS = ("cli", "report", "grid", "__main__.py")
 # Fields whose effect is told by the stream's content hash or by the resolved settings; every other field counts as
 # it stands, so that a new one counts too.
 TOLD_OTHERWISE = frozenset(

@@ -14,18 +14,9 @@ from puridiver.cli import main
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
 from puridiver.runs.folder import append_to_ledger, check_ledger, read_ledger
-from tests.grid.page.samples import full_run, write_ledger
+from tests.grid.ledger_samples import full_run
 
 SHORT = ["--stream-limit", "16", "--test-limit", "20", "--epochs", "1", "--tasks", "2", "--no-diversity", "--quiet"]
-
-
-@pytest.mark.parametrize("option", ["--out", "--headline", "--fidelity"])
-def test_a_ledger_is_not_written_over_by_its_own_page(option, tmp_path, capsys):
-    ledger = write_ledger(tmp_path / "ledger.jsonl", [full_run(1)])
-    before = ledger.read_text()
-    assert main(["results", str(ledger), option, str(ledger)]) == 2
-    assert "would write over the ledger" in capsys.readouterr().err
-    assert ledger.read_text() == before
 
 
 def test_a_page_is_not_written_over_a_runs_own_files(tmp_path, capsys):
@@ -187,9 +178,3 @@ def test_a_single_run_is_no_grid(tmp_path, capsys):
     assert main(["run", *SHORT, "--out", str(tmp_path / "run")]) == 0
     assert main(["figure", "figure-tasks", str(tmp_path / "run")]) == 2
     assert "is a single run and no grid" in capsys.readouterr().err
-
-
-def test_the_number_of_lanes_is_checked(capsys):
-    with pytest.raises(SystemExit):
-        main(["bench", "--lanes", "0"])
-    assert "--lanes" in capsys.readouterr().err

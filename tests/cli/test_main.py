@@ -20,7 +20,7 @@ from puridiver.errors import DataError
 from tests.wild import write_classes
 
 COMMANDS = (
-    "", "run", "learn", "grid", "merge", "table", "results", "figure", "report", "plot", "methods", "data", "data list",
+    "", "run", "learn", "grid", "table", "figure", "report", "plot", "methods", "data", "data list",
     "data fetch", "data verify", "stream", "stream make", "stream show", "stream verify",
 )  # fmt: skip
 

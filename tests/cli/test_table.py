@@ -10,7 +10,7 @@ import pytest
 from puridiver.cli import main
 from puridiver.grid.measures import METRICS
 from puridiver.report.titles import Title, write_titles
-from tests.grid.page.samples import full_run, write_ledger
+from tests.grid.ledger_samples import full_run, write_ledger
 
 TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
 

@@ -13,8 +13,8 @@ import pytest
 from puridiver.grid.cells import Method
 from puridiver.grid.define import find_grid, grid_of_table
 from puridiver.grid.measures import METRICS
-from puridiver.grid.page.verdicts import deviation_of, runs_of, value_of
 from puridiver.grid.table import FORMATS, GridTable, make_table, paper_figures
+from puridiver.grid.verdicts import deviation_of, runs_of, value_of
 from tests.grid.samples import row, rows_of
 
 # Seeds at 50, 60 and 70 %: mean 60, sample deviation sqrt((100 + 0 + 100) / 2) = 10.

@@ -15,7 +15,7 @@ from puridiver.grid.table import make_table
 from puridiver.report import summarise
 from puridiver.report.environments import environment_notes
 from puridiver.report.table import summary_notes
-from tests.grid.page.samples import write_ledger
+from tests.grid.ledger_samples import write_ledger
 from tests.grid.samples import row
 
 NEWER, OLDER = {"torch": "2.13.0+cpu"}, {"torch": "2.11.0"}

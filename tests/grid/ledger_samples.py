@@ -9,7 +9,6 @@ from typing import Any
 
 from puridiver.grid.cells import cells
 from puridiver.grid.define import find_grid
-from puridiver.grid.page.page import make_page
 from puridiver.recipes import recipe
 from tests.grid.samples import row
 
@@ -17,8 +16,6 @@ MEASURED = {
     "recipe": "official", "precision": "bfloat16", "graphs": True, "device": "NVIDIA H200", "lanes": 8,
     "commit": "a" * 40, "versions": {"puridiver": "0.1.0", "torch": "2.11.0"}, "command": "puridiver run --seed 1",
 }  # fmt: skip
-LEDGER = Path("/some/where/results/cifar10.jsonl")
-PAGE = Path("/some/where/docs/RESULTS.md")
 
 
 def full_run(seed: int = 1, accuracy: float = 0.5, noise: str = "sym-40", **changes: Any) -> dict[str, Any]:
@@ -47,18 +44,3 @@ def runs_of(preset: str, accuracy: float = 0.5, changes: Mapping[str, Any] | Non
 def write_ledger(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     return path
-
-
-def page_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    return make_page(rows, [LEDGER], PAGE)
-
-
-def part(page: str, heading: str) -> str:
-    """What stands below a heading, up to the next of the same kind."""
-    return page.split(f"## {heading}\n")[1].split("\n## ")[0]
-
-
-def line(text: str, start: str) -> list[str]:
-    """The cells of the first line of a table that begins so."""
-    found = next(line for line in text.splitlines() if line.startswith(f"| {start} |"))
-    return [cell.strip() for cell in found.strip("|").split("|")]
