@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
-    from puridiver.option import Option
+    from puridiver.options import Option, Options, recipe
     from puridiver.plugins import register
-    from puridiver.recipes import Options, recipe
     from puridiver.report.frames import RunFrames, read_run
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
@@ -80,8 +79,8 @@ _HOMES = {
     "ManifestError": "puridiver.errors",
     "Network": "puridiver.nets",
     "NoiseHint": "puridiver.trainers",
-    "Option": "puridiver.option",
-    "Options": "puridiver.recipes",
+    "Option": "puridiver.options",
+    "Options": "puridiver.options",
     "PuridiverError": "puridiver.errors",
     "RunConfig": "puridiver.runs.config",
     "RunFrames": "puridiver.report.frames",
@@ -90,7 +89,7 @@ _HOMES = {
     "audit": "puridiver.auditing.audit",
     "image_batch": "puridiver.data.pictures",
     "read_run": "puridiver.report.frames",
-    "recipe": "puridiver.recipes",
+    "recipe": "puridiver.options",
     "register": "puridiver.plugins",
     "run_grid": "puridiver.grid.campaign",
     "write_manifest": "puridiver.streams",

@@ -16,8 +16,8 @@ from torch import Tensor
 from puridiver.learner.learner import Learner
 from puridiver.memory.base import Moment, row_faults
 from puridiver.memory.samples import Samples
-from puridiver.nets import Network, NetworkSettings, build_network
-from puridiver.trainers import TRAINERS
+from puridiver.nets import Network, build_network
+from puridiver.options import Options
 
 MEMORY, EPOCHS = 20, 2
 SIDES, CHANNELS = (12, 32, 64, 224), (3, 1)  # of the images: the first that a network takes
@@ -53,23 +53,6 @@ def find_faults(family: str, name: str) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-# Of memory training: options that every trainer of the package but SPR's goes by, with two values of each.
-USUAL = {"cutmix": (0.0, 1.0), "last_batch": ("left_out", "trained")}
-
-
-def ignored_options(trainer: str) -> list[str]:
-    """Options of memory training that change nothing with a trainer that does not say so (`ignores`).
-
-    It is not compared like for like with the others then.
-    """
-    told = TRAINERS[trainer].ignores
-    return [
-        name
-        for name, (one, other) in USUAL.items()
-        if name not in told and _outcome_of(trainer, {name: one}) == _outcome_of(trainer, {name: other})
-    ]
-
-
 def idle_networks(trainer: str) -> list[int]:
     """The networks of a trainer whose weights its epochs on the memory leave as they were."""
     learner = _before_training({"trainer": trainer}, DEFAULT)
@@ -80,10 +63,6 @@ def idle_networks(trainer: str) -> list[int]:
 
 def _weights(network: Network) -> list[bytes]:
     return [parameter.detach().numpy().tobytes() for parameter in network.parameters()]
-
-
-def _outcome_of(trainer: str, options: dict[str, Any]) -> tuple[bytes, ...]:
-    return _outcome(_learn({"trainer": trainer}, [], DEFAULT, options))
 
 
 def _new_learner(chosen: dict[str, str], shape: Shape, options: dict[str, Any] | None = None) -> Learner:
@@ -128,7 +107,7 @@ def _smallest_shape(name: str) -> Shape:
 
 
 def _new(name: str, shape: Shape) -> Network:
-    return build_network(name, 3, shape, NetworkSettings(), torch.Generator().manual_seed(0))
+    return build_network(name, 3, shape, Options(), torch.Generator().manual_seed(0))
 
 
 def _network_faults(name: str, shape: Shape) -> list[str]:

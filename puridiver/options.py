@@ -1,281 +1,414 @@
-"""Every option of the method in one flat dataclass.
+"""Options of the method: what one option may be, the named recipes, and how a run's options are resolved.
 
-The number in an option's help, "[row n]", is the row of docs/FIDELITY.md that tells where the paper and its released
-program differ.
+Options that every method shares are declared here. A sampler, trainer or network declares its own in its class,
+`own_options = {"gce_q": Option(0.7, "the power")}`. All names share one flat namespace, so `--set gce_q=0.5` sets it.
+"[row n]" in a help text is the row of docs/FIDELITY.md on which the paper and its released program differ.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-from collections.abc import Sequence
+import importlib
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from puridiver.option import option_field as _option
-from puridiver.own_options import is_own_option, known, meant_by
+KINDS = (bool, int, float, str)
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
 @dataclass(frozen=True)
-class Options:
-    """Settings of sampler, trainer, augmentation and network. The defaults are the recipe `paper`."""
+class Option:
+    """One option: its default, which fixes its type, and the values it allows.
 
-    # What the memory keeps
-    evict_from: str = _option(
-        "memory", "[row 1] drop the worst of the whole memory or of the largest class", ("memory", "largest_class")
-    )
-    standardise_scores: bool = _option(False, "[row 2] z-score loss and similarity within the class")
-    alpha: float = _option(-1.0, "Eq. 3's balance: a static value in [0, 1], or -1 for the adaptive one", low=-1)
-    alpha_loss: str = _option(
-        "stream", "[row 3] Eq. 3's loss: of the stream samples, or of the mixed training batch", ("stream", "mixed")
-    )
-    arrival_weight: float = _option(
-        0.0,
-        "PuriDivER: weight of the loss that a sample had on arrival, once its batch had been learnt from online and "
-        "before any memory training, beside today's in Eq. 2 (0: today's alone)",
-        low=0, high=100, later=True,
-    )  # fmt: skip
-    checked_share: float = _option(
-        0.5,
-        "PuriDivER: of each class's samples this share at most, those that came last, is kept before all others "
-        "because a person has checked their labels (1: all that were checked)",
-        low=0, high=1, later=True,
-    )  # fmt: skip
-    ntd_views: int = _option(
-        8,
-        "augmented copies over which an arriving sample's loss is averaged (NTD; PuriDivER where that has a weight)",
-        low=1,
-    )
+    Parameters
+    ----------
+    choices
+        The allowed words, or a function that returns them.
+    low, high
+        Bounds of a number, included.
+    off
+        The value that switches off what the option controls. Defaults that suit some data never switch it on again.
+    """
 
-    # How the memory is split and used
-    relabel: bool = _option(True, "re-label part of the noisy set (Eq. 8); off: consistency on all of it")
-    consistency: bool = _option(True, "consistency loss on part of the noisy set (Eq. 10); off: re-label all of it")
-    relabel_set: str = _option(
-        "low_uncertainty",
-        "[row 4] which part of the noisy set is re-labelled",
-        ("low_uncertainty", "high_uncertainty"),
-    )
-    relabel_weight: str = _option(
-        "uncertainty",
-        "[row 5] Eq. 8's weight of the prediction: the uncertainty mixture's posterior, or one minus an arbitrary "
-        "component of the loss mixture, [row 28] either as often, or the clean one as often as there are clean samples",
-        ("uncertainty", "unsorted_loss", "unsorted_loss_by_share"),
-    )
-    relabel_view: str = _option(
-        "before_epoch",
-        "[row 22] Eq. 8's prediction: of the images as they are before each epoch, or of weak views in the step itself",
-        ("before_epoch", "in_step"),
-        later=True,
-    )
-    consistency_distance: str = _option("softmax_l2", "[row 6] Eq. 10's distance", ("softmax_l2", "logit_mse"))
-    loss_weights: str = _option(
-        "equation", "[row 7] Eq. 11 as printed, or each loss by its share of the batch", ("equation", "batch_share")
-    )
-    eta: float = _option(1.0, "weight of the consistency loss in Eq. 11", low=0)
-    smallest_set: int = _option(
-        0, "[row 8] with this many samples or fewer in R or U the epoch is plain cross-entropy (0: never)", low=0
-    )
-    set_batches: str = _option(
-        "proportional",
-        "[row 9] a batch of `batch_size` drawn from C, R and U in proportion, or `batch_size` from C plus R and U "
-        "scaled so that an epoch passes each once, [row 29] rounded up, or by their share of C, rounded down",
-        ("proportional", "clean_full", "clean_full_by_share"),
-    )
-    cutmix_sets: str = _option(
-        "labelled",
-        "[row 21] CutMix where there are C, R and U: on C and R, or on C alone",
-        ("labelled", "clean"),
-        later=True,
-    )
-    mixture_scale: bool = _option(False, "[row 10] min-max scale losses before the mixture is fitted")
-    mixture_iterations: int = _option(100, "[row 10] EM iterations at most", low=1)
-    mixture_tolerance: float = _option(1e-3, "[row 10] EM stops below this change of the log-likelihood", low=0)
-    mixture_floor: float = _option(1e-6, "[row 10] added to the mixture's variances", low=0)
-    warmup_epochs: int = _option(0, "[row 11] PuriDivER: plain epochs of each consolidation before the split", low=0)
+    default: bool | int | float | str
+    help: str = ""
+    choices: tuple[str, ...] | Callable[[], Iterable[str]] = ()
+    low: float = -math.inf
+    high: float = math.inf
+    off: Any = 0
 
+    def allowed(self) -> tuple[str, ...]:
+        """The allowed words; empty where any value of the type is allowed."""
+        return tuple(self.choices()) if callable(self.choices) else self.choices
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value in the option's type, or raise a ValueError that says what is allowed."""
+        kind: Any = type(self.default)
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise ValueError(f"option {name} should be {kind.__name__}, but got {value!r}")
+        if (words := self.allowed()) and value not in words:
+            raise ValueError(f"option {name} should be one of {', '.join(words)}, but got {value!r}")
+        if isinstance(value, int | float) and not (self.low <= value <= self.high and math.isfinite(value)):
+            bounds = [f"at least {self.low:g}"] * (self.low > -math.inf) + [f"at most {self.high:g}"] * (
+                self.high < math.inf
+            )
+            raise ValueError(f"option {name} should be {' and '.join(bounds) or 'finite'}, but got {value}")
+        return value
+
+    def parse(self, name: str, text: str) -> Any:
+        """Read the value of `--set name=text` in the option's type."""
+        kind: type = type(self.default)
+        if kind is bool:
+            if text.lower() not in SWITCHES:
+                raise ValueError(f"option {name} should be true or false, but got {text!r}")
+            return SWITCHES[text.lower()]
+        try:
+            return self.check(name, kind(text))
+        except ValueError as error:
+            if str(error).startswith("option "):
+                raise
+            raise ValueError(f"option {name} should be {kind.__name__}, but got {text!r}") from None
+
+
+def _policies() -> Iterable[str]:
+    from puridiver.augment import POLICIES
+
+    return POLICIES
+
+
+SHARED: dict[str, Option] = {
     # Online phase
-    batch_size: int = _option(16, "samples of a training batch", low=2)
-    online_lr: float = _option(0.05, "[row 12] learning rate on the stream", low=0)
-    online_steps: int = _option(1, "gradient steps on each stream batch", low=1)
-    replay: str = _option(
+    "batch_size": Option(16, "samples of a training batch", low=2),
+    "online_lr": Option(0.05, "learning rate on the stream [row 12]", low=0),
+    "online_steps": Option(1, "gradient steps on each stream batch", low=1),
+    "replay": Option(
         "never",
-        "[row 12] when memory samples join stream batches",
+        "when memory samples join stream batches [row 12]",
         ("never", "after_first_consolidation", "always"),
         off="never",
-    )
-    online_cutmix: float = _option(0.0, "[row 12] probability of CutMix on a stream batch", low=0, high=1)
-    online_batchnorm: str = _option(
+    ),
+    "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
+    "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
+    "online_batchnorm": Option(
         "train",
-        "[row 13] keep training BatchNorm online, or freeze it once the memory is full (samplers that look "
-        "through the network only)",
+        "train BatchNorm online, or freeze it once the memory is full; only for samplers that score with the network "
+        "[row 13]",
         ("train", "frozen_when_full"),
         off="train",
-    )
-
-    online_average: float = _option(
+    ),
+    "online_average": Option(
         0.0,
-        "decay of a running average of the weights, such as 0.99: online the sampler and predictions look through "
-        "it, and memory training starts from it (0: none)",
+        "decay of a moving average of the weights, such as 0.99; the sampler and predictions use it online and memory "
+        "training starts from it (0: none)",
         low=0,
         high=0.99999,
-        later=True,
-    )
-    online_prediction: str = _option(
+    ),
+    "online_prediction": Option(
         "network",
-        "what predicts while the stream goes on: the network as it is, as the last memory training left it, or the "
-        "mean of both; of classes that came since, or had less than half a fair share of that memory, always the "
-        "network as it is",
+        "what predicts between consolidations: the live network, the snapshot of the last consolidation, or the mean "
+        "of both; the live network always predicts classes that the snapshot saw too little of",
         ("network", "consolidated", "both"),
         off="network",
-        later=True,
-    )
-    online_crop_flip: bool = _option(
-        False, "crop and mirror the samples of a stream batch at random, anew for each gradient step", later=True
-    )
-
+    ),
+    "alpha_loss": Option(
+        "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")
+    ),
     # Memory training
-    epochs: int = _option(256, "[row 14] epochs of one consolidation", low=1)
-    consolidations: int = _option(
-        1, "memory trainings of a run in each task, `epochs` each, the last at its end", low=1, later=True
-    )
-    lr: float = _option(0.05, "learning rate of memory training", low=0)
-    schedule: str = _option(
-        "cosine", "[row 14] one cosine to 0, or warm restarts with doubling periods", ("cosine", "warm_restarts")
-    )
-    last_batch: str = _option(
+    "epochs": Option(256, "epochs of one consolidation [row 14]", low=1),
+    "consolidations": Option(1, "consolidations of each task, `epochs` each, the last at the task's end", low=1),
+    "lr": Option(0.05, "learning rate of memory training", low=0),
+    "schedule": Option(
+        "cosine", "one cosine to 0, or warm restarts with doubling periods [row 14]", ("cosine", "warm_restarts")
+    ),
+    "last_batch": Option(
         "left_out",
-        "[row 24] the samples of a memory epoch that fill no whole batch: left out until the next epoch, or a smaller "
-        "batch of their own at the end",
+        "samples of a memory epoch that fill no whole batch: leave them out, or train on a smaller batch [row 24]",
         ("left_out", "trained"),
-        later=True,
-    )
-    momentum: float = _option(0.9, "SGD (Nesterov) momentum", low=0, high=0.9999)
-    weight_decay: float = _option(1e-4, "weight decay", low=0)
-    cutmix: float = _option(0.5, "probability of CutMix on a memory batch", low=0, high=1)
-    crop_padding: int = _option(4, "pixels of padding before the random crop", low=0)
-    flip: bool = _option(True, "mirror images at random")
-    strong: str = _option(
-        "autoaugment",
-        "[row 26] strong augmentation s(.): AutoAugment, with black coming in from outside and rotations both ways, or "
-        "with grey and rotations one way",
-        ("autoaugment", "autoaugment_grey", "none"),
-        off="none",
-    )
-    weak: str = _option(
+    ),
+    "momentum": Option(0.9, "momentum of SGD (Nesterov)", low=0, high=0.9999),
+    "weight_decay": Option(1e-4, "weight decay", low=0),
+    "cutmix": Option(0.5, "probability of CutMix on a memory batch", low=0, high=1),
+    "crop_padding": Option(4, "pixels of padding before the random crop", low=0),
+    "flip": Option(True, "mirror images at random"),
+    "strong": Option("autoaugment", "policy of the strong augmentation s(.) [row 26]", _policies, off="none"),
+    "weak": Option(
         "flip",
-        "[row 25] PuriDivER's weak augmentation w(.): mirrored, or cropped and mirrored (without `flip` a crop anyway)",
+        "weak augmentation w(.): mirror, or crop and mirror; without `flip` a crop anyway [row 25]",
         ("flip", "crop_flip"),
-        later=True,
-    )
-
-    # Baselines
-    baseline_warmup: int = _option(10, "SELFIE, DivideMix: plain epochs of each consolidation at first", low=0)
-    selfie_history: int = _option(5, "SELFIE: looks that must agree before a sample is re-labelled", low=2)
-    forget_epochs: int = _option(10, "Co-teaching: epochs until the kept share has fallen to 1 - noise rate", low=1)
-    sharpen: float = _option(0.5, "DivideMix: temperature of sharpening", low=1e-3)
-    mixup_alpha: float = _option(4.0, "DivideMix: MixUp's alpha", low=1e-3)
-    unlabelled_weight: float = _option(25.0, "DivideMix: final weight of the unlabelled loss", low=0)
-    unlabelled_batches: str = _option(
-        "equal",
-        "[row 17] DivideMix: as many unlabelled samples in a batch as labelled ones, as its authors have it, or as "
-        "many as their share of the memory gives",
-        ("equal", "proportional"),
-        later=True,
-    )
-    ramp_epochs: int = _option(16, "DivideMix: epochs over which that weight grows", low=1)
-
-    # SPR
-    spr_filter: bool = _option(True, "SPR's sampler: filter the delay buffer; off: all of it competes for the memory")
-    spr_budget: float = _option(1.0, "SPR: share of its self-supervised epochs, 1 as published", low=0)
-    spr_expert_epochs: int = _option(4000, "SPR: self-supervised epochs of the expert for each delay buffer", low=0)
-    spr_base_epochs: int = _option(
-        3000, "SPR: self-supervised epochs of the base for each delay buffer; 0: no Self-Replay", low=0
-    )
-    spr_lr: float = _option(3e-4, "SPR: learning rate of self-supervised training (Adam)", low=0)
-    spr_batch: int = _option(500, "SPR: images of a self-supervised batch", low=2)
-    spr_temperature: float = _option(0.5, "SPR: temperature of the self-supervised loss", low=1e-3)
-    spr_crop: float = _option(0.2, "SPR: smallest share of an image that a view may show", low=0.01, high=1)
-    spr_graphs: int = _option(5, "SPR: random graphs over which the probability of a label is averaged", low=1)
-    finetune_lr: float = _option(2e-3, "SPR: learning rate (Adam) of the copy that is trained on the memory", low=0)
-    finetune_clip: float = _option(0.5, "SPR: largest entry of a gradient of that copy", low=1e-6)
-
+    ),
     # Network
-    head: str = _option(
-        "linear", "[row 15] FC layer, or linear without bias and BatchNorm on logits", ("linear", "linear_batchnorm")
-    )
-    block_relu: str = _option(
-        "after_add", "[row 15] place of the residual block's last ReLU", ("after_add", "before_add")
-    )
-    batchnorm_epsilon: float = _option(1e-5, "[row 15] epsilon of BatchNorm", low=0)
-    shortcut_relu: bool = _option(False, "[row 27] ResNets: a ReLU after the convolution of a shortcut", later=True)
+    "head": Option(
+        "linear", "a linear layer, or one without bias and BatchNorm on the logits [row 15]",
+        ("linear", "linear_batchnorm"),
+    ),
+    "block_relu": Option(
+        "after_add", "where a residual block has its last ReLU [row 15]", ("after_add", "before_add")
+    ),
+    "batchnorm_epsilon": Option(1e-5, "epsilon of BatchNorm [row 15]", low=0),
+    "shortcut_relu": Option(False, "ResNets: a ReLU after the convolution of a shortcut [row 27]"),
+}  # fmt: skip
 
-    def __post_init__(self) -> None:
-        for option in dataclasses.fields(Options):
-            value = option.metadata["kind"].checked(option.name, getattr(self, option.name))
-            object.__setattr__(self, option.name, value)
-        if self.alpha != -1 and not 0 <= self.alpha <= 1:
-            raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {self.alpha}")
+# The families whose classes declare options; importing one loads its folder.
+FAMILIES = ("puridiver.memory", "puridiver.trainers", "puridiver.nets")
 
-    @property
-    def own(self) -> dict[str, Any]:
-        """What was asked of options that methods declare themselves, by full names such as `gce.q`."""
-        return {}
-
-    def to_dict(self) -> dict[str, Any]:
-        return {option.name: getattr(self, option.name) for option in dataclasses.fields(Options)} | self.own
-
-    def hashed(self) -> dict[str, Any]:
-        """The options that enter hashes of settings."""
-        return without_later(self.to_dict())
+_declared: dict[str, Option] = dict(SHARED)
+_owners: dict[str, set[str]] = {}  # option -> the methods that declare it, such as "trainer gce"
 
 
-@dataclass(frozen=True)
-class WithOwn(Options):
-    """The options of a recipe together with methods' own, which no recipe has: `with_own` makes it."""
-
-    asked: tuple[tuple[str, Any], ...] = ()  # sorted pairs of full name and value
-
-    @property
-    def own(self) -> dict[str, Any]:
-        return dict(self.asked)
-
-
-def with_own(options: Options, own: dict[str, Any]) -> Options:
-    """The options with exactly these of methods' own."""
-    plain = {option.name: getattr(options, option.name) for option in dataclasses.fields(Options)}
-    return WithOwn(**plain, asked=tuple(sorted(own.items()))) if own else Options(**plain)
-
-
-def options_of(saved: dict[str, Any]) -> Options:
-    """The options whose `to_dict` this is."""
-    own = {name: value for name, value in saved.items() if is_own_option(name)}
-    return with_own(Options(**{name: value for name, value in saved.items() if name not in own}), own)
+def declare(owner: str, options: Mapping[str, Any]) -> None:
+    """Make the options of a method known; `owner` names it, such as "trainer gce"."""
+    for name, option in options.items():
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise ValueError(f"{owner}: option names use lower-case letters, digits and _, but got {name!r}")
+        if not isinstance(option, Option) or type(option.default) not in KINDS:
+            raise ValueError(
+                f'{owner}: declare an option as "{name}": Option(default, "help"), its default a bool, int, float or '
+                f"str, but got {option!r}"
+            )
+        option.check(name, option.default)
+        others = _owners.get(name, set()) - {owner}
+        if name in SHARED or (others and _declared[name] != option):
+            taken = "every method" if name in SHARED else " and ".join(sorted(others))
+            raise ValueError(f"{owner}: the option name {name!r} is taken by {taken}: choose another")
+    for name, option in options.items():
+        _declared[name] = option
+        _owners.setdefault(name, set()).add(owner)
 
 
-def without_later(options: dict[str, Any]) -> dict[str, Any]:
-    """Options by name without those that came later and are at their default: as if they had never come."""
-    later = {option.name: option.default for option in dataclasses.fields(Options) if option.metadata["later"]}
-    return {name: value for name, value in options.items() if name not in later or value != later[name]}
+def class_options(kind: type) -> dict[str, Option]:
+    """The options that a class declares, together with those of the classes it derives from."""
+    found: dict[str, Option] = {}
+    for base in reversed(kind.__mro__):
+        own = vars(base).get("own_options", {})
+        if not isinstance(own, Mapping):
+            raise ValueError(f"{base.__qualname__}: own_options should map names to Option(...), but got {own!r}")
+        found |= own
+    return found
+
+
+def declare_family(family: str, kinds: Mapping[str, type]) -> None:
+    """Make the options of all members of a family ("sampler", "trainer", "network") known."""
+    for name, kind in kinds.items():
+        declare(f"{family} {name}", class_options(kind))
+
+
+def forget(owner: str) -> None:
+    """Drop the options of a method that another definition replaces."""
+    for name in [name for name, owners in _owners.items() if owner in owners]:
+        _owners[name].remove(owner)
+        if not _owners[name]:
+            del _owners[name], _declared[name]
+
+
+def declared() -> Mapping[str, Option]:
+    """Every known option by name."""
+    for family in FAMILIES:
+        importlib.import_module(family)
+    return _declared
+
+
+def owners(name: str) -> list[str]:
+    """The methods that declare an option, such as "trainer gce"; none for an option that all share."""
+    return sorted(_owners.get(name, ()))
 
 
 def unknown_option(name: str, others: Sequence[str] = ()) -> ValueError:
-    """An error that offers the options, or `others` that could be meant, of nearly this name; all if there is none."""
-    names = sorted(option.name for option in dataclasses.fields(Options))
-    near = meant_by(name) or difflib.get_close_matches(name, [*names, *others])
-    if near:
-        return ValueError(
-            f"there is no option {name!r}; did you mean {' or '.join(near)}? (`puridiver methods --options` lists all)"
-        )
-    return ValueError(f"there is no option {name!r}; the options are {', '.join(names)}")
+    """Build the error for a name that is no option; `others` are further names that the user may have meant."""
+    names = sorted(declared())
+    near = difflib.get_close_matches(name, [*names, *others])
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the options are {', '.join(names)}"
+    return ValueError(f"there is no option {name!r}; {hint} (`puridiver methods --options` lists all)")
 
 
-def parse_option(name: str, text: str) -> Any:
-    """The value of `--set name=text` in the option's type."""
-    if is_own_option(name):
-        return known(name).parsed(name, text)
-    options = {option.name: option for option in dataclasses.fields(Options)}
-    if name not in options:
-        raise unknown_option(name)
-    if name == "alpha" and text == "adaptive":
-        return -1.0
-    return options[name].metadata["kind"].parsed(name, text)
+class Options(Mapping[str, Any]):
+    """An immutable value for every declared option: `options.lr`, `options["lr"]`, `options.replace(lr=0.1)`.
+
+    Without changes the options are those of the recipe `paper`.
+
+    Examples
+    --------
+    >>> Options(lr=0.1).changed()
+    {'lr': 0.1}
+    """
+
+    __slots__ = ("_changed",)
+    _changed: dict[str, Any]
+
+    def __init__(self, **changes: Any) -> None:
+        known = declared()
+        for name in changes:
+            if name not in known:
+                raise unknown_option(name)
+        values = {name: known[name].check(name, value) for name, value in changes.items()}
+        changed = {name: value for name, value in values.items() if value != known[name].default}
+        object.__setattr__(self, "_changed", changed)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._changed[name] if name in self._changed else _declared[name].default
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"there is no option {name!r}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"options do not change: options.replace({name}=...) makes new ones")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_declared)
+
+    def __len__(self) -> int:
+        return len(_declared)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._changed.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Options) and self._changed == other._changed
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in self._changed.items())})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._changed,)
+
+    def changed(self) -> dict[str, Any]:
+        """The values that differ from the declared defaults."""
+        return dict(self._changed)
+
+    def replace(self, **changes: Any) -> Options:
+        """New options with some values replaced."""
+        return Options(**{**self._changed, **changes})
+
+    def of(self, methods: Iterable[str]) -> dict[str, Any]:
+        """The values that reach these methods ("trainer gce"): shared options and those the methods declare."""
+        chosen = set(methods)
+        return {name: self[name] for name in self if name not in _owners or _owners[name] & chosen}
+
+
+def _rebuild(changed: dict[str, Any]) -> Options:
+    return Options(**changed)
+
+
+def check_reached(names: Iterable[str], methods: Sequence[str]) -> None:
+    """Raise a ValueError where an option belongs to methods other than the chosen ones ("trainer gce")."""
+    for name in names:
+        if (having := owners(name)) and not set(having) & set(methods):
+            raise ValueError(
+                f"{name} is an option of the {' and the '.join(having)}, but the run uses the "
+                f"{' and the '.join(methods)}: leave the option out, or choose the method"
+            )
+
+
+def parse(assignments: Iterable[str]) -> dict[str, Any]:
+    """Read `name=value` words, such as those of `--set`, into values of the options' types."""
+    known, found = declared(), dict[str, Any]()
+    for word in assignments:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise ValueError(f"--set should be written name=value, but got {word!r}")
+        if name not in known:
+            raise unknown_option(name)
+        found[name] = known[name].parse(name, text)
+    return found
+
+
+# Recipes -----------------------------------------------------------------------------------------------------------
+
+OFFICIAL: dict[str, Any] = {
+    "evict_from": "largest_class",
+    "standardise_scores": True,
+    "alpha_loss": "mixed",
+    "relabel_set": "high_uncertainty",
+    "relabel_weight": "unsorted_loss",
+    "consistency_distance": "logit_mse",
+    "loss_weights": "batch_share",
+    "smallest_set": 2,
+    "set_batches": "clean_full",
+    "mixture_scale": True,
+    "mixture_iterations": 10,
+    "mixture_tolerance": 1e-2,
+    "mixture_floor": 5e-4,
+    "warmup_epochs": 10,
+    "online_lr": 0.001,
+    "replay": "after_first_consolidation",
+    "online_cutmix": 0.5,
+    "online_batchnorm": "frozen_when_full",
+    "epochs": 255,
+    "schedule": "warm_restarts",
+    "head": "linear_batchnorm",
+    "block_relu": "before_add",
+    "batchnorm_epsilon": 1e-6,
+}
+
+# Chosen on validation images (experiments/). The released program learns almost nothing from the stream: its online
+# rate is low and BatchNorm freezes early. The default learns online, lets a snapshot predict because a network that
+# learns online also forgets, and counts the loss on arrival because trained-on samples always look clean.
+PURIDIVER: dict[str, Any] = {
+    **OFFICIAL,
+    "online_lr": 0.01,
+    "online_batchnorm": "train",
+    "online_steps": 4,
+    "online_prediction": "consolidated",
+    "arrival_weight": 0.5,
+    "ntd_views": 2,
+}
+
+RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "paper": {}, "puridiver": PURIDIVER}
+DEFAULT, PUBLISHED = "puridiver", "official"
+DESCRIPTIONS = {
+    "official": "what the paper's released program does, oddities included",
+    "paper": "the equations as printed, with the plainest reading where the paper is silent",
+    "puridiver": "the default: official, but it learns more from the stream, scores labels by their loss on arrival "
+    "too, and predicts with the snapshot of the last consolidation",
+}
+
+# AutoAugment leaves too little of tiny images. Their streams are short and need larger steps and fewer epochs.
+TINY_IMAGE = 24
+SUITS_TINY_IMAGES: dict[str, Any] = {
+    "strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3,
+    "spr_crop": 0.5,
+}  # fmt: skip
+
+
+def recipe(name: str, **overrides: Any) -> Options:
+    """A named recipe with any options replaced: `recipe("official", relabel_set="low_uncertainty")`."""
+    if name not in RECIPES:
+        raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
+    return Options(**{**RECIPES[name], **overrides})
+
+
+def suited(options: Options, wishes: Mapping[str, Any]) -> Options:
+    """The options with values that suit some data; a value that switches something off stays (0 epochs stay 0)."""
+    known = declared()
+    return options.replace(**{n: v for n, v in wishes.items() if n in known and options[n] != known[n].off})
+
+
+def resolve(
+    base: str | Options,
+    image_shape: tuple[int, int, int],
+    data_defaults: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    others: Sequence[str] = (),
+) -> Options:
+    """The recipe, then what suits the image size, then what suits the data, then the user's overrides.
+
+    Options given whole are not suited to size or data. `others` are names that an unknown override may have meant.
+    """
+    overrides = overrides or {}
+    for name in overrides:
+        if name not in declared():
+            raise unknown_option(name, others)
+    if isinstance(base, Options):
+        return base.replace(**overrides)
+    options = recipe(base)
+    if max(image_shape[:2]) < TINY_IMAGE:
+        options = suited(options, SUITS_TINY_IMAGES)
+    return suited(options, data_defaults or {}).replace(**overrides)

@@ -14,7 +14,7 @@ from puridiver.auditing.passes import Advance, run_pass, say_nothing, threads_of
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.learner.inputs import Label, as_classes, as_images, as_labels
-from puridiver.recipes import PAPER, replaced
+from puridiver.options import Options
 
 FEWEST = 2  # samples: of one alone nothing can be said
 
@@ -72,7 +72,7 @@ def with_changes(settings: AuditSettings, changes: dict[str, Any]) -> AuditSetti
     """Settings with some fields replaced; what is none of its fields is an option of the learner's recipe."""
     own = {name: changes[name] for name in changes if name in AuditSettings.__dataclass_fields__}
     options = {name: changes[name] for name in changes if name not in own}
-    replaced(PAPER, options)  # an unknown name is an error now, not after the data was read
+    Options(**options)  # an unknown name is an error now, not after the data was read
     own["options"] = {**own.get("options", settings.options), **options}
     return dataclasses.replace(settings, **own)
 

@@ -1,9 +1,10 @@
-"""What every augmentation shares: draws made of one row per sample, and the check of its images."""
+"""What augmentations share: draws of one row per sample, the base of policies, and the check of images."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -29,6 +30,16 @@ class RowDraw:
     def _tensors(self) -> dict[str, Tensor]:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
+
+class Policy(ABC):
+    """A strong augmentation, chosen by its name with the option `strong`. A subclass writes `apply`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Augment each image of a uint8 batch (N, C, H, W) on its own, drawing from the generator alone."""
 
 
 def check_images(images: Tensor) -> None:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from puridiver.augment.autoaugment import autoaugment, draw_autoaugment
 from puridiver.augment.base import check_images
 from puridiver.augment.crop_flip import crop_flip, draw_crop_flip
+from puridiver.augment.policies import POLICIES
 
-STRONG_POLICIES = ("autoaugment", "autoaugment_grey", "none")
 WEAK_POLICIES = ("flip", "crop_flip")
-GREY = 128
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,7 @@ class ViewSettings:
     flip
         Whether a mirrored image still shows its class (not so for digits).
     strong
-        What the strong view adds to crop and flip: "autoaugment"; "autoaugment_grey", by which grey instead of black
-        comes in from outside and rotations go one way only; or "none".
+        The policy that the strong view adds to crop and flip; `POLICIES` has them by name.
     weak
         What the weak view is: "flip" or "crop_flip".
     """
@@ -42,7 +39,7 @@ class ViewSettings:
     def __post_init__(self) -> None:
         if self.crop_padding < 0:
             raise ValueError(f"crop_padding should be 0 or more pixels, but got {self.crop_padding}")
-        for name, policies in (("strong", STRONG_POLICIES), ("weak", WEAK_POLICIES)):
+        for name, policies in (("strong", tuple(POLICIES)), ("weak", WEAK_POLICIES)):
             if getattr(self, name) not in policies:
                 allowed = " or ".join(repr(policy) for policy in policies)
                 raise ValueError(f"{name} should be {allowed}, but got {getattr(self, name)!r}")
@@ -54,14 +51,8 @@ def crop_flip_view(images: Tensor, settings: ViewSettings, generator: torch.Gene
 
 
 def strong_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
-    """Crop, flip and, unless the settings say "none", AutoAugment."""
-    moved = crop_flip_view(images, settings, generator)
-    if settings.strong == "none":
-        return moved
-    draw = draw_autoaugment(len(images), generator)
-    if settings.strong == "autoaugment_grey":
-        return autoaugment(moved, draw, fill=GREY, rotates_both_ways=False)
-    return autoaugment(moved, draw)
+    """Crop, flip and the policy of strong augmentation."""
+    return POLICIES[settings.strong].apply(crop_flip_view(images, settings, generator), generator)
 
 
 def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:

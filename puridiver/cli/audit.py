@@ -217,12 +217,12 @@ def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
     from puridiver.auditing.passes import with_network
     from puridiver.auditing.settings import AuditSettings
     from puridiver.cli.run_settings import parse_assignments
-    from puridiver.recipes import Options
+    from puridiver.options import declared
     from puridiver.runtime.device import choose_runtime
 
     on_cpu = choose_runtime(args.device).device.type == "cpu"
     network = args.network or ("auto" if on_cpu else source.defaults.get("network", "auto"))
-    suits = {name: value for name, value in source.defaults.items() if name in Options.__dataclass_fields__}
+    suits = {name: value for name, value in source.defaults.items() if name in declared()}
     suits.pop("epochs", None)  # made for one stream that is learnt once; an audit has its own
     settings = AuditSettings(
         passes=args.passes, parts=args.parts, memory=args.memory, seed=args.seed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Iterator
@@ -51,7 +50,7 @@ def handle(args: argparse.Namespace) -> int:
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
     from puridiver.method_check import find_faults
-    from puridiver.own_options import declared
+    from puridiver.options import class_options
     from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
 
     load_all()
@@ -67,8 +66,8 @@ def _check() -> int:
             print(f"{family} {name}: {text}")
         for note in _notes_on(name) if family == "trainer" and not faults else ():
             print(f"{family} {name}: note: {note}")
-        if options := declared(FAMILIES[family][1][name]):
-            told = ", ".join(f"{name}.{option}={each.default}" for option, each in options.items())
+        if options := class_options(FAMILIES[family][1][name]):
+            told = ", ".join(f"{option}={each.default}" for option, each in options.items())
             print(f"{family} {name}: options {told}")
     for family, kind in unregistered():
         print(f"{kind.__name__}: looks like a {family}, but cannot be chosen: put @puridiver.register before its class")
@@ -77,19 +76,13 @@ def _check() -> int:
 
 def _notes_on(trainer: str) -> Iterator[str]:
     """What its author should know of a trainer without faults."""
-    from puridiver.method_check import EPOCHS, idle_networks, ignored_options
+    from puridiver.method_check import EPOCHS, idle_networks
 
     if idle := idle_networks(trainer):
         named = " and ".join(f"self.trainees[{k}]" for k in idle)
         yield (
             f"{EPOCHS} epochs on the memory left the weights of {named} as they were; if memory_epoch is to train, "
             "self.plain_epoch(memory) does so, or self.step(network, loss) (docs/METHODS.md)"
-        )
-    if ignored := ignored_options(trainer):
-        yield (
-            f"{' and '.join(ignored)} change nothing with it, so that it is not compared like for like with plain; "
-            f"puridiver.LossTrainer and self.memory_batches go by them, and ignores = {tuple(ignored)} in the class "
-            "lets runs say so (docs/METHODS.md)"
         )
 
 
@@ -98,38 +91,24 @@ def listing() -> dict[str, Any]:
     from puridiver import plugins
     from puridiver.memory import SAMPLERS
     from puridiver.nets import NETWORKS
-    from puridiver.own_options import options_by_method
-    from puridiver.recipes import DESCRIPTIONS, RECIPES, Options
+    from puridiver.options import DESCRIPTIONS, RECIPES, declared, owners, recipe
     from puridiver.trainers import TRAINERS
 
     plugins.load_all()
-    readers = plugins.option_readers()
     return {
         "samplers": {name: member.summary for name, member in SAMPLERS.items()},
         "trainers": {name: member.summary for name, member in TRAINERS.items()},
-        "recipes": {
-            name: {"summary": DESCRIPTIONS[name], "options": options.to_dict()} for name, options in RECIPES.items()
-        },
-        "networks": sorted(NETWORKS),
-        "network_summaries": {name: NETWORKS[name].summary for name in sorted(NETWORKS)},
+        "networks": {name: member.summary for name, member in NETWORKS.items()},
+        "recipes": {name: {"summary": DESCRIPTIONS[name], "options": dict(recipe(name))} for name in RECIPES},
         "options": {
-            option.name: {
-                "help": option.metadata["help"],
-                "type": type(option.default).__name__,
-                "choices": list(option.metadata["choices"]),
-                "read_by": readers.get(option.name, []),  # empty: by every method
-            }
-            for option in dataclasses.fields(Options)
-        },
-        "own_options": {
-            f"{method}.{name}": {
+            name: {
                 "help": option.help,
                 "type": type(option.default).__name__,
                 "default": option.default,
-                "choices": list(option.choices),
+                "choices": list(option.allowed()),
+                "methods": owners(name),  # empty: every method has it
             }
-            for method, options in options_by_method().items()
-            for name, option in options.items()
+            for name, option in declared().items()
         },
     }
 
@@ -141,19 +120,17 @@ def _print_methods() -> None:
     table = Table(show_header=True, header_style="bold")
     for heading in ("family", "name", "what it does"):
         table.add_column(heading)
-    for family in ("sampler", "trainer", "recipe"):
+    for family in ("sampler", "trainer", "network", "recipe"):
         for name, summary in found[f"{family}s"].items():
             table.add_row(family, name, summary if isinstance(summary, str) else summary["summary"])
         table.add_section()
-    for name, summary in found["network_summaries"].items():
-        table.add_row("network", name, summary)
     console().print(table, highlight=False)
 
 
 def _print_options() -> None:
     import textwrap
 
-    from puridiver.recipes import SUITS_TINY_IMAGES, TINY_IMAGE
+    from puridiver.options import SUITS_TINY_IMAGES, TINY_IMAGE
 
     found = listing()
     for name, option in found["options"].items():
@@ -161,16 +138,9 @@ def _print_options() -> None:
         print(textwrap.fill(option["help"], 78, initial_indent="    ", subsequent_indent="    "))
         if option["choices"]:
             print(f"    choices: {', '.join(option['choices'])}")
-        if option["read_by"]:
-            print(f"    read by {', '.join(option['read_by'])}")
+        if option["methods"]:
+            print(f"    only for {', '.join(option['methods'])}")
         for recipe, content in found["recipes"].items():
             print(f"      {recipe:<10} {content['options'][name]}")
         if name in SUITS_TINY_IMAGES:
             print(f"      images under {TINY_IMAGE} px, whatever the recipe: {SUITS_TINY_IMAGES[name]}")
-    for name, option in found["own_options"].items():
-        print(name)
-        if option["help"]:
-            print(textwrap.fill(option["help"], 78, initial_indent="    ", subsequent_indent="    "))
-        if option["choices"]:
-            print(f"    choices: {', '.join(option['choices'])}")
-        print(f"      {option['type']}, default {option['default']}")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from puridiver.own_options import is_own_option
 from puridiver.runs.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
 from puridiver.streams.names import is_manifest, is_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
     from puridiver.grid.cells import Grid
-    from puridiver.recipes import Options
+    from puridiver.options import Options
     from puridiver.runtime.device import Runtime
 
 
@@ -37,9 +36,9 @@ def grid_notes(grids: Sequence[Grid], changes: Mapping[str, Any]) -> Iterator[st
             titles.setdefault(repr(cell.config), {})[cell.method.title] = None
         for same in dict.fromkeys(tuple(same) for same in titles.values() if len(same) > 1):
             yield f"{' and '.join(same)} are the same runs"
-        for name in filter(is_own_option, changes.get("options", {})):
+        for name in changes.get("options", {}):
             if not any(name in cell.config.options for cell in found):
-                yield f"--set {name} reaches no method of the grid: none of them is {name.partition('.')[0]}"
+                yield f"--set {name} reaches no method of the grid"
         if found and all(cell.config.shortened for cell in found):
             yield "shortened runs enter no table of a grid; `puridiver table FOLDER` lists them"
 
@@ -54,7 +53,7 @@ def notes(
 ) -> Iterator[str]:
     """Of a run whose tasks end after so many samples, if that is known."""
     from puridiver import plugins
-    from puridiver.recipes import OFFICIAL
+    from puridiver.options import recipe
     from puridiver.runs.loop import trainings_of
     from puridiver.trainers import TRAINERS
     from puridiver.trainers.schedule import ends_low
@@ -76,8 +75,8 @@ def notes(
     if memory < (classes := len(source.class_names)):
         yield f"a memory of {memory} cannot hold a sample of each of the {classes} classes: say a larger --memory"
     yield from _all_warm_up(config.trainer, options)
-    if config.sampler == "ntd" and "ntd_views" not in config.options and options.ntd_views != OFFICIAL.ntd_views:
-        own = OFFICIAL.ntd_views
+    own = recipe("official").ntd_views
+    if config.sampler == "ntd" and "ntd_views" not in config.options and options.ntd_views != own:
         yield f"NTD looks at {options.ntd_views} views with this recipe; its own number is {own}: --set ntd_views={own}"
     trainings = trainings_of(task_ends, options, config.stream_limit) if task_ends else [options.consolidations]
     if min(trainings) < options.consolidations:
@@ -107,23 +106,6 @@ def notes(
             f"tell_noise changes nothing with the trainer {config.trainer}, which does not look at what it is told, "
             "but its runs count as others than those without: leave it out"
         )
-
-
-def unread_options(config: RunConfig, options: Options) -> Iterator[str]:
-    """Options that were set and that neither method looks at; of a run with these options in all."""
-    from puridiver import plugins
-    from puridiver.trainers import TRAINERS
-
-    plugins.load_all()
-    unread = plugins.unread_options(config.sampler, config.trainer, options.arrival_weight)
-    readers = plugins.option_readers()
-    trainer = TRAINERS.get(config.trainer)
-    for name in config.options:
-        if trainer is not None and name in trainer.ignores:
-            yield f"{config.trainer} does not go by {name}: it changes nothing here"
-        if name in unread:
-            of = " and ".join(readers[name])
-            yield f"{name} is an option of {of}: with {config.sampler} + {config.trainer} it changes nothing here"
 
 
 def _missing_classes(source: DataSource) -> Iterator[str]:

@@ -21,7 +21,7 @@ from puridiver.cli.common import (
     forget_stdout,
     told_afterwards,
 )
-from puridiver.cli.notes import from_to, notes, unread_options
+from puridiver.cli.notes import from_to, notes
 from puridiver.cli.run_settings import config_to_run, flag_specs, is_place
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def run_once(
         experiment = Experiment(config, progress)
         experiment.listeners += [log.listener(epochs_of_tasks(experiment)) for log in logs]
         told = notes(config, experiment.source, experiment.learner.runtime, experiment.manifest.task_ends)
-        for note in [] if args.quiet else [*told, *unread_options(config, experiment.options)]:
+        for note in [] if args.quiet else told:
             errors.print(f"note: {note}", highlight=False, markup=False)
         if folder is None:
             return experiment.run(trace=args.trace), 0

@@ -9,7 +9,6 @@ import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from puridiver.recipes import SUITS_TINY_IMAGES
 from puridiver.streams.names import MATRIX_FILE, is_manifest
 
 if TYPE_CHECKING:
@@ -44,30 +43,11 @@ def _flag(spec: dataclasses.Field, hint: Any) -> dict[str, Any]:
 
 def parse_assignments(assignments: list[str]) -> dict[str, Any]:
     """`--set name=value` pairs as options."""
-    from puridiver.recipes import parse_option
-
-    options = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise ValueError(f"--set needs OPTION=VALUE, but got {text!r}")
-        method, dot, option = name.strip().rpartition(".")  # a method's name may have a -
-        full = method + dot + option.replace("-", "_")
-        if dot:
-            _know_methods()
-        options[full] = parse_option(full, value.strip())
-    return options
-
-
-def _know_methods() -> None:
-    """With the options that they declare; imports torch, which most commands can do without at this point."""
     from puridiver import plugins
+    from puridiver.options import parse
 
     plugins.load_all()
-
-
-# Options that images or the data set may decide in the place of a recipe.
-DECIDED_BY_DATA = ("epochs", "flip", *SUITS_TINY_IMAGES)
+    return parse(assignments)
 
 
 def is_place(field: str, value: str) -> bool:
@@ -118,10 +98,9 @@ def config_to_run(args: argparse.Namespace) -> RunConfig:
             base = dataclasses.replace(base, epochs=None)  # which would hide them
         base = dataclasses.replace(base, **{name: value for name, value in said.items() if name != "options"})
         base = as_resolved(base, begun["resolved"])
-        then = {} if "recipe" in said else options_of_then(base, begun["resolved"]["options"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{Path(args.out) / runs.CONFIG} is not of this version: {error}") from error
-    return dataclasses.replace(base, options={**base.options, **then, **said["options"]})
+    return dataclasses.replace(base, options={**base.options, **said["options"]})
 
 
 def as_resolved(config: RunConfig, resolved: dict[str, Any]) -> RunConfig:
@@ -141,22 +120,3 @@ def as_resolved(config: RunConfig, resolved: dict[str, Any]) -> RunConfig:
     if config.data.endswith(".npz") and kept.get("noise", "none") != "none":  # whose labels used to count as true
         kept["trust_labels"] = True
     return dataclasses.replace(config, **kept)
-
-
-def options_of_then(config: RunConfig, resolved: dict[str, Any]) -> dict[str, Any]:
-    """What the default recipe was when a run began, where it is another now, as options that replace its own.
-
-    `resolved` are the run's options of then; one that came later was at its default.
-    """
-    from puridiver.recipes import DEFAULT, Options, recipe
-    from puridiver.runs.config import resolve_options
-    from puridiver.runs.resolve import load_source
-
-    if config.recipe != DEFAULT:  # the others stay what they are
-        return {}
-    then = {option.name: resolved.get(option.name, option.default) for option in dataclasses.fields(Options)}
-    plain = vars(recipe(config.recipe, **config.options))
-    if all(then[name] == plain[name] for name in then if name not in DECIDED_BY_DATA):
-        return {}
-    now = vars(resolve_options(config, load_source(config)))
-    return {name: value for name, value in then.items() if value != now[name] and name != "epochs"}

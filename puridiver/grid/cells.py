@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from puridiver.own_options import reaches
+from puridiver.options import owners
 from puridiver.runs.config import RunConfig
 from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
 
@@ -90,6 +90,17 @@ def cells(grid: Grid, changes: Mapping[str, Any] | None = None) -> list[Cell]:
     return sorted(found, key=lambda cell: cell.column.seeds.index(cell.config.seed))
 
 
+def methods_of(method: Method, network: str | None) -> list[str]:
+    """The method's parts as `puridiver.options` names them."""
+    network = method.settings.get("network", network)
+    return [f"sampler {method.sampler}", f"trainer {method.trainer}", f"network {network}"]
+
+
+def reaches(option: str, methods: list[str]) -> bool:
+    """Whether an option is shared, or one of these methods declares it."""
+    return not owners(option) or bool(set(owners(option)) & set(methods))
+
+
 def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, Any]) -> Cell:
     """The run of a method on a column; what is its own goes before the changes, and these before the column's.
 
@@ -99,7 +110,7 @@ def make_cell(method: Method, column: Column, seed: int, changes: Mapping[str, A
     own = {name: value for name, value in method.options.items() if name not in column.without}
     of_all = {**column.settings.get("options", {}), **changed.pop("options", {})}
     network = {**column.settings, **changed, **method.settings}.get("network")
-    reached = (method.sampler, method.trainer, network)  # what other methods declare is theirs alone
+    reached = methods_of(method, network)  # what other methods declare is theirs alone
     options = {**{name: value for name, value in of_all.items() if reaches(name, reached)}, **own}
     if "epochs" in own:  # a field of the config would go before the option of that name
         changed.setdefault("epochs", own["epochs"])

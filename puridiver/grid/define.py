@@ -13,10 +13,9 @@ import numpy as np
 from puridiver.data import SOURCES
 from puridiver.data.files import is_own_or_arrays
 from puridiver.errors import DataError
-from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fields
+from puridiver.grid.cells import OWN_SETTINGS, Column, Grid, Method, config_fields, methods_of, reaches
 from puridiver.grid.presets import PRESETS, Preset, Size
-from puridiver.own_options import check_of_one, is_own_option, known, reaches
-from puridiver.recipes import RECIPES, Options, replaced
+from puridiver.options import RECIPES, Options, check_reached, owners
 from puridiver.runs.config import RunConfig
 from puridiver.streams import StreamManifest
 from puridiver.streams.names import MATRIX_FILE, is_manifest, manifest_path
@@ -160,13 +159,15 @@ def grid_of_table(content: Mapping[str, Any], path: Path, data: Sequence[str] = 
 
 def _check_reached(path: Path, settings: Mapping[str, Any], methods: Sequence[Method]) -> None:
     """Options that methods declare themselves: of a method its own, and of [grid] those of some method."""
-    members = [[m.sampler, m.trainer, m.settings.get("network", settings.get("network") or "auto")] for m in methods]
+    members = [methods_of(m, settings.get("network")) for m in methods]
     for name in settings.get("options", {}):
         if not any(reaches(name, each) for each in members):
-            raise DataError(f"{path}: {name} is an option of {name.partition('.')[0]}, which no method of the grid has")
+            raise DataError(
+                f"{path}: {name} is an option of {', '.join(owners(name))}, which no method of the grid has"
+            )
     for method, its in zip(methods, members, strict=True):
         try:
-            check_of_one([*filter(is_own_option, method.options)], its)
+            check_reached(method.options, its)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from error
 
@@ -305,9 +306,8 @@ def checked_options(options: dict[str, Any]) -> dict[str, Any]:
     from puridiver import plugins
 
     plugins.load_all()
-    found = replaced(Options(), options)
-    own = {name: known(name).checked(name, value) for name, value in found.own.items()}
-    return {name: own[name] if name in own else getattr(found, name) for name in options}
+    found = Options(**options)
+    return {name: found[name] for name in options}
 
 
 def _list(path: Path, table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from typing import Any
 
 from puridiver.grid.cells import Method
-from puridiver.recipes import RECIPES, Options
+from puridiver.options import declared
+from puridiver.options import recipe as recipe_options
 
 # docs/FIDELITY.md's rows that are options of a recipe.
 POINTS = {
@@ -22,20 +22,14 @@ WITHOUT_EFFECT = {"paper": (3,)}
 
 
 def row_options(row: int) -> list[str]:
-    """The options of a row: their help begins with its number."""
-    return [
-        option.name for option in dataclasses.fields(Options) if re.match(rf"\[row {row}\]", option.metadata["help"])
-    ]
+    """The options of a row: their help names it."""
+    return [name for name, option in declared().items() if re.search(rf"\[row {row}\]", option.help)]
 
 
 def switched(row: int, recipe: str, other: str) -> dict[str, Any]:
     """The row's options as the other recipe has them, where the two differ."""
-    there = RECIPES[other]
-    return {
-        name: getattr(there, name)
-        for name in row_options(row)
-        if getattr(there, name) != getattr(RECIPES[recipe], name)
-    }
+    here, there = recipe_options(recipe), recipe_options(other)
+    return {name: there[name] for name in row_options(row) if there[name] != here[name]}
 
 
 def fidelity_methods(recipe: str, other: str) -> tuple[Method, ...]:

@@ -6,7 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from puridiver.grid.plan import Planned, Sources
-from puridiver.own_options import DOT
+from puridiver.nets import NETWORKS
+from puridiver.options import class_options
 from puridiver.runs.config import resolve_diversity, resolve_network, resolve_options
 from puridiver.runs.experiment import diversity_features
 
@@ -23,7 +24,7 @@ def prepare_diversity(waiting: Sequence[Planned], sources: Sources, tell: Callab
         if not resolve_diversity(config, source) or source.train.true is not None:
             continue
         options, network = resolve_options(config, source), resolve_network(config, source)
-        own = tuple(asked for asked in options.own.items() if asked[0].startswith(f"{network}{DOT}"))
+        own = tuple((name, options[name]) for name in class_options(NETWORKS[network]))
         key = (source.fingerprint, network, own, options.crop_padding, options.flip, config.device, config.data_root)
         if key not in seen:
             seen.add(key)

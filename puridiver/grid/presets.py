@@ -12,7 +12,7 @@ from typing import Any
 
 from puridiver.grid.cells import Method
 from puridiver.grid.fidelity import fidelity_methods
-from puridiver.recipes import PUBLISHED
+from puridiver.options import PUBLISHED
 
 SYMMETRIC = ("sym-20", "sym-40", "sym-60")
 FIVE = (*SYMMETRIC, "asym-20", "asym-40")

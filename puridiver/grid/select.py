@@ -17,7 +17,7 @@ import torch
 from puridiver.grid.cells import Column, Grid, Method
 from puridiver.grid.plan import Sources, runtime_of
 from puridiver.grid.variants import GENERATED, Expectations, Place, Row, Variant, row_kind
-from puridiver.recipes import RECIPES
+from puridiver.options import RECIPES
 from puridiver.report.ledger import code_of, of_several_codes
 from puridiver.report.table import settings_of
 from puridiver.runs.config import RunConfig

@@ -21,7 +21,7 @@ from puridiver.data.base import DataSource
 from puridiver.errors import PuridiverError
 from puridiver.grid.cells import Column, Grid, make_cell
 from puridiver.grid.plan import Sources
-from puridiver.recipes import DEFAULT, PUBLISHED, Options, recipe, replaced
+from puridiver.options import DEFAULT, PUBLISHED, Options, recipe
 from puridiver.report.ledger import device_type
 from puridiver.runs.config import (
     STANDARD_TASKS,
@@ -30,7 +30,6 @@ from puridiver.runs.config import (
     resolve_network,
     resolve_options,
     resolve_tasks,
-    with_methods_own,
 )
 from puridiver.runs.folder import without_folder
 from puridiver.runs.provenance import settings_hash
@@ -239,7 +238,7 @@ def _options(config: RunConfig, source: DataSource | None) -> Options:
     if source is not None:
         return resolve_options(config, source)
     asked = {**config.options, **({"epochs": config.epochs} if config.epochs else {})}
-    return with_methods_own(replaced(recipe(config.recipe), asked), config)
+    return recipe(config.recipe, **asked)
 
 
 def _has_what_is_own(there: Resolved, here: Resolved, own: Mapping[str, Any]) -> bool:
@@ -249,7 +248,7 @@ def _has_what_is_own(there: Resolved, here: Resolved, own: Mapping[str, Any]) ->
         return False
     if "recipe" not in own or there.recipe == here.recipe:
         return True
-    return replace(there.options, epochs=here.options.epochs) == here.options
+    return there.options.replace(epochs=here.options.epochs) == here.options
 
 
 def _differences(there: Resolved, here: Resolved, fixed: frozenset[str]) -> dict[str, Any]:
@@ -259,7 +258,7 @@ def _differences(there: Resolved, here: Resolved, fixed: frozenset[str]) -> dict
                              ("told_noise", "tell_noise")):  # fmt: skip
         if getattr(there, name) != getattr(here, name):
             found[field_name] = getattr(there, name)
-    have, has = here.options.to_dict(), there.options.to_dict()
+    have, has = dict(here.options), dict(there.options)
     options = {name: value for name, value in has.items() if value != have.get(name) and name not in fixed}
     if "epochs" in options:
         found["epochs"] = options.pop("epochs")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import own_options, plugins
+from puridiver import plugins
 from puridiver.errors import DataError
 from puridiver.learner import divergence, inputs, saved, storage
 from puridiver.learner.audit_rows import AuditRow, audit_rows
@@ -28,7 +28,7 @@ from puridiver.learner.turns import Turns
 from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
 from puridiver.memory.samples import arrived
 from puridiver.nets import Network, choose_network
-from puridiver.recipes import Options, made_for
+from puridiver.options import Options, check_reached, resolve
 from puridiver.runtime.device import choose_runtime, learning
 from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
 
@@ -51,7 +51,7 @@ class Learner:
     sampler, trainer, recipe
         Short names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). A recipe is made for 32 px and more: for images under 24 px its augmentation, online
-        rate and epochs are replaced by what suits them (`puridiver.recipes.SUITS_TINY_IMAGES`).
+        rate and epochs are replaced by what suits them (`puridiver.options.SUITS_TINY_IMAGES`).
     network
         "auto" (by image size, on a CPU small), "small", "resnet18", "resnet32" or "resnet34".
     device
@@ -102,13 +102,13 @@ class Learner:
         self.classes = inputs.as_classes(classes)
         self.image_shape = inputs.as_image_shape(image_shape)
         memory, seed = inputs.as_memory(memory), inputs.as_seed(seed)
-        self.options = made_for(recipe, self.image_shape, options, inputs.LEARNER_ARGUMENTS)
         plugins.load_all()
+        self.options = resolve(recipe, self.image_shape, overrides=options, others=inputs.LEARNER_ARGUMENTS)
         self.sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
         self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
-        own_options.check_values(self.options.own, [self.sampler.name, self._trainer_class.name, self.network])
+        check_reached(options, self.methods)
         self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
         self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
         self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
@@ -305,6 +305,11 @@ class Learner:
     def begun(self) -> Consolidation | None:
         """The consolidation that has begun and not ended: it is under way, or the learner was saved in it."""
         return self._consolidating.begun
+
+    @property
+    def methods(self) -> tuple[str, str, str]:
+        """Sampler, trainer and network as `puridiver.options` names them."""
+        return f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
 
     @property
     def trainer_name(self) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from puridiver.memory import Memory
 from puridiver.memory.samples import Samples
-from puridiver.recipes import Options
+from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 from puridiver.trainers import Trainer
 

@@ -18,7 +18,7 @@ from puridiver.learner.consolidation import Consolidation
 from puridiver.learner.inputs import is_whole
 from puridiver.learner.replay import Replay
 from puridiver.memory import Keeper
-from puridiver.recipes import options_of
+from puridiver.options import Options
 from puridiver.trainers import NoiseHint, Trainer
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         "precision": learner.runtime.precision,
         "graphs": learner.runtime.graphs,
         "hint": {"kind": learner.hint.kind, "rate": learner.hint.rate} if learner.hint else None,
-        "options": learner.options.to_dict(),
+        "options": learner.options.of(learner.methods),
         "plugins": plugins.codes(
             ("sampler", learner.sampler.name), ("trainer", learner.trainer_name), ("network", learner.network)
         ),
@@ -96,7 +96,7 @@ def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
         "classes": settings["classes"] or None,
         "image_shape": tuple(settings["image_shape"]),
         "device": device,
-        "recipe": options_of(settings["options"]),
+        "recipe": Options(**settings["options"]),
         "hint": NoiseHint(**hint) if hint else None,
     }
 

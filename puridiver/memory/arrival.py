@@ -7,6 +7,9 @@ from torch import Tensor
 
 from puridiver.memory.base import Moment
 from puridiver.memory.samples import Samples
+from puridiver.options import Option
+
+NTD_VIEWS = Option(8, "augmented views over which an arriving sample's loss is averaged", low=1)
 
 
 def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from puridiver.memory.samples import Samples
-from puridiver.own_options import values_of
-from puridiver.recipes import Options
+from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
 from puridiver.spr import Encoder
 
@@ -48,8 +47,8 @@ class Sampler(ABC):
 
     Randomness comes from the moment's generator alone. `freezes_norm` marks the samplers with which the released
     program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md). `filters` marks those that may turn samples
-    away while there is room for them. `reads` names the recipe's options that it goes by besides those of every
-    method; `own_options` declares further ones by name, with their defaults (`self.own` has their values).
+    away while there is room for them. `own_options` declares the options of the sampler's own, by names that no other
+    method has; their values are in `self.options`.
     """
 
     name: ClassVar[str]
@@ -57,12 +56,10 @@ class Sampler(ABC):
     summary: ClassVar[str]
     freezes_norm: ClassVar[bool] = False
     filters: ClassVar[bool] = False
-    reads: ClassVar[tuple[str, ...]] = ()
-    own_options: ClassVar[Mapping[str, Any]] = {}
+    own_options: ClassVar[Mapping[str, Option]] = {}
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.own = values_of(type(self), options.own)
 
     def delay(self, memory: int) -> int:
         """How many of the memory's places arrivals wait in, to be chosen from together; 0: each batch at once."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
-from puridiver.memory.arrival import loss_on_arrival
+from puridiver.memory.arrival import NTD_VIEWS, loss_on_arrival
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
 from puridiver.memory.samples import Samples
-from puridiver.recipes import Options
+from puridiver.options import Option, Options
 from puridiver.runtime.plans import Captured
 
 
@@ -18,7 +21,7 @@ class NTDSampler(Sampler):
     name = "ntd"
     title = "NTD"
     summary = "drops the largest class's highest loss, averaged over augmented views on arrival"
-    reads = ("ntd_views",)
+    own_options: ClassVar[Mapping[str, Option]] = {"ntd_views": NTD_VIEWS}
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

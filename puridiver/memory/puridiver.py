@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.memory.arrival import loss_on_arrival
+from puridiver.memory.arrival import NTD_VIEWS, loss_on_arrival
 from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
 from puridiver.memory.samples import Samples
-from puridiver.recipes import Options
+from puridiver.options import Option, Options
 from puridiver.runtime.plans import Captured
 
 HUGE_LOSS = 1e4
@@ -26,13 +28,33 @@ class PuriDivERSampler(Sampler):
     title = "PuriDivER"
     summary = "drops what looks wrongly labelled (loss) and redundant (cosine), Eq. 2"
     freezes_norm = True
-    reads = (
-        "alpha", "alpha_loss", "arrival_weight", "checked_share", "evict_from", "ntd_views", "online_batchnorm",
-        "standardise_scores",
-    )  # fmt: skip
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "evict_from": Option(
+            "memory",
+            "evict the worst sample of the whole memory or of the largest class [row 1]",
+            ("memory", "largest_class"),
+        ),
+        "standardise_scores": Option(False, "z-score loss and similarity within the class [row 2]"),
+        "alpha": Option(-1.0, "Eq. 3's balance: a static value in [0, 1], or -1 for the adaptive one", low=-1, high=1),
+        "arrival_weight": Option(
+            0.0,
+            "weight in Eq. 2 of the loss on arrival, before any memory training, beside today's (0: today's alone)",
+            low=0,
+            high=100,
+        ),
+        "checked_share": Option(
+            0.5,
+            "largest share of a class, newest first, that is kept because a person has checked its labels (1: all)",
+            low=0,
+            high=1,
+        ),
+        "ntd_views": NTD_VIEWS,
+    }
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
+        if -1 < options.alpha < 0:
+            raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {options.alpha}")
         self._evict: Captured | None = None
         self._alpha: Tensor | None = None  # of the last choice
 

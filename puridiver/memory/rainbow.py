@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment import PerturbationDraw, draw_perturbations, perturbations
+from puridiver.augment.rainbow import PerturbationDraw, draw_perturbations, perturbations
 from puridiver.memory.base import Moment, Sampler, class_counts
 from puridiver.memory.samples import Samples
 
@@ -43,7 +43,6 @@ class RainbowMemory(Sampler):
     title = "RM"
     summary = "Rainbow Memory: a regular stride over each class in order of uncertainty"
     freezes_norm = True
-    reads = ("online_batchnorm",)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:

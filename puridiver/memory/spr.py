@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler
 from puridiver.memory.samples import Samples
-from puridiver.recipes import Options
+from puridiver.options import Option, Options
 from puridiver.spr import ENCODER_OPTIONS, Encoder, clean_probability, scaled_epochs
 
 
@@ -21,7 +24,12 @@ class SelfCenteredFilter(Sampler):
     title = "Self-Centered filter"
     summary = "SPR: arrivals wait in a delay buffer; keeps those that are central among the samples of their label"
     filters = True
-    reads = ("spr_filter", "spr_expert_epochs", "spr_graphs", *ENCODER_OPTIONS)
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "spr_filter": Option(True, "filter the delay buffer; off: all of it competes for the memory"),
+        "spr_expert_epochs": Option(4000, "self-supervised epochs of the expert for each delay buffer", low=0),
+        "spr_graphs": Option(5, "random graphs over which the probability of a label is averaged", low=1),
+        **ENCODER_OPTIONS,
+    }
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

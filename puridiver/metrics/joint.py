@@ -22,7 +22,8 @@ from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.files import file_lock
 from puridiver.learner import storage
-from puridiver.nets import NetworkSettings, build_network, own_values
+from puridiver.nets import NETWORKS, build_network
+from puridiver.options import Options, class_options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import Trainee
 from puridiver.runtime.plans import Buffers, PlanRunner
@@ -41,15 +42,16 @@ def joint_features(
     cache: Path,
     views: augment.ViewSettings,
     on_epoch: Callable[[int, int], None] = lambda epoch, epochs: None,
-    own: Mapping[str, Any] | None = None,
+    options: Options | None = None,
 ) -> Tensor:
     """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
-    `own` has options of the network's own, by full names. The cache is keyed by the data's fingerprint, the network
+    `options` holds the values of the network's own options. The cache is keyed by the data's fingerprint, the network
     (and its code, if it is from outside the package, and its own options, if it has any), its precision and the
     settings of this module.
     """
-    values = own_values(network, own or {})
+    options = options or Options()
+    values = {name: options[name] for name in class_options(NETWORKS[network])}
     made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
     code = "".join(f".{origin.code[:16]}" for origin in plugins.origins(("network", network)).values())
     key = f"{source.fingerprint[:16]}-{network}{code}{_mark_of(values)}-{runtime.precision}-{made}"
@@ -61,7 +63,7 @@ def joint_features(
     with file_lock(cache / f"{folder.name}.lock", wait_seconds=math.inf, what="the joint network"):
         with contextlib.suppress(DataError):  # made while we waited
             return storage.load(folder)[1]["features"]
-        joint = _Joint(source, network, runtime, views, NetworkSettings(own=own or {}))
+        joint = _Joint(source, network, runtime, views, Options(**values))
         for epoch in range(EPOCHS):
             joint.train(epoch)
             on_epoch(epoch + 1, EPOCHS)
@@ -104,7 +106,7 @@ class _Joint:
         network: str,
         runtime: Runtime,
         views: augment.ViewSettings,
-        settings: NetworkSettings,
+        settings: Options,
     ) -> None:
         self.source, self.runtime, self.views = source, runtime, views
         self.generator = torch.Generator().manual_seed(SEED)

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import nn
 
-from puridiver.nets.base import Head, Network, NetworkSettings, Outputs, global_draws, initialise, initialise_afresh
+from puridiver.discovery import members
+from puridiver.nets.base import Head, Network, Outputs, global_draws, initialise, initialise_afresh
 from puridiver.nets.foreign import check_made, check_signature
-from puridiver.nets.resnet import ResNet18, ResNet32, ResNet34
-from puridiver.nets.small import SmallConvNet
-from puridiver.own_options import values_of
+from puridiver.options import Options, declare_family
 
 __all__ = [
     "NETWORKS",
     "Head",
     "Network",
-    "NetworkSettings",
     "Outputs",
     "build_network",
     "choose_network",
     "global_draws",
     "initialise_afresh",
     "make_new",
-    "own_values",
     "suggest_network",
 ]
 
-NETWORKS: dict[str, type[Network]] = {kind.name: kind for kind in (ResNet18, ResNet32, ResNet34, SmallConvNet)}
+NETWORKS: dict[str, type[Network]] = members(__name__, Network)
+declare_family("network", NETWORKS)
 
 
 def check_network(name: str) -> None:
@@ -42,17 +36,11 @@ def check_network(name: str) -> None:
         )
 
 
-def own_values(name: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a network's own options, by their names; none for a network that declares no options."""
-    check_network(name)
-    return values_of(NETWORKS[name], asked)
-
-
 def build_network(
     name: str,
     n_classes: int,
     image_shape: tuple[int, int, int],
-    settings: NetworkSettings,
+    settings: Options,
     generator: torch.Generator,
 ) -> Network:
     """A freshly initialised network; `image_shape` is (height, width, channels)."""
@@ -61,14 +49,13 @@ def build_network(
 
 
 def _build(
-    kind: type[Network], n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings,
+    kind: type[Network], n_classes: int, image_shape: tuple[int, int, int], settings: Options,
     generator: torch.Generator,
 ) -> Network:  # fmt: skip
     if not kind.is_own():
         check_signature(kind)
-    resolved = dataclasses.replace(settings, own=values_of(kind, settings.own))
     with global_draws(None if kind.is_own() else _seed(kind, generator)):
-        network = kind(n_classes, image_shape, resolved)
+        network = kind(n_classes, image_shape, settings)
         if not kind.is_own():
             check_made(network, n_classes, image_shape)
     if not kind.keeps_weights:

@@ -7,40 +7,14 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from puridiver.nets.norm import FOLLOWERS, Norm, follow
-
-
-@dataclass(frozen=True)
-class NetworkSettings:
-    """Choices of architecture that the paper and its released program make differently.
-
-    Parameters
-    ----------
-    head
-        "linear": a fully connected layer with bias. "linear_batchnorm": no bias, BatchNorm1d on the logits.
-    block_relu
-        "after_add": the usual residual block. "before_add": ReLU before the addition and none after it.
-    batchnorm_epsilon
-        Epsilon of every BatchNorm layer.
-    shortcut_relu
-        Whether a ReLU follows a residual block's shortcut where that is a convolution.
-    own
-        For a network that declares `own_options`: their values by name, as its constructor gets them.
-    """
-
-    head: str = "linear"
-    block_relu: str = "after_add"
-    batchnorm_epsilon: float = 1e-5
-    shortcut_relu: bool = False
-    own: Mapping[str, Any] = field(default_factory=dict)
-
+from puridiver.options import Option, Options
 
 _drawing = threading.RLock()
 
@@ -67,7 +41,7 @@ class Outputs(NamedTuple):
 class Head(nn.Module):
     """The classifier: a linear layer, optionally followed by BatchNorm on the logits."""
 
-    def __init__(self, width: int, n_classes: int, settings: NetworkSettings) -> None:
+    def __init__(self, width: int, n_classes: int, settings: Options) -> None:
         super().__init__()
         builders = {"linear": nn.Identity, "linear_batchnorm": self._logit_norm}
         if settings.head not in builders:
@@ -107,7 +81,7 @@ class ConvNorm(nn.Module):
     """
 
     def __init__(
-        self, width_in: int, width: int, kernel: int, stride: int, settings: NetworkSettings, then: str = "none"
+        self, width_in: int, width: int, kernel: int, stride: int, settings: Options, then: str = "none"
     ) -> None:
         super().__init__()
         if then not in FOLLOWERS:
@@ -145,11 +119,10 @@ class Network(nn.Module, ABC):
     name: str
     title: str
     summary: str
-    reads: tuple[str, ...] = ()  # (as methods have it: every network may look at the settings)
-    own_options: Mapping[str, Any] = {}  # of its own, by name, with their defaults; their values are in `settings.own`
+    own_options: Mapping[str, Option] = {}  # what only this network has; the constructor's `settings` holds the values
     keeps_weights = True
     head: Head
-    made_as: tuple[int, tuple[int, int, int], NetworkSettings]  # the constructor's arguments
+    made_as: tuple[int, tuple[int, int, int], Options]  # the constructor's arguments
 
     @classmethod
     def is_own(cls) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import ConvNorm, Head, Network, NetworkSettings
+from puridiver.nets.base import ConvNorm, Head, Network
+from puridiver.options import Options
 
 SMALL_IMAGE = 64  # up to this size the stem keeps the resolution
 
@@ -23,7 +24,7 @@ BLOCK_ENDS = {"after_add": "add_relu", "before_add": "relu_add"}  # where a bloc
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around a shortcut; where the last ReLU stands is a setting."""
 
-    def __init__(self, width_in: int, width: int, stride: int, settings: NetworkSettings) -> None:
+    def __init__(self, width_in: int, width: int, stride: int, settings: Options) -> None:
         super().__init__()
         if settings.block_relu not in BLOCK_ENDS:
             raise ValueError(f"block_relu should be one of {sorted(BLOCK_ENDS)}, but got {settings.block_relu!r}")
@@ -43,7 +44,7 @@ class ResNet(Network):
     depth: int
     keeps_weights = False
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
         blocks, widths = STAGES[self.depth]
         height, width, channels = image_shape
@@ -59,7 +60,7 @@ class ResNet(Network):
         self.head = Head(previous, n_classes, settings)
 
     @staticmethod
-    def _stem(channels: int, width: int, small: bool, settings: NetworkSettings) -> nn.Sequential:
+    def _stem(channels: int, width: int, small: bool, settings: Options) -> nn.Sequential:
         if small:
             return nn.Sequential(ConvNorm(channels, width, 3, 1, settings, "relu"))
         return nn.Sequential(ConvNorm(channels, width, 7, 2, settings, "relu"), nn.MaxPool2d(3, 2, padding=1))

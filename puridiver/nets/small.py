@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import ConvNorm, Head, Network, NetworkSettings
+from puridiver.nets.base import ConvNorm, Head, Network
+from puridiver.options import Options
 
 
 class SmallConvNet(Network):
@@ -16,7 +17,7 @@ class SmallConvNet(Network):
     summary = "three convolutions, under 100,000 parameters"
     WIDTHS = (32, 64, 96)
 
-    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: NetworkSettings) -> None:
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
         super().__init__()
         height, width, previous = image_shape
         size = min(height, width)

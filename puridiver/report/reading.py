@@ -192,9 +192,7 @@ def _what_is_missing(folder: Path, name: str) -> str:
         count = f"{len(runs)} finished {'run' if len(runs) == 1 else 'runs'}"
         hint = f"; it is a grid's folder, with {count} in {folder / CELLS}: name one of them, such as {runs[0].parent}"
     elif (folder / LEDGER).exists():
-        hint = (
-            f"; its {LEDGER} is enough for tables, but figures need the runs' folders"
-        )
+        hint = f"; its {LEDGER} is enough for tables, but figures need the runs' folders"
     return f"{folder} holds no finished run: {name} is missing{hint}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.plugins import unread_options
-from puridiver.recipes import DEFAULT, PUBLISHED, RECIPES, Options, default_changes
+from puridiver.options import declared
 from puridiver.report.environments import environment_notes
 from puridiver.report.ledger import code_of, device_type
 from puridiver.report.titles import Title
@@ -27,7 +25,7 @@ from puridiver.streams.names import (
 from puridiver.streams.noise import noise_name
 
 HASH_SHOWN = 7  # characters
-OPTION_NAMES = [field.name for field in dataclasses.fields(Options)]
+OPTION_NAMES = list(declared())
 # Runs are of one kind if they agree in all of these, and in the code. The hash has all of it and more, but versions
 # before it did not write it.
 GROUP = (
@@ -208,7 +206,7 @@ def _figures(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
 
 def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """What the first columns say of a run."""
-    options = {**_not_default_now(row), **row["options_changed"]}
+    options = {**row["options_changed"]}
     changed = "".join(f", {name}={options[name]}" for name in sorted(options, key=_place))
     told = ", told the noise" if row["told_noise"] else ""
     short = " (shortened)" if row["shortened"] else ""
@@ -225,17 +223,6 @@ def labels_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _place(name: str) -> tuple[int, str]:
     """Where an option stands among all: lines that share some have them in the same order."""
     return (OPTION_NAMES.index(name) if name in OPTION_NAMES else len(OPTION_NAMES), name)
-
-
-def _not_default_now(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a run by the default recipe what that was then and is not now; rows that do not tell it have nothing."""
-    if row["recipe"] != DEFAULT or "default_changes" not in row:
-        return {}
-    then, now, base = row["default_changes"], default_changes(), vars(RECIPES[PUBLISHED])
-    was = {name: then.get(name, base.get(name)) for name in (*then, *now)}
-    weight = {**base, **then, **row["options_changed"]}["arrival_weight"]
-    unread = unread_options(row["sampler"], row["trainer"], weight)
-    return {name: v for name, v in was.items() if v != now.get(name, base.get(name)) and name not in unread}
 
 
 def seconds_of(rows: Sequence[Mapping[str, Any]]) -> str:

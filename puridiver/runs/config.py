@@ -16,7 +16,7 @@ from enum import StrEnum
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self, get_args, get_type_hints
 
-from puridiver.recipes import Options, recipe, replaced, suited, suited_to_size, with_own
+from puridiver.options import Options, check_reached, resolve
 from puridiver.streams.names import is_published, parse_published
 
 if TYPE_CHECKING:
@@ -261,20 +261,17 @@ def fields_of(*roles: Role) -> list[str]:
 
 def resolve_options(config: RunConfig, source: DataSource) -> Options:
     """The recipe, then what suits the images' size, then what suits the data, then the user's word."""
-    options = suited(suited_to_size(recipe(config.recipe), source.image_shape), source.defaults)
-    if source.defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
-        options = replaced(options, {"epochs": options.epochs // 2})
+    from puridiver import plugins  # needs torch, which the command line's flags do not
+
+    plugins.load_all()
     asked = dict(config.options)
     if config.epochs is not None:
         asked["epochs"] = config.epochs
-    return with_methods_own(replaced(options, asked), config)
-
-
-def with_methods_own(options: Options, config: RunConfig) -> Options:
-    """The options with those that the config's methods and network declare themselves, and no other method's."""
-    from puridiver import plugins  # needs torch, which the command line's flags do not
-
-    return with_own(options, plugins.own_options(config.sampler, config.trainer, config.network or "", options.own))
+    check_reached(asked, [f"sampler {config.sampler}", f"trainer {config.trainer}", f"network {config.network}"])
+    defaults = dict(source.defaults)
+    if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
+        defaults["epochs"] = resolve(config.recipe, source.image_shape, defaults).epochs // 2
+    return resolve(config.recipe, source.image_shape, defaults, asked)
 
 
 def resolve_tasks(config: RunConfig, source: DataSource) -> int:

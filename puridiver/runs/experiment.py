@@ -20,7 +20,6 @@ from puridiver.errors import DataError
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.metrics import MemoryWatch, Recorder, SampleHistory, Stopwatch, check_trace_file, joint_features
-from puridiver.recipes import DEFAULT, default_changes
 from puridiver.runs import folder as runs
 from puridiver.runs.checkpoint import Checkpoints
 from puridiver.runs.config import (
@@ -61,7 +60,7 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
             (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
             ViewSettings(options.crop_padding, options.flip, "none"),
             lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
-            options.own,
+            options,
         )
 
 
@@ -273,7 +272,7 @@ class Experiment:
                 "device": str(learner.runtime.device),
                 "precision": learner.runtime.precision,
                 "stream_hash": self.manifest.content_hash,
-                "options": self.options.to_dict(),
+                "options": dict(self.options),
             },
             "stream": runs.place_in_record(self.config.stream),
             "command": command_for(self.config),
@@ -360,8 +359,6 @@ class Experiment:
             "sampler": config.sampler,
             "trainer": config.trainer,
             "recipe": config.recipe,
-            # The default recipe may become another: what it was, in terms of one that stays.
-            "default_changes": default_changes() if config.recipe == DEFAULT else {},
             # How image files were read, where the user said it.
             **{name: value for name in FILE_FIELDS if (value := getattr(config, name)) is not None},
             **({"left_out": list(self.source.left_out)} if self.source.left_out else {}),

@@ -16,7 +16,7 @@ from typing import Any
 from puridiver.errors import DataError
 from puridiver.files import check_writable, file_lock, write_atomically
 from puridiver.learner import saved
-from puridiver.recipes import PAPER, without_later
+from puridiver.options import Options
 from puridiver.streams.names import LISTED, MATRIX_FILE, as_recorded, is_published
 
 SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
@@ -170,7 +170,7 @@ class RunFolder:
         names = [name for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)]
         if len(names) > 1 and "stream_hash" in names:
             names.remove("stream_hash")  # another noise or seed makes another stream: they say it better
-        unsaid = vars(PAPER)  # an option that came later is not told while it is at its default
+        unsaid = dict(Options())
         values = [(name, *(run.get(name, unsaid.get(name)) for run in (there, here))) for name in names]
         differing = [f"{name} is {then!r} there and {now!r} here" for name, then, now in values]
         if names == ["stream_hash"]:
@@ -226,7 +226,7 @@ def as_begun(begun: dict[str, Any]) -> dict[str, Any]:
 def identity(description: dict[str, Any]) -> dict[str, Any]:
     """What decides the figures of a run, by name, from what its `config.json` holds."""
     config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
-    options = without_later(resolved.pop("options", {}))
+    options = resolved.pop("options", {})
     resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
     told = {name: value for name, value in config.items() if value not in LATER_FIELDS.get(name, ())}
     kept = {name: without_folder(value) for name, value in told.items() if name not in NOT_COMPARED}

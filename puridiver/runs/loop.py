@@ -17,7 +17,7 @@ from torch import Tensor
 from puridiver.errors import DataError
 from puridiver.learner.learner import Learner
 from puridiver.metrics import Recorder
-from puridiver.recipes import Options
+from puridiver.options import Options
 from puridiver.runs.checkpoint import Checkpoints
 from puridiver.runs.config import RunConfig
 from puridiver.runs.folder import RunFolder

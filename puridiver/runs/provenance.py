@@ -118,7 +118,7 @@ def _stream_settings(config: RunConfig, source: DataSource, stream_hash: str) ->
 
 def _resolved(config: RunConfig, source: DataSource, runtime: Runtime) -> dict[str, Any]:
     return {
-        "options": resolve_options(config, source).hashed(),
+        "options": resolve_options(config, source).changed(),
         "memory": resolve_memory(config, source),
         "network": resolve_network(config, source),
         "diversity": resolve_diversity(config, source),

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from puridiver.nets import Network, Outputs
-from puridiver.recipes import Options
+from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.snapshots import Average, Copy
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from puridiver import augment
 from puridiver.nets import Network, global_draws, make_new
-from puridiver.recipes import Options
+from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import Trainee, adam
 from puridiver.runtime.plans import Buffers, Captured, PlanRunner
@@ -19,7 +19,13 @@ PROJECTION = 128
 # Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.
 VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 LOOK_AT_ONCE = 500
-ENCODER_OPTIONS = ("spr_budget", "spr_batch", "spr_crop", "spr_lr", "spr_temperature")  # that whoever has one goes by
+ENCODER_OPTIONS = {
+    "spr_budget": Option(1.0, "share of SPR's self-supervised epochs, 1 as published", low=0),
+    "spr_lr": Option(3e-4, "learning rate of self-supervised training (Adam)", low=0),
+    "spr_batch": Option(500, "images of a self-supervised batch", low=2),
+    "spr_temperature": Option(0.5, "temperature of the self-supervised loss", low=1e-3),
+    "spr_crop": Option(0.2, "smallest share of an image that a view may show", low=0.01, high=1),
+}
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,8 +13,8 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.memory.samples import Samples
-from puridiver.nets import Network, NetworkSettings, Outputs, build_network
-from puridiver.own_options import check_known, values_of
+from puridiver.nets import Network, Outputs, build_network
+from puridiver.options import Option
 from puridiver.runtime.model import Trainee, sgd
 from puridiver.runtime.plans import Buffers, PlanRunner
 from puridiver.spr import Encoder
@@ -29,6 +29,9 @@ from puridiver.trainers.split import Sets, Split
 # for 5,000. At 224 px making so many would take gigabytes.
 VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
+
+
+BASELINE_WARMUP = Option(10, "plain epochs at the start of each consolidation", low=0)
 
 
 def mean_of(losses: Tensor, n: int) -> Tensor:
@@ -54,17 +57,13 @@ class Trainer(ABC):
     wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
     reads_hint: ClassVar[bool] = False  # looks at the noise that it is told
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
-    reads: ClassVar[tuple[str, ...]] = ()  # options of the recipe, besides those that every method goes by
-    ignores: ClassVar[tuple[str, ...]] = ()  # options that most trainers go by and this one does not: runs note it
-    own_options: ClassVar[Mapping[str, Any]] = {}  # further ones by name, with their defaults; values are in `own`
+    own_options: ClassVar[Mapping[str, Option]] = {}  # what only this method has; `self.options` holds the values
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options
         self.runtime, self.generator = context.runtime, context.generator
         self.n_classes = context.n_classes
         o = context.options
-        check_known(o.own)
-        self.own = values_of(type(self), o.own)
         self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong, o.weak)
         # One scaling for every source: a stream's own statistics are not known before it has passed.
         channels = context.image_shape[2]
@@ -87,9 +86,8 @@ class Trainer(ABC):
         self.sets: Sets | None = None
 
     def new_network(self, generator: torch.Generator) -> Network:
-        o, context = self.options, self.context
-        settings = NetworkSettings(o.head, o.block_relu, o.batchnorm_epsilon, o.shortcut_relu, o.own)
-        return build_network(context.network, self.n_classes, context.image_shape, settings, generator)
+        context = self.context
+        return build_network(context.network, self.n_classes, context.image_shape, self.options, generator)
 
     def new_trainee(self, network: Network) -> Trainee:
         return Trainee(network, self.runtime, sgd(self.options), average=self.options.online_average)

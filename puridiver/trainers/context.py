@@ -7,7 +7,7 @@ from numbers import Real
 
 import torch
 
-from puridiver.recipes import Options
+from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory.samples import Samples
+from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import TrainerContext
@@ -33,7 +36,9 @@ class CoTeaching(Trainer):
     n_networks = 2
     wants_hint = True
     reads_hint = True
-    reads = ("forget_epochs",)
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "forget_epochs": Option(10, "epochs until the kept share has fallen to 1 - noise rate", low=1),
+    }
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

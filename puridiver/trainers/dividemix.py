@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -10,8 +13,9 @@ from puridiver import augment
 from puridiver.equations import refurbish, soft_cross_entropy
 from puridiver.memory.samples import Samples
 from puridiver.mixture import MixtureSettings, fit_mixture
+from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import Trainer
+from puridiver.trainers.base import BASELINE_WARMUP, Trainer
 from puridiver.trainers.batches import rounded_up
 from puridiver.trainers.context import TrainerContext
 
@@ -44,9 +48,19 @@ class DivideMix(Trainer):
     summary = "two networks split the memory for each other by loss; co-refinement, co-guessing, MixUp"
     n_networks = 2
     reads_hint = True
-    reads = (
-        "baseline_warmup", "sharpen", "mixup_alpha", "unlabelled_weight", "unlabelled_batches", "ramp_epochs",
-    )  # fmt: skip
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "baseline_warmup": BASELINE_WARMUP,
+        "sharpen": Option(0.5, "temperature of sharpening", low=1e-3),
+        "mixup_alpha": Option(4.0, "MixUp's alpha", low=1e-3),
+        "unlabelled_weight": Option(25.0, "final weight of the unlabelled loss", low=0),
+        "unlabelled_batches": Option(
+            "equal",
+            "unlabelled samples of a batch: as many as labelled ones, as its authors have it, or by their share of the "
+            "memory [row 17]",
+            ("equal", "proportional"),
+        ),
+        "ramp_epochs": Option(16, "epochs over which that weight grows", low=1),
+    }
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

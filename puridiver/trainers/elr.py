@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory.samples import Samples
-from puridiver.option import Option
+from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.context import TrainerContext
@@ -45,9 +45,9 @@ class EarlyLearning(Trainer):
     name = "elr"
     title = "ELR"
     summary = "cross-entropy, held to the average of each sample's earlier predictions (not in the paper)"
-    own_options: ClassVar[Mapping[str, Any]] = {
-        "weight": Option(3.0, "lambda, weight of the regularisation (3 for CIFAR-10)", low=0),
-        "decay": Option(0.7, "beta, decay of the average of predictions (0.7 for CIFAR-10)", low=0, high=0.9999),
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "elr_weight": Option(3.0, "lambda, weight of the regularisation (3 for CIFAR-10)", low=0),
+        "elr_decay": Option(0.7, "beta, decay of the average of predictions (0.7 for CIFAR-10)", low=0, high=0.9999),
     }
 
     def __init__(self, context: TrainerContext) -> None:
@@ -75,10 +75,10 @@ class EarlyLearning(Trainer):
         p = bounded_probabilities(logits)
         y0, y1, x0, x1 = cut[n : n + 4]
         is_whole = (y0 >= y1) | (x0 >= x1)
-        now = torch.where(is_whole, moved_averages(averages[rows], p.detach(), self.own["decay"]), averages[rows])
+        now = torch.where(is_whole, moved_averages(averages[rows], p.detach(), self.options.elr_decay), averages[rows])
         averages.index_copy_(0, rows, now)
         mixed = augment.planned_shares(now, cut, views.shape[2] * views.shape[3])
-        losses = soft_cross_entropy(logits, targets) + self.own["weight"] * disagreement(p, mixed)
+        losses = soft_cross_entropy(logits, targets) + self.options.elr_weight * disagreement(p, mixed)
         self.step(0, losses.mean())
 
     def state(self) -> dict[str, Tensor]:

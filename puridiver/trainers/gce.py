@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.option import Option
+from puridiver.options import Option
 from puridiver.trainers.own_loss import LossTrainer
 
 
@@ -27,9 +27,9 @@ class GeneralisedCrossEntropy(LossTrainer):
     name = "gce"
     title = "GCE"
     summary = "plain training by generalised cross-entropy, which unlikely labels pull at less (not in the paper)"
-    own_options: ClassVar[Mapping[str, Any]] = {
-        "q": Option(0.7, "its power: towards 0 cross-entropy, 1 the mean absolute error", low=1e-3, high=1)
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "gce_q": Option(0.7, "its power: towards 0 cross-entropy, 1 the mean absolute error", low=1e-3, high=1)
     }
 
     def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return generalised_cross_entropy(logits, targets, self.own["q"])
+        return generalised_cross_entropy(logits, targets, self.options.gce_q)

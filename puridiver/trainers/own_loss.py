@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from puridiver.memory.samples import Samples
-from puridiver.option import Option
+from puridiver.options import Option
 from puridiver.trainers.base import Trainer
 
 
@@ -20,8 +20,8 @@ class LossTrainer(Trainer):
     cross-entropy all the same.
     """
 
-    own_options: ClassVar[Mapping[str, Any]] = {
-        "online": Option(True, "learn by this loss from the stream, too; off: there by cross-entropy"),
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "loss_online": Option(True, "use this loss on the stream too; off: cross-entropy there"),
     }
 
     @abstractmethod
@@ -33,7 +33,7 @@ class LossTrainer(Trainer):
         """
 
     def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
-        return self.sample_losses(logits, targets) if self.own["online"] else None
+        return self.sample_losses(logits, targets) if self.options.loss_online else None
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.plain_epoch(memory)

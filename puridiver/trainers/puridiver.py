@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from puridiver import augment, equations
 from puridiver.memory.samples import Samples
+from puridiver.options import Option
 from puridiver.runtime.plans import Captured, PlanRunner
 from puridiver.trainers.base import Trainer
 from puridiver.trainers.batches import FEWEST_ROWS, in_batches, rounded_up
 from puridiver.trainers.context import TrainerContext
-from puridiver.trainers.split import CLEAN, RELABEL, UNLABELLED, Sets, Split, prediction_weights, split_memory
+from puridiver.trainers.split import (
+    CLEAN,
+    RELABEL,
+    SPLIT_OPTIONS,
+    UNLABELLED,
+    Sets,
+    Split,
+    prediction_weights,
+    split_memory,
+)
 
 _DISTANCES = {"softmax_l2": equations.consistency_distances, "logit_mse": equations.logit_distances}
 
@@ -72,11 +83,37 @@ class PuriDivERTrainer(Trainer):
     name = "puridiver"
     title = "PuriDivER"
     summary = "clean / re-label / unlabelled split by two mixtures; soft re-labelling and consistency"
-    reads = (
-        "relabel", "consistency", "relabel_set", "relabel_weight", "relabel_view", "consistency_distance",
-        "loss_weights", "eta", "smallest_set", "set_batches", "cutmix_sets", "mixture_scale", "mixture_iterations",
-        "mixture_tolerance", "mixture_floor", "warmup_epochs", "weak",
-    )  # fmt: skip
+    own_options: ClassVar[Mapping[str, Option]] = {
+        **SPLIT_OPTIONS,
+        "relabel_weight": Option(
+            "uncertainty",
+            "Eq. 8's weight of the prediction: the uncertainty mixture's posterior, or one minus an arbitrary "
+            "component of the loss mixture [row 5], either as often, or the clean one as often as there are clean "
+            "samples [row 28]",
+            ("uncertainty", "unsorted_loss", "unsorted_loss_by_share"),
+        ),
+        "relabel_view": Option(
+            "before_epoch",
+            "what Eq. 8 predicts from: the plain images before each epoch, or weak views in the step itself [row 22]",
+            ("before_epoch", "in_step"),
+        ),
+        "consistency_distance": Option("softmax_l2", "distance of Eq. 10 [row 6]", ("softmax_l2", "logit_mse")),
+        "loss_weights": Option(
+            "equation", "Eq. 11 as printed, or each loss by its share of the batch [row 7]", ("equation", "batch_share")
+        ),
+        "eta": Option(1.0, "weight of the consistency loss in Eq. 11", low=0),
+        "smallest_set": Option(
+            0, "with this many samples or fewer in R or U the epoch is plain cross-entropy (0: never) [row 8]", low=0
+        ),
+        "set_batches": Option(
+            "proportional",
+            "a batch of `batch_size` from C, R and U in proportion, or `batch_size` from C plus R and U scaled so "
+            "that an epoch passes each once [row 9], rounded up, or by their share of C, rounded down [row 29]",
+            ("proportional", "clean_full", "clean_full_by_share"),
+        ),
+        "cutmix_sets": Option("labelled", "apply CutMix to C and R, or to C alone [row 21]", ("labelled", "clean")),
+        "warmup_epochs": Option(0, "plain epochs of each consolidation before the split [row 11]", low=0),
+    }
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
 from puridiver.equations import soft_cross_entropy
-from puridiver.option import Option
+from puridiver.options import Option
 from puridiver.trainers.own_loss import LossTrainer
 
 
@@ -26,13 +26,13 @@ class SymmetricCrossEntropy(LossTrainer):
     name = "sce"
     title = "SCE"
     summary = "plain training by symmetric cross-entropy: a reverse term bounds wrong labels (not in the paper)"
-    own_options: ClassVar[Mapping[str, Any]] = {
-        "alpha": Option(0.1, "weight of cross-entropy (0.1 for CIFAR-10)", low=0),
-        "beta": Option(1.0, "weight of reverse cross-entropy (1 for CIFAR-10)", low=0),
-        "log_zero": Option(-4.0, "A, what log 0 counts as", high=-1e-3),
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "sce_alpha": Option(0.1, "weight of cross-entropy (0.1 for CIFAR-10)", low=0),
+        "sce_beta": Option(1.0, "weight of reverse cross-entropy (1 for CIFAR-10)", low=0),
+        "sce_log_zero": Option(-4.0, "A, what log 0 counts as", high=-1e-3),
     }
 
     def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         forward = soft_cross_entropy(logits, targets)
-        reverse = reverse_cross_entropy(logits, targets, self.own["log_zero"])
-        return self.own["alpha"] * forward + self.own["beta"] * reverse
+        reverse = reverse_cross_entropy(logits, targets, self.options.sce_log_zero)
+        return self.options.sce_alpha * forward + self.options.sce_beta * reverse

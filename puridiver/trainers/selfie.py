@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory.samples import Samples
+from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import Trainer
+from puridiver.trainers.base import BASELINE_WARMUP, Trainer
 from puridiver.trainers.context import TrainerContext
 
 CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
@@ -30,7 +34,10 @@ class Selfie(Trainer):
     name = "selfie"
     title = "SELFIE"
     summary = "re-labels samples whose last predictions in training all agree, after a warm-up"
-    reads = ("baseline_warmup", "selfie_history")
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "baseline_warmup": BASELINE_WARMUP,
+        "selfie_history": Option(5, "predictions that must agree before a sample is re-labelled", low=2),
+    }
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

@@ -11,7 +11,19 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.mixture import Mixture, MixtureSettings, fit_mixture
-from puridiver.recipes import Options
+from puridiver.options import Option, Options
+
+SPLIT_OPTIONS = {
+    "relabel": Option(True, "re-label part of the noisy set (Eq. 8); off: consistency on all of it"),
+    "consistency": Option(True, "consistency loss on part of the noisy set (Eq. 10); off: re-label all of it"),
+    "relabel_set": Option(
+        "low_uncertainty", "which part of the noisy set is re-labelled [row 4]", ("low_uncertainty", "high_uncertainty")
+    ),
+    "mixture_scale": Option(False, "min-max scale losses before the mixture is fitted [row 10]"),
+    "mixture_iterations": Option(100, "EM iterations at most [row 10]", low=1),
+    "mixture_tolerance": Option(1e-3, "EM stops below this change of the log-likelihood [row 10]", low=0),
+    "mixture_floor": Option(1e-6, "added to the variances of the mixture [row 10]", low=0),
+}
 
 SET_NAMES = ("clean", "relabel", "unlabelled")
 CLEAN, RELABEL, UNLABELLED = range(3)  # indices into SET_NAMES

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.memory.samples import Samples
 from puridiver.nets import Network, initialise_afresh
+from puridiver.options import Option
 from puridiver.runtime.model import Trainee, adam
 from puridiver.runtime.plans import PlanRunner
 from puridiver.spr import ENCODER_OPTIONS, scaled_epochs
@@ -26,8 +30,14 @@ class SelfReplay(Trainer):
     title = "Self-Replay"
     summary = "SPR: self-supervised learning online; a copy is fine-tuned on the memory's labels"
     learns_online = False
-    ignores = ("cutmix", "last_batch")
-    reads = ("spr_base_epochs", "finetune_lr", "finetune_clip", *ENCODER_OPTIONS)
+    own_options: ClassVar[Mapping[str, Option]] = {
+        "spr_base_epochs": Option(
+            3000, "self-supervised epochs of the base for each delay buffer; 0: no Self-Replay", low=0
+        ),
+        "finetune_lr": Option(2e-3, "learning rate (Adam) of the copy that is trained on the memory", low=0),
+        "finetune_clip": Option(0.5, "largest entry of a gradient of that copy", low=1e-6),
+        **ENCODER_OPTIONS,
+    }
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)

@@ -1,4 +1,4 @@
-"""AutoAugment's policy for CIFAR-10, a sub-policy per sample.
+"""AutoAugment's policy for CIFAR-10, one sub-policy per sample.
 
 Source: Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data", CVPR 2019 (arXiv 1805.09501):
 the ranges of its table of operations and the 25 sub-policies of its appendix, found on reduced CIFAR-10.
@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 
 from puridiver.augment import ops_colour, ops_geometry
-from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+from puridiver.augment.base import Policy, RowDraw, check_count, check_images, check_rows
+
+GREY = 128
 
 
 class Step(NamedTuple):
@@ -161,3 +163,30 @@ _PROBABILITY = _table(lambda step: step.probability, torch.float32)
 _LEVEL = _table(lambda step: OPERATIONS[step.operation].levels[step.magnitude], torch.float64)
 _SIGNED = torch.tensor([OPERATIONS[name].signed for name in _NAMES])
 _CENTRE = torch.tensor([OPERATIONS[name].centre for name in _NAMES], dtype=torch.float64)
+
+
+class AutoAugment(Policy):
+    """AutoAugment; black moves in from outside, and rotations go both ways."""
+
+    name = "autoaugment"
+
+    def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return autoaugment(images, draw_autoaugment(len(images), generator))
+
+
+class AutoAugmentGrey(Policy):
+    """AutoAugment as in the released program: grey moves in from outside, and rotations go one way."""
+
+    name = "autoaugment_grey"
+
+    def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return autoaugment(images, draw_autoaugment(len(images), generator), fill=GREY, rotates_both_ways=False)
+
+
+class NoPolicy(Policy):
+    """Nothing beyond crop and flip."""
+
+    name = "none"
+
+    def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return images

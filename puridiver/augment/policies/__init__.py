@@ -1,0 +1,6 @@
+"""Policies of strong augmentation, one file each: what the strong view adds to crop and flip."""
+
+from puridiver.augment.base import Policy
+from puridiver.discovery import members
+
+POLICIES: dict[str, Policy] = {name: kind() for name, kind in members(__name__, Policy).items()}

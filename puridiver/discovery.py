@@ -1,0 +1,30 @@
+"""Finds the members of a family (samplers, trainers, noises, figures, ...) by listing its folder."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from typing import TypeVar
+
+Base = TypeVar("Base")
+
+
+def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
+    """Import every module of a package's folder and return the named classes there that derive from `base`.
+
+    A class belongs to the family if it is concrete and its own body sets `name`. The result is sorted by that name.
+    """
+    found: dict[str, type[Base]] = {}
+    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        module = importlib.import_module(f"{package}.{info.name}")
+        for kind in vars(module).values():
+            if not isinstance(kind, type) or kind.__module__ != module.__name__ or not issubclass(kind, base):
+                continue
+            if inspect.isabstract(kind) or "name" not in vars(kind):
+                continue
+            name: str = vars(kind)["name"]
+            if name in found:
+                raise ValueError(f"{kind.__module__} and {found[name].__module__} both define {name!r}: rename one")
+            found[name] = kind
+    return dict(sorted(found.items()))
