@@ -1,22 +1,25 @@
-"""Files that survive crashes and other processes: atomic writes and a lock between processes."""
+"""Files for everybody: writes that survive a crash, reads of regular files alone, strict JSON, a lock of processes."""
 
 from __future__ import annotations
 
+import errno
+import json
+import math
 import os
-import sys
+import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from puridiver.errors import BusyError, DataError
+from filelock import FileLock, Timeout
 
-POLL_SECONDS = 0.1
+from puridiver.errors import BusyError, DataError, first_line
 
 
 def check_writable(path: Path) -> None:
-    """Looks only: what exists of the path must allow the rest to be written."""
+    """Raise a `DataError` if the path cannot be written; nothing is created."""
     existing = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
     if existing != path and not existing.is_dir():
         raise DataError(f"{path} cannot be written: {existing} is a file")
@@ -25,27 +28,29 @@ def check_writable(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """The file has its old content or all of the new one, never a part, even after a power cut.
+    """Replace the file: it has its old content or all of the new one, never a part, even after a power cut.
 
-    A link stays one, and what is no file (a device, a pipe) is written to instead of replaced.
+    A link, a pipe or a device at the path is replaced, too, and never written through: whoever made the folder may
+    have put it there. Only /dev/stdout and other names in /dev are written to.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file() and not path.is_dir():
+    if path.absolute().is_relative_to("/dev"):
         path.write_bytes(content)
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with suppress(FileNotFoundError):
+            temporary.unlink()  # "x" below refuses a link that somebody planted
+        with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:  # of the file that was meant, and not of the temporary one
+    except OSError as error:  # name the file that was meant, and not the temporary one
         if error.errno is None:
             raise
         raise type(error)(error.errno, error.strerror, str(path)) from None
     finally:
-        with suppress(OSError):  # a folder that cannot be written to; what is wrong was told already
+        with suppress(OSError):  # a folder that cannot be written to; the error above says so
             temporary.unlink(missing_ok=True)
     sync_folder(path.parent)
 
@@ -61,58 +66,89 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append one line to a regular file, all of it or, where the disk is full, nothing.
+
+    It is a single write, so that the lines of several processes do not mix.
+    """
+    content = (line + "\n").encode()
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise DataError(f"{path} is not a regular file")
+        start = file.seek(0, os.SEEK_END)
+        if start:
+            file.seek(start - 1)
+            if file.read(1) != b"\n":
+                content = b"\n" + content  # an editor may have left the last line without its end
+        try:
+            if file.write(content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(start)
+            raise
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file; a device, a pipe or a folder is a `DataError`."""
+    try:  # without waiting for the writer of a pipe
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise DataError(f"{path} cannot be read: it is not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; a `DataError` names one that is damaged, too deep, or no regular file."""
+    return parse_json(read_regular(path), str(path))
+
+
+def parse_json(content: bytes | str, where: str) -> Any:
+    """Parse JSON; a `DataError` says where it is damaged."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is damaged: {first_line(error)}") from error
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """Strict JSON: nan and infinity, which JSON does not have, become null."""
+    return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(k): _finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return value
+
+
 @contextmanager
 def file_lock(path: Path, wait_seconds: float = 3600.0, what: str = "this data") -> Iterator[None]:
-    """Hold the lock file `path`, waiting for whoever holds it; `what` is locked, in the words of the error.
+    """Hold the lock file `path`, waiting for whoever holds it; `what` names, in the error, what is locked.
 
     The operating system drops the lock when its process ends, so a killed process never blocks the next one.
     """
-    descriptor = _acquire(path, time.monotonic() + wait_seconds, what)
+    lock = FileLock(path, timeout=-1 if math.isinf(wait_seconds) else wait_seconds, thread_local=False)
+    try:
+        lock.acquire(poll_interval=0.1)
+    except Timeout:
+        raise BusyError(f"another process is still busy with {what}: it holds the lock {path}") from None
     try:
         yield
     finally:
-        with suppress(OSError):  # Windows does not remove an open file; an empty lock file does no harm
-            path.unlink()
-        os.close(descriptor)
-
-
-def _acquire(path: Path, deadline: float, what: str) -> int:
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        if _try_lock(descriptor):
-            if _is_still_at(path, descriptor):
-                return descriptor
-            os.close(descriptor)  # the former holder removed this file: lock the one that took its place
-            continue
-        os.close(descriptor)
-        if time.monotonic() >= deadline:
-            raise BusyError(f"another process is still busy with {what}: it holds the lock {path}")
-        time.sleep(POLL_SECONDS)
-
-
-def _is_still_at(path: Path, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-
-else:
-    import fcntl
-
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+        with suppress(OSError):  # other systems do not remove an open file; an empty lock file does no harm
+            path.unlink()  # still held: filelock notices that the file is gone, and tries again with a new one
+        lock.release()

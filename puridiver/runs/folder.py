@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
-from puridiver.files import check_writable, file_lock, write_atomically
+from puridiver.files import check_writable, file_lock, to_json, write_atomically
 from puridiver.learner import saved
 from puridiver.options import Options
 from puridiver.streams.names import LISTED, MATRIX_FILE, as_recorded, is_published
@@ -34,21 +33,6 @@ NOT_COMPARED = (
 
 # Fields that configs of older runs do not have, and what says nothing there: with it a run is what it was without them.
 LATER_FIELDS = {"imbalance": (None, 1.0)}
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """Strict JSON: nan and infinity, which JSON does not have, become null."""
-    return json.dumps(_finite(value), indent=indent, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    return value
 
 
 def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
