@@ -243,7 +243,7 @@ def _make_options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _import_official(args: argparse.Namespace, options: dict[str, Any]) -> StreamManifest:
-    from puridiver.streams import find_official
+    from puridiver.streams.published import find_official
 
     if args.splits is None:
         raise ValueError("--official needs --splits: an .npz file or the folder of the published split files")
@@ -254,12 +254,12 @@ def _import_official(args: argparse.Namespace, options: dict[str, Any]) -> Strea
 
 def read_noise_map(spec: str, class_names: tuple[str, ...]) -> dict[int, int]:
     """A class map by name ("next"), or from a JSON object of class names or ids."""
-    from puridiver.streams import NAMED_MAPS
-    from puridiver.streams.matrix import refuse_as_map
+    from puridiver.streams import NAMED_MAPS, named_map
 
     if spec in NAMED_MAPS:
         return NAMED_MAPS[spec](len(class_names))
-    refuse_as_map(spec)
+    if not Path(spec).exists():
+        named_map(spec, len(class_names))  # which says what may be named
     try:
         content = json.loads(Path(spec).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -293,7 +293,8 @@ def verify_stream(args: argparse.Namespace) -> int:
 
 def _find_problems(args: argparse.Namespace) -> list[str]:
     from puridiver.errors import ManifestError
-    from puridiver.streams import StreamManifest, verify
+    from puridiver.streams import StreamManifest
+    from puridiver.streams.verify import verify
 
     try:
         manifest = StreamManifest.load(args.file)
