@@ -1,5 +1,5 @@
-"""The command line: a thin layer over the library. `main` is the entry point."""
+"""The command line: a thin layer over the library, one file a command. `main` is the entry point."""
 
-from puridiver.cli.main import main
+from puridiver.cli.app import main
 
 __all__ = ["main"]

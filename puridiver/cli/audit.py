@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from puridiver.auditing.folder import LabelledSet
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
-    from puridiver.cli.run import ProgressBar
+    from puridiver.cli.output import Progress as ProgressBar
     from puridiver.data.base import DataSource
 
 EXAMPLES = """\
@@ -164,7 +164,7 @@ def _planted(args: argparse.Namespace, true: Any, source: DataSource) -> Any:
     """The labels with noise; an error where nothing could be said of it afterwards."""
     import numpy as np
 
-    from puridiver.streams.noise import plant
+    from puridiver.streams.plant import plant
 
     given = plant(true, source, args.plant, np.random.default_rng(args.seed))
     wrong = int((given != true).sum())
@@ -234,9 +234,9 @@ def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
 
 def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console) -> AuditReport:
     from puridiver.auditing.audit import audit
-    from puridiver.cli.run import ProgressBar
+    from puridiver.cli.output import Progress as ProgressBar
 
-    with ProgressBar(errors, hidden=args.quiet or args.json) as progress:
+    with ProgressBar(hidden=args.quiet or args.json) as progress:
         progress.start(settings.work(len(labelled.given)))
         if not args.out:
             labels = [labelled.classes[c] for c in labelled.given.tolist()]

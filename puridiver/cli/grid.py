@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.cli.common import add_command, add_plugin_option, check_outside
-from puridiver.cli.notes import grid_notes, notes
 from puridiver.cli.run_settings import flag_specs, is_place, parse_assignments
 from puridiver.grid.cells import CHANGES
 
@@ -136,7 +135,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     found = [chosen_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
     grids = with_methods(found, args.methods) if args.methods else found
     grids = with_noises(grids, args.noises) if args.noises else grids
-    _print_notes(grid_notes(grids, changes_of(args)), args, console)
     folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
     for data in {column.data for grid in grids for column in grid.columns if is_place("data", column.data)}:
         check_outside(Path(data), folder.path)
@@ -146,7 +144,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
     campaign = Campaign(grids, folder, changes_of(args), wishes, args.any_code, args.retry_failed, args.limit)
     with campaign.prepared() as (engine, of_whole_grid):
         planned = _part_to_run(of_whole_grid, args, console)
-        _print_notes(_notes_of_cells(campaign, engine, planned), args, console)
         if args.dry_run:
             _print_plan(planned, folder, engine.workers, args)
             return 0
@@ -156,12 +153,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _print_notes(notes: Iterable[str], args: argparse.Namespace, console: Console) -> None:
     for note in [] if args.quiet else dict.fromkeys(notes):
         console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _notes_of_cells(campaign: Campaign, engine: Engine, planned: Sequence[Planned]) -> Iterator[str]:
-    for p in planned:
-        config = p.cell.config
-        yield from notes(config, campaign.sources.of(config), engine.runtime(config), p.task_ends)
 
 
 def _part_to_run(planned: Sequence[Planned], args: argparse.Namespace, console: Console) -> Sequence[Planned]:

@@ -2,211 +2,184 @@
 
 from __future__ import annotations
 
-import argparse
-import operator
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.common import add_command, add_plugin_option, check_outside, console, decoding_progress
-from puridiver.cli.notes import LONG_ON_A_CPU, left_out_note
+from puridiver.cli.flags import Force, Json, Plugins, Quiet, argument, check_outside, option, settings_flags
+from puridiver.cli.output import Progress, note, percent, say, say_json, tell
 from puridiver.cli.predict import load_learner
-from puridiver.cli.run_settings import is_place
+from puridiver.errors import DataError, few
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from puridiver.cli.run import ProgressBar
     from puridiver.data.base import DataSource, ImageSet
     from puridiver.learner.inputs import Label
     from puridiver.learner.learner import Learner
 
-EXAMPLES = """\
-The learner is saved once, at the end, and until then LEARNER stays as it is: what is stopped begins anew, so give it a
-month at a time rather than a year. The ids of its samples are their files' names (`Learner.audit`, `held_ids`).
-
-examples:
-  puridiver learn runs/january february.csv --out learners/february
-      the learner that `puridiver run --out runs/january` left goes on with new images
-  puridiver learn learners/now march/ --out learners/now --new-classes
-      in place; labels that it does not know become classes
-  puridiver learn learners/now april.csv --out learners/now --every 2000 --epochs 31
-      train on the memory in between, too, and for 31 epochs each time
-"""
 ORDERS = ("time", "listed", "random")
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = add_command(subparsers, "learn", "let a saved learner go on with new images", EXAMPLES)
-    add = parser.add_argument
-    add("learner", metavar="LEARNER", help="folder of `puridiver run --out`, or of Learner.save")
-    add("data", metavar="DATA", help="what `puridiver run --data` takes: a folder, a table, an .npz file, a name")
-    add("--out", metavar="FOLDER", required=True, help="where the learner is saved then; LEARNER replaces it")
-    add("--force", action="store_true", help="replace another learner that --out holds")
-    add("--new-classes", action="store_true", help="let labels that the learner does not know become classes")
-    add("--memory", type=int, metavar="N", help="samples the memory may hold from now on, no fewer than so far")
-    add("--epochs", type=int, metavar="N", help="memory epochs of each training (default: the learner's; 0: none)")
-    add("--every", type=int, metavar="N", help="train on the memory after every N images, too (default: at the end)")
-    add("--batch", type=int, default=16, metavar="N", help="images a batch (default: 16)")
-    add("--order", choices=ORDERS,
-        help="of the images (default: time where the data tell it, a folder's at random, else as listed)")  # fmt: skip
-    add("--seed", type=int, default=0, metavar="N", help="of a random order (default: 0)")
-    add("--data-root", metavar="FOLDER", help="folder that holds the data sets")
-    add("--bad-files", choices=("refuse", "skip"), default="refuse", help="unreadable image files (default: refuse)")
-    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    add("--json", action="store_true", help="print the figures as JSON instead of lines")
-    add("--quiet", action="store_true", help="no progress bar, and no notes")
-    add_plugin_option(parser)
-    parser.set_defaults(handler=handle)
+@settings_flags(lambda field: field.name in ("data_root", "bad_files", "device"))
+def learn(
+    settings: dict[str, Any],
+    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save.")],
+    data: Annotated[str, argument("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name.")],
+    out: Annotated[Path, option("where to save the learner afterwards; may be LEARNER.", kind=Path, metavar="FOLDER")],
+    force: Force = False,
+    new_classes: Annotated[bool, option("let unknown labels become classes.", "--new-classes", kind=bool)] = False,
+    memory: Annotated[int | None, option("new size of the memory, no smaller than before.", kind=int, least=1)] = None,
+    epochs: Annotated[
+        int | None, option("memory epochs of each training (default: the learner's; 0: none)", kind=int, least=0)
+    ] = None,
+    every: Annotated[
+        int | None, option("train on the memory after every N images (default: at the end)", kind=int, least=1)
+    ] = None,
+    batch: Annotated[int, option("images a batch (default: 16)", kind=int, least=1)] = 16,
+    order: Annotated[
+        str | None,
+        option("order of the images (default: time if known, a folder's at random, else listed)", choices=ORDERS),
+    ] = None,
+    seed: Annotated[int, option("seed of a random order (default: 0)", kind=int, least=0)] = 0,
+    json: Json = False,
+    quiet: Quiet = False,
+    plugins: Plugins = None,
+) -> int:
+    """Let a saved learner go on with new images.
 
+    The learner is saved once, at the end. Until then LEARNER stays as it is.
 
-@dataclass(frozen=True)
-class Lessons:
-    """What is learnt from, in which order, and how often the memory is trained on."""
-
-    images: ImageSet
-    labels: Sequence[Label]  # by the learner's names
-    order: np.ndarray
-    batch: int
-    every: int
-    epochs: int
-
-    @property
-    def trainings(self) -> int:
-        return (max(1, round(len(self.order) / self.every)) if self.every else 1) if self.epochs else 0
-
-
-def handle(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from puridiver.cli.run import ProgressBar
+    Examples:
+      puridiver learn runs/january february.csv --out learners/february
+          the learner of a finished run goes on with new images
+      puridiver learn learners/now march/ --out learners/now --new-classes
+          in place; labels that it does not know become classes
+      puridiver learn learners/now april.csv --out learners/now --every 2000 --epochs 31
+          train on the memory in between, too, for 31 epochs each time
+    """
     from puridiver.runtime.device import steady_threads
 
-    errors = Console(stderr=True)
-    _check(args)
-    if is_place("data", args.data):
-        check_outside(Path(args.data), Path(args.out))
-    learner: Learner = load_learner(Path(args.learner), args.device, args.new_classes or None, args.memory)
-    source = _source(args, learner)
-    lessons = _lessons(args, learner, source)
-    for note in [] if args.quiet else _notes(learner, lessons, source):
-        errors.print(f"note: {note}", highlight=False, markup=False)
-    known = set(learner.classes)
+    _check_out(learner, out, force)
+    check_outside(data, out)
+    student = load_learner(learner, settings.get("device", "auto"), new_classes or None, memory)
+    with Progress(hidden=quiet or json) as progress:
+        source = _load(data, settings, student, progress)
+    if source.left_out and not quiet:
+        note(f"left out, since they cannot be read: {few(source.left_out, 3)}")
+    known = list(student.classes)
+    labels = _labels(student, [source.class_names[label] for label in source.train.labels.tolist()], new_classes)
+    rows = _rows(source.train, order or _usual_order(source.train, data), seed, data)
+    epochs = student.options.epochs if epochs is None else epochs
     try:
-        with (
-            steady_threads(learner.runtime.device, learner.network),
-            ProgressBar(errors, hidden=args.quiet or args.json) as progress,
-        ):
-            before = _accuracy(learner, source)
-            agreed = _learn(learner, lessons, progress)
-            after = _accuracy(learner, source)
+        with steady_threads(student.runtime.device, student.network), Progress(hidden=quiet or json) as progress:
+            before = _accuracy(student, source)
+            agreed = _learn(student, source.train, labels, rows, (batch, every or len(rows), epochs), progress)
+            after = _accuracy(student, source)
     except KeyboardInterrupt:
-        errors.print(f"nothing is saved; {args.learner} is as it was", highlight=False, markup=False)
+        tell(f"nothing is saved; {learner} is as it was")
         raise
-    learner.save(args.out)
-    _tell(args, {
-        "learnt": len(lessons.order),
-        "seen": learner.seen,
-        "new_classes": [label for label in learner.classes if label not in known],
+    student.save(out)
+    figures = {
+        "learnt": len(rows),
+        "seen": student.seen,
+        "new_classes": [label for label in student.classes if label not in known],
         "agreement": agreed,
-        "memory": len(learner.memory),
-        "said_otherwise": sum(row.suggested_label != row.given_label for row in learner.audit()),
+        "memory": len(student.memory),
+        "said_otherwise": sum(row.suggested_label != row.given_label for row in student.audit()),
         **({} if before is None else {"test_accuracy_before": before, "test_accuracy_after": after}),
-        "saved": str(args.out),
-    })  # fmt: skip
+        "saved": str(out),
+    }
+    say_json(figures) if json else _print(figures)
     return 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check_out(learner: Path, out: Path, force: bool) -> None:
     """What would fail at the end must fail before the work."""
-    from puridiver.errors import DataError
     from puridiver.learner import saved, storage
     from puridiver.runs import folder as runs
 
-    for name, least in (("batch", 1), ("every", 1), ("epochs", 0), ("seed", 0)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise ValueError(f"--{name} should be at least {least}, but got {value}")
-    out = Path(args.out)
     if (out / runs.CONFIG).exists() or (out / runs.GRID_CELLS).is_dir():
         raise DataError(f"{out} holds a run, which stays as it is: name another folder for the learner")
-    replaces = (out / storage.INDEX).exists() and out.resolve() != Path(args.learner).resolve()
-    if replaces and not args.force:
-        raise DataError(f"{out} holds another learner: say --force to replace it, or name another folder")
+    if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
+        raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
     runs.check_no_run(out)
     saved.check_place(out)
 
 
-def _source(args: argparse.Namespace, learner: Learner) -> DataSource:
-    """The images in the learner's size; what the data keep for testing stays out."""
-    from puridiver import data
+def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progress) -> DataSource:
+    """The images in the learner's size."""
+    from puridiver import data as sources
     from puridiver.data.files import is_own
-    from puridiver.errors import DataError
 
     height, width, channels = learner.image_shape
-    of_files = args.data not in data.SOURCES and is_own(args.data)
+    of_files = data not in sources.SOURCES and is_own(data)
     if of_files and height != width:
         raise DataError(f"image files are cut to squares, but the learner's images are {height}x{width}: use an .npz")
-    own = of_files or args.data.endswith(".npz")
-    options = data.FileOptions(height if of_files else None, 0.0 if own else None, args.bad_files)
-    with decoding_progress() as on_progress:
-        source = data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
+    share = 0.0 if of_files or data.endswith(".npz") else None  # learn from all, unless the data have a test part
+    options = sources.FileOptions(height if of_files else None, share, settings.get("bad_files", "refuse"))
+    root = settings.get("data_root")
+    source = sources.load(data, Path(root) if root else None, options, progress.decoding)
     found = source.image_shape
     if found != learner.image_shape and not (found[:2] == (height, width) and (found[2], channels) == (3, 1)):
         one, other = ("x".join(map(str, shape)) for shape in (found, learner.image_shape))
-        raise DataError(f"{args.data} has images of {one}, but the learner's are {other}")
+        raise DataError(f"{data} has images of {one}, but the learner's are {other}")
     return source
 
 
-def _lessons(args: argparse.Namespace, learner: Learner, source: DataSource) -> Lessons:
+def _usual_order(images: ImageSet, data: str) -> str:
+    return "time" if images.times is not None else "random" if Path(data).is_dir() else "listed"
+
+
+def _rows(images: ImageSet, order: str, seed: int, data: str) -> np.ndarray:
+    """The order in which the images come."""
     import numpy as np
 
-    labels = _labels(learner, [source.class_names[label] for label in source.train.labels.tolist()], args.new_classes)
-    order = args.order or (
-        "time" if source.train.times is not None else "random" if _is_folder(args.data) else "listed"
-    )
-    rows = np.arange(len(labels))
-    if order == "time":
-        if source.train.times is None:
-            raise ValueError(f"--order time needs data that tell when each image came, which {args.data} do not")
-        rows = np.argsort(source.train.times.numpy(), kind="stable")
-    elif order == "random":
-        rows = np.random.default_rng(args.seed).permutation(len(labels))
-    epochs = learner.options.epochs if args.epochs is None else args.epochs
-    return Lessons(source.train, labels, rows, args.batch, args.every or 0, epochs)
-
-
-def _notes(learner: Learner, lessons: Lessons, source: DataSource) -> Iterator[str]:
-    """What a user would want to know before waiting."""
-    if source.left_out:
-        yield left_out_note(source.left_out)
-    if learner.runtime.device.type == "cpu" and lessons.epochs > LONG_ON_A_CPU:
-        yield f"{lessons.epochs} memory epochs take long on a CPU; --epochs 31 is {lessons.epochs // 31} times as quick"
-
-
-def _is_folder(data: str) -> bool:
-    from puridiver.data import SOURCES
-
-    return data not in SOURCES and Path(data).is_dir()
+    if order == "random":
+        return np.random.default_rng(seed).permutation(len(images))
+    if order == "listed":
+        return np.arange(len(images))
+    if images.times is None:
+        raise ValueError(f"--order time needs data that tell when each image came, which {data} does not")
+    return np.argsort(images.times.numpy(), kind="stable")
 
 
 def _labels(learner: Learner, names: Sequence[str], join: bool) -> list[Label]:
     """The data's class names as the learner writes them: a learner of numbers has numbers."""
-    from puridiver.errors import DataError
-
     ids: dict[str, Label] = {str(label): label for label in learner.classes}
     unknown = sorted(set(names) - ids.keys())
     if unknown and not join:
-        shown = ", ".join(unknown[:5]) + (", ..." if len(unknown) > 5 else "")
-        raise DataError(f"the learner does not know the class {shown}: say --new-classes to let such classes join")
+        raise DataError(f"the learner does not know the class {few(unknown, 5)}: add --new-classes to let it join")
     if any(isinstance(label, int) for label in learner.classes):
-        wrong = [name for name in unknown if not name.isdecimal()]
-        if wrong:
+        if wrong := [name for name in unknown if not name.isdecimal()]:
             raise DataError(f"the learner's classes are numbers, so that {wrong[0]!r} cannot become one")
         ids |= {name: int(name) for name in unknown}
     return [ids.get(name, name) for name in names]
+
+
+def _learn(
+    learner: Learner, images: ImageSet, labels: Sequence[Label], rows: np.ndarray, pace: tuple[int, int, int],
+    progress: Progress,
+) -> float | None:  # fmt: skip
+    """Learn from every image once. Returns the share of labels that the learner had predicted itself."""
+    batch, every, epochs = pace
+    trainings = max(1, round(len(rows) / max(every, 1)))
+    progress.start(len(rows) + trainings * epochs * learner.capacity)
+    agreed, asked, since = 0, 0, 0
+    for start in range(0, len(rows), batch):
+        part = rows[start : start + batch]
+        pixels, given = _pixels(learner, images, part), [labels[row] for row in part.tolist()]
+        if learner.classes:
+            predicted = learner.predict(pixels).tolist()
+            agreed += sum(one == other for one, other in zip(predicted, given, strict=True))
+            asked += len(given)
+        learner.observe(pixels, given, images.names and [images.names[row] for row in part.tolist()])
+        since += len(part)
+        progress.advance(len(part), f"image {start + len(part):,} of {len(rows):,}")
+        if epochs and (since >= every or start + len(part) == len(rows)):
+            learner.consolidate(epochs, lambda epoch: progress.advance(learner.capacity, "training on the memory"))
+            since = 0
+    return agreed / asked if asked else None
 
 
 def _pixels(learner: Learner, images: ImageSet, rows: np.ndarray) -> np.ndarray:
@@ -214,65 +187,31 @@ def _pixels(learner: Learner, images: ImageSet, rows: np.ndarray) -> np.ndarray:
 
     from puridiver.data.decode import grey
 
-    found = images.images[torch.from_numpy(rows)].numpy()
+    found: np.ndarray = images.images[torch.from_numpy(rows)].numpy()
     return grey(found) if found.shape[3] == 3 and learner.image_shape[2] == 1 else found
 
 
-def _learn(learner: Learner, lessons: Lessons, progress: ProgressBar) -> float | None:
-    """Learn from everything once; the share of labels that the learner had said itself beforehand."""
-    work = lessons.trainings * lessons.epochs * learner.capacity
-    progress.start(len(lessons.order) + work)
-    agreed, asked, since = 0, 0, 0
-    for start in range(0, len(lessons.order), lessons.batch):
-        rows = lessons.order[start : start + lessons.batch]
-        pixels, labels = _pixels(learner, lessons.images, rows), [lessons.labels[row] for row in rows.tolist()]
-        if learner.classes:
-            agreed += sum(map(operator.eq, learner.predict(pixels).tolist(), labels))
-            asked += len(labels)
-        names = lessons.images.names
-        learner.observe(pixels, labels, None if names is None else [names[row] for row in rows.tolist()])
-        progress.advance(len(rows), f"image {start + len(rows):,} of {len(lessons.order):,}")
-        since += len(rows)
-        last = start + len(rows) == len(lessons.order)
-        if lessons.epochs and (last or (lessons.every and since >= lessons.every)):
-            learner.consolidate(lessons.epochs, lambda epoch: progress.advance(learner.capacity, "memory"))
-            since = 0
-    return agreed / asked if asked else None
-
-
 def _accuracy(learner: Learner, source: DataSource) -> float | None:
-    """On what the data keep for testing, by the best labels they have; None where that is nothing."""
+    """Accuracy on the data's test part; None where it has none."""
     import numpy as np
 
     if not len(source.test) or not learner.classes:
         return None
     right = 0
     for rows in np.array_split(np.arange(len(source.test)), -(-len(source.test) // 1000)):
-        said = learner.predict(_pixels(learner, source.test, rows)).tolist()
+        predicted = learner.predict(_pixels(learner, source.test, rows)).tolist()
         given = [source.class_names[label] for label in source.test.labels[rows].tolist()]
-        right += sum(str(one) == other for one, other in zip(said, given, strict=True))
+        right += sum(str(one) == other for one, other in zip(predicted, given, strict=True))
     return right / len(source.test)
 
 
-def _tell(args: argparse.Namespace, figures: dict[str, Any]) -> None:
-    from puridiver.runs.folder import to_json
-
-    if args.json:
-        sys.stdout.write(to_json(figures, indent=1) + "\n")
-        return
-    joined = ", ".join(map(str, figures["new_classes"]))
-    lines = [
-        f"learnt from {figures['learnt']:,} images, {figures['seen']:,} in all" + f"; new: {joined}" * bool(joined)
-    ]
+def _print(figures: dict[str, Any]) -> None:
+    new = "; new classes: " + few(map(str, figures["new_classes"])) if figures["new_classes"] else ""
+    say(f"learnt from {figures['learnt']:,} images, {figures['seen']:,} in all{new}")
     if figures["agreement"] is not None:
-        lines.append(f"before it learnt from them it agreed with {figures['agreement']:.1%} of their labels")
-    otherwise, held = figures["said_otherwise"], figures["memory"]
-    lines.append(
-        f"it takes {otherwise:,} of the {held:,} samples in its memory for another class than they are labelled"
-    )
+        say(f"it agreed with {percent(figures['agreement'])} of their labels before it learnt from them")
+    say(f"it doubts the labels of {figures['said_otherwise']:,} of the {figures['memory']:,} samples in its memory")
     if "test_accuracy_before" in figures:
-        before, after = figures["test_accuracy_before"], figures["test_accuracy_after"]
-        lines.append(f"accuracy on the data's test images: {before:.1%} before, {after:.1%} now")
-    lines.append(f"saved in {figures['saved']}")
-    for line in lines:
-        console().print(line, highlight=False, markup=False, soft_wrap=True)
+        before, after = percent(figures["test_accuracy_before"]), percent(figures["test_accuracy_after"])
+        say(f"accuracy on the data's test images: {before} before, {after} now")
+    say(f"saved in {figures['saved']}")

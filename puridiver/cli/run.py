@@ -1,334 +1,247 @@
-"""`puridiver run`: one run from the command line, with a progress bar and a final table."""
+"""`puridiver run`: one run, with progress and a table of its figures."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import dataclasses
 import shlex
 import signal
-import sys
 import threading
-import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.common import (
-    add_command,
-    add_plugin_option,
+import typer
+
+from puridiver.cli.flags import (
+    Assignments,
+    Force,
+    Json,
+    Plugins,
+    Quiet,
+    Resume,
+    absolute_places,
     check_outside,
-    console,
-    forget_stdout,
-    told_afterwards,
-)
-from puridiver.cli.notes import from_to, notes
-from puridiver.cli.run_settings import config_to_run, flag_specs, is_place
+    option,
+    options_of,
+    settings_flags,
+)  # fmt: skip
+from puridiver.cli.output import Progress, forget_stdout, note, percent, say, say_json, say_table, tell
+from puridiver.errors import DataError
+from puridiver.runs.config import RunConfig
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
 
-EXAMPLES = """\
-examples:
-  puridiver run
-      PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
-  puridiver run --noise asym-40 --seed 3 --out runs/asym40-3
-      other noise and seed; config, manifest, metrics, summary and learner go to a folder
-  puridiver run --noise matrix:T.csv
-      label noise by a transition matrix of your own (row the true class, column the given one)
-  puridiver run --imbalance 0.1
-      long-tailed classes: the rarest has a tenth of the most frequent one's images
-  puridiver run --out runs/a --tensorboard runs/tb
-      watch it with `tensorboard --logdir runs/tb`; `puridiver report runs/a` makes a page of it afterwards
-  puridiver run --out runs/a --trace runs/a/samples.csv
-      also what became of each sample that was ever in the memory
-  puridiver run --sampler rsv --trainer plain --set epochs=63 --set cutmix=0
-      the plainest baseline, with two options of the recipe replaced
-  puridiver run --data cifar10 --data-root DIR --stream official:sym40:1 --splits DIR --recipe official
-      the paper's own stream, as the released program learns from it
-  puridiver run --data cifar10 --holdout 5000 --evaluate-on validation --seed 11
-      choose settings without looking at the test set
-  puridiver run --out runs/asym40-3 --resume
-      continue what was killed or interrupted there, to the same bits as if it had not been
-  puridiver run --json | jq .last_accuracy
-      for programs: the summary as JSON on standard output
-"""
 
+@settings_flags(lambda field: True)
+def run(
+    ctx: typer.Context,
+    settings: dict[str, Any],
+    assignments: Assignments = None,
+    out: Annotated[
+        str | None, option("write config, stream, metrics, summary and learner there.", metavar="FOLDER")
+    ] = None,
+    force: Force = False,
+    resume: Resume = False,
+    checkpoint_every: Annotated[
+        float, option("seconds between checkpoints in --out. 0: only at the ends of phases (default: 60)", kind=float)
+    ] = 60.0,
+    keep_learner: Annotated[bool, option("save the learner in --out, for `puridiver predict`.", kind=bool)] = True,
+    ledger: Annotated[str | None, option("append the finished run to this JSON-lines file.", metavar="FILE")] = None,
+    tensorboard: Annotated[str | None, option("write scalars for TensorBoard there.", metavar="FOLDER")] = None,
+    trace: Annotated[
+        str | None,
+        option("write the history of each sample that entered the memory (.csv or .parquet).", metavar="FILE"),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    plugins: Plugins = None,
+) -> int:
+    """Learn from one stream and report accuracy and memory purity.
 
-def add_parser(subparsers: Any) -> None:
-    parser = add_command(subparsers, "run", "learn from one stream and report accuracy and memory purity", EXAMPLES)
-    for name, spec in flag_specs().items():
-        # What is not said is left out: a run that is resumed without a word about its config keeps its own.
-        parser.add_argument(name, **{**spec, "default": argparse.SUPPRESS})
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", dest="assignments",
-        help="replace an option of the recipe, or set one of a method (METHOD.OPTION); `puridiver methods --options` "
-        "lists all; may be repeated",
-    )  # fmt: skip
-    parser.add_argument("--out", metavar="FOLDER", help="write config, manifest, metrics, summary and learner there")
-    parser.add_argument("--force", action="store_true", help="replace a run that the folder already holds")
-    parser.add_argument(
-        "--resume", action="store_true",
-        help="continue the run in --out from its checkpoint, with its own config (what is said must agree with it); "
-        "begin it where there is none and the command says what to run",
-    )  # fmt: skip
-    parser.add_argument(
-        "--checkpoint-every", type=float, default=60.0, metavar="SECONDS",
-        help="write a checkpoint to --out that often, besides those at the ends of phases; 0: only there (default: 60)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--keep-learner", action=argparse.BooleanOptionalAction, default=True,
-        help="save the learner in --out at the end, for `puridiver predict` and Learner.load (default: yes)",
-    )  # fmt: skip
-    parser.add_argument("--ledger", metavar="FILE", help="append the finished run to this JSON-lines file")
-    parser.add_argument("--tensorboard", metavar="FOLDER", help="write scalars for TensorBoard there, as they happen")
-    parser.add_argument(
-        "--trace", metavar="FILE",
-        help="write there (.csv or .parquet) what became of each sample that was ever in the memory: when it came and "
-        "went, its labels, its set and suggested label after each training (docs/METHODS.md)",
-    )  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of a table")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar, and no notes on the settings")
-    add_plugin_option(parser)
-    parser.set_defaults(handler=handle)
-
-
-def handle(args: argparse.Namespace) -> int:
-    from rich.console import Console
-
-    from puridiver.data import SOURCES
-    from puridiver.errors import DataError
-    from puridiver.report.ledger import row_of_run
+    Examples:
+      puridiver run
+          PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
+      puridiver run --noise asym-40 --seed 3 --out runs/a
+          another noise and seed; everything about the run goes to a folder
+      puridiver run --out runs/a --resume
+          continue an interrupted run, to the same bits
+      puridiver run --data my-pictures/ --test-share 0.2 --set lr=0.01 --json
+          your own images, another learning rate, the figures for programs
+    """
     from puridiver.runs import folder as runs
 
-    errors, folder = Console(stderr=True), Path(args.out) if args.out else None
+    folder = Path(out) if out else None
     # What would fail at the end must fail before the work.
-    if args.resume and folder is None:
+    if resume and folder is None:
         raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
     if folder is not None:
-        runs.check_free(folder, args.force, args.resume)
-    if args.ledger:
-        runs.check_ledger(Path(args.ledger))
-    _check_trace(args)
-    finished = args.resume and folder is not None and row_of_run(folder) is not None
-    config = config_to_run(args)
-    if folder is not None and is_place("data", config.data):
-        check_outside(Path(config.data), folder)
+        runs.check_free(folder, force, resume)
+    if ledger:
+        runs.check_ledger(Path(ledger))
+    if trace and Path(trace).exists() and not (force or resume):
+        raise FileExistsError(f"{trace} is already there: add --force to replace it")
+    config = _config(absolute_places(settings), options_of(assignments), folder if resume else None)
+    if folder is not None:
+        check_outside(config.data, folder)
+    finished = folder is not None and resume and (folder / runs.SUMMARY).exists()
+    again = ["puridiver", "run", "--out", str(out), "--resume", *_words_to_repeat(ctx.obj)]
+    with Progress(hidden=quiet or json) as progress, _tensorboard(tensorboard) as listeners:
+        experiment = _prepared(config, progress, resume)
+        experiment.listeners += [listener(experiment) for listener in listeners]
+        if not quiet:
+            _print_notes(experiment)
+        with _stopping_gently(experiment, again if folder is not None else None):
+            summary = experiment.run(folder, force, resume, checkpoint_every, keep_learner and bool(out), trace)
     try:
-        summary, code = run_once(args, config, folder, errors)
-    except (DataError, ValueError) as error:
-        if args.resume and config.data not in SOURCES and not Path(config.data).exists():
-            raise DataError(
-                f"{error}; if the data have moved, say --data PLACE beside --resume (they keep their name there)"
-            ) from error
-        raise
-    try:
-        with told_afterwards(lambda: _print(args, summary, folder, errors, finished)):
-            if args.ledger:
-                runs.append_to_ledger(Path(args.ledger), summary, once=args.resume)
-    except BrokenPipeError:  # the reader left; whether the learner was kept is still to be told
+        if ledger:
+            runs.append_to_ledger(Path(ledger), summary, once=resume)
+        if json:
+            say_json(summary)
+        else:
+            print_summary(summary)
+            if not quiet:
+                tell("the run was finished already" if finished else f"run folder: {out}" if out else _not_kept(ctx))
+    except BrokenPipeError:  # the reader left; the exit code still tells whether the learner was kept
         forget_stdout()
-    return code
+    return int(experiment.learner_lost)
 
 
-def _print(
-    args: argparse.Namespace, summary: dict[str, Any], folder: Path | None, errors: Console, finished: bool
-) -> None:
+def _config(said: dict[str, Any], options: dict[str, Any], begun_in: Path | None) -> RunConfig:
+    """The config that the command line says; where it says nothing, that of the run to be resumed."""
     from puridiver.runs import folder as runs
 
-    if args.json:
-        sys.stdout.write(runs.to_json(summary, indent=1) + "\n")
-    else:
-        print_summary(summary, console())
-        if not args.quiet:
-            text = "the run was finished already. " if finished else ""
-            errors.print(text + _kept(args, folder), highlight=False, markup=False, soft_wrap=True)
+    if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
+        raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
+    begun = runs.RunFolder(begun_in).read(runs.CONFIG) if begun_in else None
+    if begun is None:
+        if begun_in and not said and not options:
+            raise DataError(f"there is no run in {begun_in} to resume: is the name right? Or say what to run")
+        return RunConfig(**said, options=options)
+    try:
+        base = RunConfig.of_dict(begun["config"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{begun_in / runs.CONFIG} is not the config of a run of this version: {error}") from error
+    if "epochs" in options:
+        said = {**said, "epochs": None}  # which would hide them
+    return dataclasses.replace(base, **said, options={**base.options, **options})
 
 
-def _check_trace(args: argparse.Namespace) -> None:
-    if args.trace:
-        from puridiver.metrics import check_trace_file
-
-        check_trace_file(Path(args.trace))
-        if Path(args.trace).exists() and not (args.force or args.resume):
-            raise FileExistsError(f"{args.trace} is already there: add --force to replace it")
-
-
-def _kept(args: argparse.Namespace, folder: Path | None) -> str:
-    if folder:
-        return f"run folder: {folder}"
-    again = shlex.join(["puridiver", *args.command_line, "--out", "runs/mine"])
-    return f"config, metrics, summary and learner were not kept; to keep them: {again}"
-
-
-def epochs_of_tasks(experiment: Experiment) -> list[int]:
-    return [times * experiment.options.epochs for times in experiment.trainings]
-
-
-def run_once(
-    args: argparse.Namespace, config: RunConfig, folder: Path | None, errors: Console
-) -> tuple[dict[str, Any], int]:
-    """The summary, and the exit code: 1 where the learner was to be kept and could not be."""
-    from puridiver.report.tensorboard import tensorboard_logs
-    from puridiver.runs import folder as runs
+def _prepared(config: RunConfig, progress: Progress, resume: bool) -> Experiment:
     from puridiver.runs.experiment import Experiment
 
-    with (
-        ProgressBar(errors, hidden=args.quiet or args.json) as progress,
-        tensorboard_logs(args.tensorboard) as logs,
-    ):
-        experiment = Experiment(config, progress)
-        experiment.listeners += [log.listener(epochs_of_tasks(experiment)) for log in logs]
-        told = notes(config, experiment.source, experiment.learner.runtime, experiment.manifest.task_ends)
-        for note in [] if args.quiet else told:
-            errors.print(f"note: {note}", highlight=False, markup=False)
-        if folder is None:
-            return experiment.run(trace=args.trace), 0
-        try:
-            with stopping_gently(experiment, errors):
-                done = experiment.run(
-                    folder, args.force, args.resume, args.checkpoint_every, args.keep_learner, args.trace
-                )
-            return done, int(experiment.learner_lost)
-        except KeyboardInterrupt:
-            if (folder / runs.CONFIG).exists():
-                again = ["puridiver", "run", "--out", args.out, "--resume"]
-                again += [] if args.keep_learner else ["--no-keep-learner"]
-                again += ["--ledger", args.ledger] if args.ledger else []
-                again += ["--tensorboard", args.tensorboard] if args.tensorboard else []
-                again += ["--trace", args.trace] if args.trace else []
-                again += [word for place in args.plugins for word in ("--plugin", place)]
-                errors.print(f"to continue: {shlex.join(again)}", highlight=False, soft_wrap=True)
-            raise
+    try:
+        return Experiment(config, progress)
+    except (DataError, ValueError) as error:
+        if resume and Path(config.data).is_absolute() and not Path(config.data).exists():
+            raise DataError(f"{error}; if the data have moved, add --data PLACE") from error
+        raise
+
+
+def _words_to_repeat(words: list[str]) -> list[str]:
+    """What a resumed run has to be told again: where else it writes, and its plugins."""
+    again = []
+    for word, value in zip(words, [*words[1:], ""], strict=True):
+        if word in ("--ledger", "--tensorboard", "--trace", "--plugin"):
+            again += [word, value]
+        elif word == "--no-keep-learner" or word.startswith(("--ledger=", "--tensorboard=", "--trace=", "--plugin=")):
+            again.append(word)
+    return again
+
+
+def _not_kept(ctx: typer.Context) -> str:
+    return f"nothing was kept; to keep it: {shlex.join(['puridiver', *ctx.obj, '--out', 'runs/mine'])}"
 
 
 @contextlib.contextmanager
-def stopping_gently(experiment: Experiment, errors: Console) -> Iterator[None]:
-    """Meanwhile the first Ctrl-C lets the run come to a point where it can be saved; the second stops it at once."""
-    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+def _tensorboard(folder: str | None) -> Iterator[list[Any]]:
+    if folder is None:
+        yield []
+        return
+    from puridiver.report.tensorboard import tensorboard_logs
+
+    with tensorboard_logs(folder) as logs:
+        yield [
+            lambda run, log=log: log.listener([times * run.options.epochs for times in run.trainings]) for log in logs
+        ]
+
+
+@contextlib.contextmanager
+def _stopping_gently(experiment: Experiment, again: list[str] | None) -> Iterator[None]:
+    """Let the first Ctrl-C stop the run where it can be saved, and the second at once; say how to continue."""
+    if again is None or threading.current_thread() is not threading.main_thread():  # only there can signals be handled
         yield
         return
 
-    def stop(number: int, frame: types.FrameType | None) -> None:
+    def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, before)
         experiment.stop()
-        errors.print("stopping after this batch or memory epoch; Ctrl-C again stops at once", highlight=False)
+        tell("stopping after this batch or memory epoch; Ctrl-C again stops at once")
 
     before = signal.signal(signal.SIGINT, stop)
     try:
         yield
+    except KeyboardInterrupt:
+        tell(f"to continue: {shlex.join(again)}")
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-class ProgressBar:
-    """A bar with the time left on a terminal; one line a task where output goes to a file."""
+def _print_notes(experiment: Experiment) -> None:
+    from puridiver.cli.notes import run_notes
 
-    def __init__(self, console: Console, hidden: bool) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-        self.console, self.hidden = console, hidden
-        self.bar = Progress(
-            TextColumn("{task.description:<36}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"),
-            console=console, transient=True, disable=hidden or not console.is_terminal,
-        )  # fmt: skip
-        self.task = self.bar.add_task("preparing", total=None)
-
-    def __enter__(self) -> ProgressBar:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-
-    def start(self, total: int) -> None:
-        self.bar.update(self.task, total=total)
-
-    def advance(self, amount: int, text: str) -> None:
-        self.bar.update(self.task, advance=amount, description=text)
-
-    def event(self, event: dict[str, Any]) -> None:
-        if self.hidden:
-            return
-        self.console.print(
-            f"after task {event['task'] + 1}: accuracy {event['accuracy']:6.1%}, "
-            f"memory purity {_percent(event['memory_purity']):>6}",
-            highlight=False,
-        )
+    for text in run_notes(experiment.config, experiment.source, experiment.learner.runtime, experiment.manifest):
+        note(text)
 
 
-def print_summary(summary: dict[str, Any], console: Console) -> None:
-    from rich.table import Table
+SETS = {"clean": "given label right", "relabel": "predicted label right", "unlabelled": "given label wrong"}
 
+
+def print_summary(summary: dict[str, Any]) -> None:
+    """The figures of a finished run, as a table."""
     from puridiver.report.judged import judged_by
     from puridiver.report.reading import noise_title
 
     noisy, purity = summary["stream_noise"], summary["memory_purity"]
     changed = "".join(f", {name}={value}" for name, value in summary["options_changed"].items())
-    title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"
-    table = Table(title=title, title_justify="left", show_header=False, title_style="bold")
-    for _ in range(2):
-        table.add_column()
-    table.add_column(justify="right")
-    noise = noise_title(summary)
     tailed = f", imbalance {summary['imbalance']:g}" if "imbalance" in summary else ""
-    stream = f"{summary['data']}, {summary['stream']}{tailed}, {noise}, seed {summary['seed']}"
-    right = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
-    table.add_row("stream", stream, right)
-    asked = summary.get("consolidations", 1)  # not in summaries of old versions
-    times = from_to(summary.get("task_trainings", [asked]))
-    epochs = f"{times} x {summary['epochs']}" if times != "1" else summary["epochs"]
-    learner = f"{summary['network']} network, memory of {summary['memory']}, {epochs} memory epochs a task"
-    table.add_row("learner", learner, "")
     by = judged_by(summary)
-    judged = f"after all tasks, on {summary['evaluated_on']} images{', ' * bool(by)}{by}"
-    table.add_row("last accuracy", judged, f"{summary['last_accuracy']:.1%}")
-    table.add_row("average accuracy", "mean over the ends of the tasks", f"{summary['average_accuracy']:.1%}")
-    _add_of_seen(table, summary, "average_accuracy", "average_seen_accuracy")
-    table.add_row("anytime accuracy", "mean over the whole stream", f"{summary['anytime_area']:.1%}")
-    _add_of_seen(table, summary, "anytime_area", "anytime_seen_area")
-    table.add_row("forgetting", "mean drop on earlier tasks' classes", _percent(summary["forgetting"]))
+    rows = [
+        (
+            "stream",
+            f"{summary['data']}, {summary['stream']}{tailed}, {noise_title(summary)}, seed {summary['seed']}",
+            "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right",
+        ),
+        (
+            "learner",
+            f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task",
+            "",
+        ),
+        (
+            "last accuracy",
+            f"after all tasks, on {summary['evaluated_on']} images{', ' * bool(by)}{by}",
+            percent(summary["last_accuracy"]),
+        ),
+        ("average accuracy", "mean over the ends of the tasks", percent(summary["average_accuracy"])),
+        ("anytime accuracy", "mean over the whole stream", percent(summary["anytime_area"])),
+        ("forgetting", "mean drop on earlier tasks' classes", percent(summary["forgetting"])),
+    ]
     if noisy is None or purity is None:
-        table.add_row("memory purity", "true labels are not known", "not known")
+        rows.append(("memory purity", "true labels are not known", "not known"))
     else:
-        gained = round(100 * (purity - 1 + noisy), 1) + 0.0  # no minus before a zero
-        known = f", of {summary['memory_known']} labels whose truth is known" if "memory_known" in summary else ""
-        table.add_row("memory purity", f"{gained:+.1f} points against the stream{known}", f"{purity:.1%}")
+        rows.append(("memory purity", f"{100 * (purity - 1 + noisy):+.1f} points against the stream", percent(purity)))
     if "memory_diversity" in summary:
-        table.add_row("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}")
+        rows.append(("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}"))
     for name, meaning in SETS.items():
-        if summary.get(f"{name}_size"):
-            size = summary[f"{name}_size"]
-            precision = _percent(summary[f"{name}_precision"])
-            text = f"{size} sample{'s' if size > 1 else ''}" + (f"; {meaning}" if precision != "-" else "")
-            table.add_row(f"set: {name}", text, precision)
+        if size := summary.get(f"{name}_size"):
+            rows.append((f"set: {name}", f"{size} samples; {meaning}", percent(summary[f"{name}_precision"])))
     if "best_epoch_accuracy" in summary:
         unfair = "chosen by looking at the evaluation: not a fair figure"
-        table.add_row("best epoch", unfair, f"{summary['best_epoch_accuracy']:.1%}")
-    table.add_row("time", summary["device"], f"{summary['seconds']:.1f} s")
-    console.print(table, highlight=False)
+        rows.append(("best epoch", unfair, percent(summary["best_epoch_accuracy"])))
+    rows.append(("time", summary["device"], f"{summary['seconds']:.1f} s"))
+    title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"
+    say_table(rows, ("", "", ">"), title)
     if summary["shortened"]:
-        console.print("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")
-
-
-def _add_of_seen(table: Table, summary: dict[str, Any], of_all: str, of_seen: str) -> None:
-    """A figure once more on the classes that had come, where that differs by a point or more: with disjoint tasks."""
-    found = summary.get(of_seen)  # not in summaries of old versions
-    if found is not None and abs(found - summary[of_all]) >= 0.01:
-        table.add_row("the same", "on classes that had come by then", f"{found:.1%}")
-
-
-SETS = {
-    "clean": "given label right",
-    "relabel": "predicted label right",
-    "unlabelled": "given label wrong",
-}
-
-
-def _percent(value: float | None) -> str:
-    """One decimal, and no minus before a zero."""
-    return "-" if value is None or value != value else f"{value:z.1%}"
+        say("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")

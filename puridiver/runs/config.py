@@ -17,7 +17,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Self, get_args, get_type_hints
 
 from puridiver.options import Options, check_reached, resolve
-from puridiver.streams.names import is_published, parse_published
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -165,6 +164,9 @@ class RunConfig:
     )  # options of the methods by name, from --set
 
     def __post_init__(self) -> None:
+        # The package imports torch, for which `puridiver --help` need not wait.
+        from puridiver.streams.names import is_published, parse_published
+
         for name, declared in SETTINGS.items():
             object.__setattr__(self, name, declared.checked(getattr(self, name)))
         if not isinstance(self.options, dict) or not all(isinstance(name, str) for name in self.options):

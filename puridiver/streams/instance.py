@@ -12,39 +12,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.streams.checks import IntArray
-from puridiver.streams.noise import Noise, NoiseSetting
+from puridiver.streams.checks import IntArray, as_labels, check_share
 
 SPREAD = 0.1  # standard deviation of the flip rates
 LARGEST_SIDE = 32  # larger images are averaged down: the scores need no detail, and the matrices stay small
 CHUNK = 512
 
 
-class InstanceDependent(Noise):
-    """Flip about the share `rate` of the labels, each with the probability and to the class that its image suggests."""
-
-    name = "instance"
-    title = "a class that depends on the image"
-    written = "instance-RATE"
-
-    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
-        noisy, n_classes, images = labels.copy(), setting.n_classes, setting.images
-        if setting.rate == 0:
-            return noisy
-        if n_classes < 2:
-            raise ValueError(f"instance-dependent noise needs at least 2 classes, but got {n_classes}")
-        flips = flip_rates(len(labels), setting.rate, rng)
-        height, width, channels = images.shape[1:]
-        n_features = min(height, LARGEST_SIDE) * min(width, LARGEST_SIDE) * channels
-        projections = rng.standard_normal((n_classes, n_features, n_classes), dtype=np.float32)
-        draws, flipping = rng.random(len(labels)), rng.random(len(labels)) < flips
-        for start in range(0, len(labels), CHUNK):
-            rows = np.arange(start, min(start + CHUNK, len(labels)))
-            rows = rows[flipping[rows]]
-            if len(rows):
-                pixels = images[torch.from_numpy(setting.samples[rows])]
-                noisy[rows] = pick(flip_chances(features(pixels), labels[rows], projections), draws[rows])
-        return noisy
+def instance_dependent(
+    labels: IntArray, images: Tensor, samples: IntArray, n_classes: int, rate: float, rng: np.random.Generator
+) -> IntArray:
+    """The labels of `samples` (their rows in `images`) with about the share `rate` of them flipped."""
+    given = as_labels(labels, n_classes)
+    if check_share("noise rate", rate) == 0:
+        return given
+    if n_classes < 2:
+        raise ValueError(f"instance-dependent noise needs at least 2 classes, but got {n_classes}")
+    flips = flip_rates(len(given), rate, rng)
+    height, width, channels = images.shape[1:]
+    n_features = min(height, LARGEST_SIDE) * min(width, LARGEST_SIDE) * channels
+    projections = rng.standard_normal((n_classes, n_features, n_classes), dtype=np.float32)
+    draws, flipping = rng.random(len(given)), rng.random(len(given)) < flips
+    noisy = given.copy()
+    for start in range(0, len(given), CHUNK):
+        rows = np.arange(start, min(start + CHUNK, len(given)))
+        rows = rows[flipping[rows]]
+        if len(rows):
+            chances = flip_chances(features(images[torch.from_numpy(samples[rows])]), given[rows], projections)
+            noisy[rows] = pick(chances, draws[rows])
+    return noisy
 
 
 def flip_rates(count: int, rate: float, rng: np.random.Generator) -> np.ndarray:

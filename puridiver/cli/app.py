@@ -1,0 +1,192 @@
+"""Finds the commands, runs one, and turns errors into exit codes.
+
+Each file of this folder that is not in `HELPERS` is a command: it has a function of its own name, or several in
+`ACTIONS`. Their signatures are the options, their docstrings the help. To add a command, add a file.
+
+Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`), a run could not keep its
+learner, or a plugin raised; 2 wrong usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import os
+import pkgutil
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from puridiver._version import __version__
+from puridiver.cli.output import forget_stdout, plain
+from puridiver.errors import PuridiverError
+
+HELPERS = ("app", "flags", "notes", "output")
+LEGACY = ("audit", "grid", "table", "figure", "report", "plot")
+LEGACY_HELPERS = ("legacy", "common", "run_settings", "audit_options", "audit_place", "grid_display")
+USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export its name
+NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # of CUDA and of the CPU
+MEMORY_ADVICE = "out of memory: try a smaller --memory, --image-size or --network"
+
+SUMMARY = """Learn online from an image stream whose labels are partly wrong and whose classes drift.
+
+Examples:
+  puridiver run                                  PuriDivER on digits, 40 % wrong labels
+  puridiver run --sampler rsv --trainer plain    the plainest baseline on the same stream
+  puridiver audit my-images.npz --out audit      which labels of your own data look wrong
+  puridiver grid table1 --data digits            the paper's Table 1, on digits
+"""
+
+
+class PanelCommand(TyperCommand):
+    """A command whose help groups the options under headings."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for param in self.get_params(ctx):
+            panel = "Arguments" if param.param_type_name == "argument" else getattr(param, "rich_help_panel", None)
+            if record := param.get_help_record(ctx):
+                sections.setdefault(panel or "Options", []).append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def command_names() -> list[str]:
+    """The commands, by the files of this folder."""
+    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return [name for name in found if name not in (*HELPERS, *LEGACY, *LEGACY_HELPERS)]
+
+
+def build(names: Sequence[str]) -> TyperGroup:
+    """The program with these commands alone: importing the others would take time."""
+    app = _group(SUMMARY, _program)
+    for name in names:
+        module = importlib.import_module(f"puridiver.cli.{name}")
+        if hasattr(module, "ACTIONS"):
+            group = _group(module.__doc__ or "", _actions)
+            for action in module.ACTIONS:
+                _add(group, action)
+            app.add_typer(group, name=name)
+        else:
+            _add(app, getattr(module, name))
+    return typer.main.get_command(app)  # type: ignore[return-value]
+
+
+def _group(text: str, callback: Callable[..., None]) -> typer.Typer:
+    group = typer.Typer(add_completion=False, rich_markup_mode=None, **_help(text))
+    group.callback(invoke_without_command=True, **_help(text))(callback)
+    return group
+
+
+def _actions(ctx: typer.Context) -> None:
+    """Show the help where no command is named: that is a wrong use."""
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help(), file=sys.stderr)
+        raise typer.Exit(2)
+
+
+def _program(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+) -> None:
+    if version:
+        print(f"puridiver {__version__}")
+        raise typer.Exit
+    _actions(ctx)
+
+
+def _add(group: typer.Typer, command: Callable[..., Any]) -> None:
+    name = command.__name__.rstrip("_")
+    group.command(name, cls=PanelCommand, **_help(command.__doc__ or ""))(command)
+
+
+def _help(text: str) -> dict[str, str]:
+    """A docstring as help: the examples come last and keep their lines."""
+    text, _, examples = inspect.cleandoc(text).partition("Examples:\n")
+    return {"help": text.strip(), "epilog": f"\b\nExamples:\n{examples}"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line, by default that of the process, and return its exit code."""
+    words = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show should not end the work
+        sys.stdout.reconfigure(errors="backslashreplace")
+    if os.environ.get("COLUMNS", "").strip() == "0":  # some shells say so without a terminal
+        del os.environ["COLUMNS"]
+    try:
+        if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
+            raise ValueError("an argument is empty: is a variable of the shell not set?")
+        name = next((word for word in words if not word.startswith("-")), None)
+        if name in LEGACY:
+            from puridiver.cli.legacy import main as old_main
+
+            return old_main(words)
+        names = command_names()
+        program = build([name] if name in names else names)
+        with program.make_context("puridiver", words, obj=words) as context:
+            return int(program.invoke(context) or 0)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except KeyboardInterrupt:
+        print("puridiver: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `puridiver ... | head`: the reader left, which is no error of ours
+        forget_stdout()
+        return 0
+    except Exception as error:
+        return _report(error, words)
+
+
+def _report(error: Exception, words: Sequence[str]) -> int:
+    """Print what the user can mend in one line and return the exit code; raise what is a fault of our own."""
+    debug = "--debug" in words
+    if isinstance(error, USAGE_ERROR):
+        code, message = 2, _usage(error, words)
+    elif plugin := _plugin_of(error):
+        debug = True  # its author needs to see where
+        code, message = 1, f"the plugin {plugin} raised {type(error).__name__}: {error} (above is where)"
+    elif isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in NO_MEMORY):
+        code, message = 3, MEMORY_ADVICE
+    elif isinstance(error, RecursionError):
+        code, message = 2, "a file is nested too deeply to be read (--debug shows which)"
+    elif isinstance(error, OSError) and error.strerror and error.filename:
+        code, message = 2, f"{error.filename}: {error.strerror.lower()}"
+    elif isinstance(error, PuridiverError | ValueError | OSError):
+        code, message = 2, str(error)
+    else:
+        raise error
+    if debug:
+        traceback.print_exception(error)
+    print(f"puridiver: error: {plain(' '.join(message.split()))}", file=sys.stderr)
+    return code
+
+
+def _usage(error: Any, words: Sequence[str]) -> str:
+    """What is wrong with the words of a command, which option is nearest, and where to look."""
+    message = error.format_message().rstrip(".")
+    if near := getattr(error, "possibilities", None):
+        message = f"no such option: {error.option_name}; did you mean {' or '.join(sorted(near)[:3])}?"
+    named = [word for word in words[:1] if word in command_names()]
+    where = error.ctx.command_path if error.ctx else " ".join(["puridiver", *named])
+    return f"{message[0].lower()}{message[1:]} (`{where} --help` lists what there is)"
+
+
+def _plugin_of(error: Exception) -> str | None:
+    """The file of the plugin that an error came from; None where it came from elsewhere, or was meant for the user."""
+    if isinstance(error, PuridiverError):
+        return None
+    files = [
+        str(frame.f_globals.get("__file__"))
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).startswith("puridiver_plugin_")
+    ]
+    return files[-1] if files else None
