@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from puridiver import own_options, plugins
+from puridiver import plugins
 
 torch.set_num_threads(1)  # several workers with several threads each would starve one another
 
@@ -32,7 +32,6 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registries = [registry for _, registry in plugins.FAMILIES.values()]
     kept = [dict(registry) for registry in registries]
     loaded, path, origins = set(plugins._loaded), list(sys.path), dict(plugins._origins)
-    roots, declared = set(plugins._roots), dict(own_options._declared)
     monkeypatch.setenv(plugins.ENVIRONMENT, "")
     yield
     for registry, before in zip(registries, kept, strict=True):
@@ -40,12 +39,8 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         registry.update(before)
     plugins._loaded.clear()
     plugins._loaded.update(loaded)
-    plugins._roots.clear()
-    plugins._roots.update(roots)
     plugins._origins.clear()
     plugins._origins.update(origins)
-    own_options._declared.clear()
-    own_options._declared.update(declared)
     sys.path[:] = path
 
 
