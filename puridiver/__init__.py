@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         ManifestError,
         PuridiverError,
     )
-    from puridiver.grid.campaign import run_grid
+    from puridiver.grid.run import run_grid
     from puridiver.learner.audit_rows import AuditRow
     from puridiver.learner.learner import Learner
     from puridiver.memory import Sampler
@@ -91,7 +91,7 @@ _HOMES = {
     "read_run": "puridiver.report.frames",
     "recipe": "puridiver.options",
     "register": "puridiver.plugins",
-    "run_grid": "puridiver.grid.campaign",
+    "run_grid": "puridiver.grid.run",
     "write_manifest": "puridiver.streams",
 }
 

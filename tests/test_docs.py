@@ -11,13 +11,7 @@ from typing import Any
 
 import pytest
 
-from puridiver.cli import main
-from puridiver.grid.define import read_grid
-from puridiver.grid.results import read_results
-from puridiver.grid.table import FORMATS as GRID_FORMATS
-from puridiver.grid.table import make_table
 from puridiver.recipes import OFFICIAL, PAPER
-from puridiver.report import FORMATS, summarise
 from puridiver.runs.folder import read_ledger
 
 ROOT = Path(__file__).parent.parent
@@ -84,60 +78,6 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
     dead = [link for link in links if "://" not in link and not (page.parent / link).exists()]
     assert dead == []
-
-
-def test_the_readme_table_is_what_the_ledger_gives() -> None:
-    page = (ROOT / "README.md").read_text()
-    assert between_markers(page, "digits") == FORMATS["markdown"](
-        summarise(read_ledger(ROOT / "results" / "digits.jsonl"))
-    )
-
-
-def test_the_table_of_spr_is_what_its_ledger_gives() -> None:
-    page = (ROOT / "docs" / "SPR.md").read_text()
-    assert between_markers(page, "spr-digits") == FORMATS["markdown"](
-        summarise(read_ledger(ROOT / "results" / "spr-digits.jsonl"))
-    )
-
-
-@pytest.mark.parametrize("preset", ["fidelity-official", "fidelity-paper"])
-def test_the_fidelity_tables_of_digits_are_what_their_ledger_gives(preset: str) -> None:
-    table = read_results(preset, [ROOT / "results" / "fidelity-digits.jsonl"]).table()
-    assert between_markers(FIDELITY, f"{preset}-digits") == GRID_FORMATS["markdown"](table)
-
-
-def test_the_table_of_robust_losses_is_what_its_ledger_gives() -> None:
-    page, rows = (ROOT / "docs" / "LOG.md").read_text(), read_ledger(ROOT / "results" / "robust-losses-digits.jsonl")
-    assert between_markers(page, "robust-losses-digits") == GRID_FORMATS["markdown"](
-        make_table(read_grid(ROOT / "scripts" / "robust-losses-digits.toml"), rows)
-    )
-
-
-def test_spr_beats_itself_without_its_filter_over_five_seeds() -> None:
-    rows = read_ledger(ROOT / "results" / "spr-digits.jsonl")
-    spr = [row for row in rows if row["trainer"] == "spr" and "spr_base_epochs" not in row["options_changed"]]
-    whole = {row["seed"]: row["last_accuracy"] for row in spr if "spr_filter" not in row["options_changed"]}
-    unfiltered = {row["seed"]: row["last_accuracy"] for row in spr if "spr_filter" in row["options_changed"]}
-    assert sorted(whole) == sorted(unfiltered) == [0, 1, 2, 3, 4]
-    assert all(whole[seed] > unfiltered[seed] for seed in whole)
-
-
-def test_the_table_of_the_paper_and_row_1_is_what_its_command_gives(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its note counts runs of the ledger that it does not show: it ages with every run that is added."""
-    files = [str(ROOT / name) for name in ("scripts/paper-and-row-1.toml", "results/cifar10.jsonl")]
-    assert main(["table", *files, "--any-code", "--format", "markdown"]) == 0
-    assert capsys.readouterr().out.strip() == between_markers(FIDELITY, "paper-and-row-1")
-
-
-RUN_LEDGERS = sorted(set((ROOT / "results").glob("*.jsonl")) - {ROOT / "results" / "audit.jsonl"})
-
-
-@pytest.mark.parametrize("ledger", RUN_LEDGERS, ids=lambda path: path.name)
-def test_every_result_says_where_it_comes_from(ledger: Path) -> None:
-    for row in read_ledger(ledger):
-        assert row["command"].startswith("puridiver run")
-        assert re.fullmatch(r"[0-9a-f]{40}", row["commit"]), "results are made from committed code"
-        assert {"seed", "device", "versions", "stream_hash", "last_accuracy", "seconds"} <= set(row)
 
 
 def audit_comparison() -> Any:

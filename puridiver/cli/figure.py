@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,6 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("preset", metavar="PRESET", help="a figure-... name from `puridiver grid --list`")
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the grid's folder (default: runs/PRESET)")
     parser.add_argument("--data", nargs="+", default=[], help="data sets to draw (default: those the folder has)")
-    parser.add_argument("--any-code", action="store_true", help="also draw runs of other code")
     parser.add_argument("--out", metavar="FILE", help="picture: .png, .svg or .pdf (default: PRESET.png)")
     add_plugin_option(parser)
     parser.set_defaults(handler=handle)
@@ -45,7 +42,7 @@ def handle(args: argparse.Namespace) -> int:
     out = Path(args.out or f"{args.preset}.png")
     if out.suffix not in ENDINGS:
         raise ValueError(f"a picture should end in {', '.join(ENDINGS)}, but got {out.name!r}")
-    folders = runs_of(args.preset, Path(args.folder or f"runs/{args.preset}"), args.data, args.any_code)
+    folders = runs_of(args.preset, Path(args.folder or f"runs/{args.preset}"), args.data)
     try:
         draw = importlib.import_module("puridiver.report.figures").draw
         print(draw(PRESETS[args.preset].figure, folders, out, tell=print_note))
@@ -56,20 +53,21 @@ def handle(args: argparse.Namespace) -> int:
     return 0
 
 
-def runs_of(preset: str, folder: Path, data: list[str], any_code: bool) -> list[Path]:
-    """The run folders of a grid's folder that belong to the preset."""
+def runs_of(preset: str, folder: Path, data: list[str]) -> list[Path]:
+    """The run folders in a grid's folder that belong to the preset, in the order of its methods."""
     from puridiver.errors import DataError
-    from puridiver.grid.results import read_results
+    from puridiver.grid.presets import PRESETS
+    from puridiver.grid.spec import cells, find_grid
+    from puridiver.grid.table import read
 
-    results = read_results(preset, [folder], data)
-    found = results.run_folders(any_code)
+    rows = read([folder])
+    rows = rows[rows["grid"] == preset]
+    present = [name for name in PRESETS[preset].sizes if name in set(rows["data"])]
+    ids = {(row["method"], row["column"], row["seed"]): row["id"] for row in rows.to_dict("records")}
+    found = []
+    for cell in cells(find_grid(preset, data or present)) if present else []:
+        id = ids.get((cell.method, cell.column, cell.config.seed))
+        found += [] if id is None else folder.glob(f"cells/*-{id[:10]}")
     if not found:
         raise DataError(f"{folder} holds no finished runs of {preset}: run `puridiver grid {preset} --out {folder}`")
-    if others := results.left_out(any_code):
-        are = "run is" if others == 1 else "runs are"
-        print_note(f"{others} finished {are} not drawn: of methods, noises, settings or code that are not {preset}'s")
-    if absent := [*itertools.chain(*results.missing(any_code))]:
-        sets = dict.fromkeys(column.data for column in results.grid.columns)
-        again = shlex.join(["puridiver", "grid", preset, "--data", *sets, "--out", str(folder)])
-        print_note(f"{preset} is not whole: no finished run of {', '.join(absent)}; `{again}` runs what is left")
     return found

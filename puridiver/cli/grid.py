@@ -5,24 +5,17 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.cli.common import add_command, add_plugin_option, check_outside
+from puridiver.cli.common import add_command, add_plugin_option, check_outside, print_note
 from puridiver.cli.run_settings import flag_specs, is_place, parse_assignments
-from puridiver.grid.cells import CHANGES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from puridiver.grid.campaign import Campaign
-    from puridiver.grid.cells import Grid
-    from puridiver.grid.engines.base import Engine
-    from puridiver.grid.folder import GridFolder
-    from puridiver.grid.plan import Planned
-    from puridiver.grid.runner import Outcome, State
-    from puridiver.grid.select import Asked
+    from puridiver.grid.run import GridRun, Outcome
 
 EXAMPLES = """\
 A grid file is TOML: one table [grid] with the lists methods, data, streams, noises and seeds, any further setting of
@@ -34,18 +27,16 @@ examples:
   puridiver grid --list                              the paper's tables and figures
   puridiver grid table1 --data digits                thirteen methods, five noises; some minutes on a laptop
   puridiver grid table1 --data digits --dry-run      its cells, which are done, and how long the rest may take
-  puridiver grid table1 --data cifar10 --splits DIR --lanes 8
+  puridiver grid table1 --data cifar10 --splits DIR --workers 8
       the published streams, eight runs at a time on a GPU
   puridiver grid my.toml --out runs/my --seeds 1 2 3
   puridiver grid table1 --data digits --methods RSV "RSV + DivideMix" PuriDivER
       some rows of a table
-  puridiver grid table1 table3 table4 --data cifar10 --splits DIR --lanes 8 --out runs/paper
+  puridiver grid table1 table3 table4 --data cifar10 --splits DIR --workers 8 --out runs/paper
       several tables as one: a run that stands in more than one is made once
-  puridiver grid "table4?noises=sym-40&seeds=1" "table1?methods=RSV|RM&recipe=paper" --data cifar10 --out runs/some
-      a part of each, chosen by methods, noises, seeds and recipe
   puridiver grid table1 --shard 1/3 --out runs/part1
       a third of its cells; 2/3 and 3/3 on other machines, `puridiver table` reads all folders together
-  puridiver grid table4 --data cifar10 --engine ray --lanes 8 --gpus-per-worker 1
+  puridiver grid table4 --data cifar10 --engine ray --gpus-per-run 0.25
       on a Ray cluster (pip install 'puridiver[ray]')
 """
 
@@ -69,15 +60,12 @@ def add_parser(subparsers: Any) -> None:
         help="run only this part of the cells, such as 1/3: the same on every machine, and no two parts overlap; "
         "`puridiver table` reads all folders together",
     )  # fmt: skip
-    parser.add_argument("--retry-failed", action="store_true", help="also run cells that failed before")
-    parser.add_argument(
-        "--any-code", action="store_true",
-        help="let runs of other code count as done (the table says so), for long campaigns over small commits",
-    )  # fmt: skip
     parser.add_argument("--quiet", action="store_true", help="no progress")
     _add_engine_flags(parser)
+    from puridiver.grid.spec import shared_settings
+
     specs = flag_specs()
-    for name in CHANGES:
+    for name in shared_settings():
         flag = "--" + name.replace("_", "-")
         usual = f" (default: {specs[flag]['default']})"  # of one run
         text = specs[flag]["help"].replace(usual, " (default: the preset's or the file's)")
@@ -104,13 +92,12 @@ def _add_engine_flags(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=("auto", "lanes", "processes", "ray"), default="auto",
         help="lanes: threads on one GPU; processes: on a CPU; ray: a cluster (default: auto, by the device)",
     )  # fmt: skip
-    parser.add_argument("--lanes", type=int, metavar="N", help="runs at a time on a GPU (default: 8; in Ray 1)")
     parser.add_argument(
-        "--processes", type=int, metavar="N", help="worker processes, or Ray workers (default: as many as fit)"
+        "--workers", type=int, metavar="N", help="cells at a time (default: 8 on a GPU, or cores)"
     )
     parser.add_argument("--ray-address", metavar="ADDRESS", help="the cluster (default: $RAY_ADDRESS, or a local one)")
     parser.add_argument(
-        "--gpus-per-worker", type=float, metavar="SHARE", help="of each Ray worker, such as 0.5 (default: 1 if any)"
+        "--gpus-per-run", type=float, metavar="SHARE", help="of each run on Ray, such as 0.25 (default: 1 if any)"
     )
 
 
@@ -126,148 +113,79 @@ def handle(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace, console: Console) -> int:
-    from puridiver.grid.campaign import Campaign
-    from puridiver.grid.chosen import chosen_grid
-    from puridiver.grid.define import with_methods, with_noises
-    from puridiver.grid.engines.choose import Wishes
-    from puridiver.grid.folder import GridFolder
+    from puridiver.cli.grid_display import GridDisplay
+    from puridiver.grid.engines import make_engine
+    from puridiver.grid.run import LOGS, GridRun
+    from puridiver.grid.spec import find_grid, with_changes, with_methods, with_noises
 
-    found = [chosen_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
-    grids = with_methods(found, args.methods) if args.methods else found
+    grids = [find_grid(name, args.data, args.seeds, official=args.splits is not None) for name in args.grids]
+    grids = with_methods(grids, args.methods) if args.methods else grids
     grids = with_noises(grids, args.noises) if args.noises else grids
-    folder = GridFolder(Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids))))
+    folder = Path(args.out or "runs/" + "+".join(dict.fromkeys(grid.name for grid in grids)))
     for data in {column.data for grid in grids for column in grid.columns if is_place("data", column.data)}:
-        check_outside(Path(data), folder.path)
-    wishes = Wishes(
-        args.engine, args.lanes, args.processes, ray_address=args.ray_address, gpus_per_worker=args.gpus_per_worker
-    )
-    campaign = Campaign(grids, folder, changes_of(args), wishes, args.any_code, args.retry_failed, args.limit)
-    with campaign.prepared() as (engine, of_whole_grid):
-        planned = _part_to_run(of_whole_grid, args, console)
-        if args.dry_run:
-            _print_plan(planned, folder, engine.workers, args)
-            return 0
-        return _run_locked(args, campaign, engine, planned, console)
-
-
-def _print_notes(notes: Iterable[str], args: argparse.Namespace, console: Console) -> None:
-    for note in [] if args.quiet else dict.fromkeys(notes):
-        console.print(f"note: {note}", highlight=False, markup=False, soft_wrap=True)
-
-
-def _part_to_run(planned: Sequence[Planned], args: argparse.Namespace, console: Console) -> Sequence[Planned]:
-    from puridiver.grid.plan import shard
-
-    if args.shard is None:
-        return planned
-    part = shard(planned, *args.shard)
-    told = f"shard {args.shard[0]}/{args.shard[1]}: {len(part)} of the grid's {len(planned)} cells"
-    _print_notes([told], args, console)
-    return part
+        check_outside(Path(data), folder)
+    planned = GridRun([with_changes(grid, changes_of(args)) for grid in grids], folder, args.shard or (1, 1))
+    engine = make_engine(
+        args.engine, args.workers, device=args.device or "auto", sources=planned.sources, logs=folder / LOGS,
+        ray_address=args.ray_address, gpus=args.gpus_per_run,
+    )  # fmt: skip
+    if args.dry_run:
+        _print_plan(planned, engine.workers, args.limit)
+        return 0
+    waiting = planned.waiting(args.limit)
+    with GridDisplay(console, hidden=args.quiet) as display:
+        display.begin(len(planned.done()), len(waiting), planned.expected_seconds(waiting, engine.workers))
+        outcome = planned.run(engine, args.limit, display.happened)
+    _print_outcome(outcome, folder, console, args.command_line)
+    _print_tables(planned)
+    return 130 if outcome.interrupted else int(bool(outcome.failures))
 
 
 def changes_of(args: argparse.Namespace) -> dict[str, Any]:
-    found = {name: getattr(args, name) for name in CHANGES if getattr(args, name) is not None}
+    from puridiver.grid.spec import shared_settings
+
+    found = {name: getattr(args, name) for name in shared_settings() if getattr(args, name) is not None}
     options = parse_assignments(args.assignments)
     return {**found, "options": options} if options else found
 
 
-def _run_locked(
-    args: argparse.Namespace, campaign: Campaign, engine: Engine, planned: Sequence[Planned], console: Console
-) -> int:
-    from puridiver.cli.grid_display import GridDisplay
-    from puridiver.grid.select import Asked
-
-    asked = Asked(campaign.changes, engine.runtime, campaign.sources)
-    with campaign.folder.locked():
-        state = campaign.look(planned)
-        _print_other_code(state, planned, console)
-        with GridDisplay(console, hidden=args.quiet) as display:
-            outcome = campaign.go(engine, state, display)
-        _print_outcome(outcome, campaign.folder, console, args.command_line)
-        _print_tables(campaign.grids, campaign.folder, args, planned, asked)
-    return 130 if outcome.interrupted else int(bool(outcome.failures))
-
-
-def _print_other_code(state: State, planned: Sequence[Planned], console: Console) -> None:
-    other = sum(p.key in state.done and state.done[p.key]["cell"] != p.key for p in planned)
-    if other:
-        console.print(f"note: {other} of the runs that count as done are of other code (--any-code)", highlight=False)
-
-
-def _print_outcome(outcome: Outcome, folder: GridFolder, console: Console, command_line: Sequence[str]) -> None:
-    from rich.table import Table
+def _print_outcome(outcome: Outcome, folder: Path, console: Console, command_line: Sequence[str]) -> None:
+    from puridiver.grid.run import failure_text
 
     if outcome.failures:
-        table = Table(title="failed", title_justify="left", header_style="bold", title_style="bold")
-        for heading in ("cell", "error"):
-            table.add_column(heading, overflow="fold")
-        for entry in outcome.failures.values():
-            table.add_row(entry["name"], entry["error"].splitlines()[0])
-        console.print(table, highlight=False)
-        if any(entry["reason"] == "error" for entry in outcome.failures.values()):
-            text = f"tracebacks: {folder.path}/failures.jsonl; --retry-failed runs these cells again"
-            console.print(text, highlight=False, soft_wrap=True)
-    if outcome.interrupted or outcome.disk_full:
-        why = "the disk is full" if outcome.disk_full else "stopped"
+        print_note(failure_text(outcome, folder))
+    if outcome.interrupted:
         command = shlex.join(["puridiver", *command_line])
-        full = sum(entry["reason"] == "disk full" for entry in outcome.failures.values())
-        text = f"{why}: {outcome.finished} cells finished now, {outcome.left + full} are left. To go on:\n  {command}"
-        console.print(text, highlight=False, soft_wrap=True)
+        console.print(f"stopped: {outcome.left} runs are left. To go on:\n  {command}", highlight=False, soft_wrap=True)
 
 
-def _print_tables(
-    grids: Sequence[Grid], folder: GridFolder, args: argparse.Namespace, planned: Sequence[Planned], asked: Asked
-) -> None:
-    """The tables of what the folder holds of these settings and this code; shortened runs are no results.
+def _print_tables(planned: GridRun) -> None:
+    from puridiver.grid.table import build
 
-    Of several grids each has its own seeds alone.
-    """
-    from puridiver.grid.table import as_text, make_table
-
-    keys = {p.identity.code_hash for p in planned}
-    code = None if args.any_code or len(keys) != 1 else keys.pop()
-    rows = folder.rows()
-    if all(row["shortened"] for row in rows):
-        if rows:
-            print(
-                "Shortened runs (--stream-limit or --test-limit) do not enter the table; "
-                f"`puridiver table {folder.path}` lists them."
-            )
-        return
-    tables = []
-    for grid in grids:
-        seeds = {seed for column in grid.columns for seed in column.seeds}
-        asked_for = [row for row in rows if row["seed"] in seeds or len(grids) == 1]
-        tables.append(as_text(make_table(grid, asked_for, args.any_code, code, asked)) + "\n")
-    sys.stdout.write("\n".join(tables))
+    rows = planned.own_rows()
+    if rows:
+        tables = [build([row for row in rows if row["grid"] == grid.name], grid) for grid in planned.grids]
+        sys.stdout.write("\n\n".join(table.to_text() for table in tables) + "\n")
 
 
-def _print_plan(planned: Sequence[Planned], folder: GridFolder, workers: int, args: argparse.Namespace) -> None:
+def _print_plan(planned: GridRun, workers: int, limit: int | None) -> None:
     from puridiver.cli.grid_display import duration
-    from puridiver.grid.plan import estimated_seconds
-    from puridiver.grid.runner import look
 
-    rows = folder.rows()
-    state = look(planned, folder, args.any_code, args.retry_failed)
-    for p in planned:
-        word = "done" if p.key in state.done else "failed" if p.key in state.failed else "to run"
-        figure = f"{state.done[p.key]['last_accuracy']:.1%}" if p.key in state.done else ""
-        print(f"{word:<7} {p.folder_name} {figure}".rstrip())
-    waiting = state.waiting[: args.limit]
-    seconds = estimated_seconds(waiting, rows, workers)
+    done, waiting = planned.done(), planned.waiting(limit)
+    for id, shared in planned.runs.items():
+        figure = f" {done[id]['last_accuracy']:.1%}" if id in done else ""
+        print(f"{'done' if id in done else 'to run':<7} {shared[0].slug}{figure}")
+    seconds = planned.expected_seconds(waiting, workers)
     time = f"about {duration(seconds)}" if seconds is not None else "time unknown: --limit 1 runs and measures one"
-    counts = f"{len(planned)} cells: {len(state.done)} done, {len(state.failed)} failed, {len(waiting)} to run"
-    print(f"{counts}, {workers} at a time, {time}")
+    print(f"{len(planned.runs)} runs: {len(done)} done, {len(waiting)} to run, {workers} at a time, {time}")
 
 
 def _print_presets() -> None:
     from puridiver.grid.presets import PRESETS
+    from puridiver.grid.spec import cells, find_grid
 
     widest = max(map(len, PRESETS))
     for name, preset in PRESETS.items():
-        size = preset.sizes["digits"]
-        methods = sum(bool(method.sampler) for method in preset.methods)
-        runs = methods * len(size.noises or preset.noises) * len(size.seeds)
+        runs = len(cells(find_grid(name, ["digits"])))
         print(f"{name:<{widest}}  {preset.title}")
         print(f"{'':<{widest}}  recipe {preset.recipe}; --data {', '.join(preset.sizes)} ({runs} runs on digits)")

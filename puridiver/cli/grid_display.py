@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +10,6 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from puridiver.grid.engines.base import Event
-    from puridiver.grid.plan import Planned
 
 
 class GridDisplay:
@@ -38,35 +36,30 @@ class GridDisplay:
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
-    def begin(self, done: int, waiting: Sequence[Planned], seconds: float | None) -> None:
-        self.waiting, self.first_guess, self.started = len(waiting), seconds, time.monotonic()
+    def begin(self, done: int, waiting: int, seconds: float | None) -> None:
+        self.waiting, self.first_guess, self.started = waiting, seconds, time.monotonic()
         guess = f", about {duration(seconds)}" if seconds else ""
-        self.note(f"{done} cells are done, {len(waiting)} to run{guess}")
-        self.total = self.bar.add_task("grid", total=max(len(waiting), 1), text="")
+        self.note(f"{done} cells are done, {waiting} to run{guess}")
+        self.total = self.bar.add_task("grid", total=max(waiting, 1), text="")
 
     def note(self, text: str) -> None:
         if not self.hidden:
             self.console.print(text, highlight=False, soft_wrap=True)
 
-    def preparing(self, text: str) -> None:
-        """Something that all cells need is being made."""
-        self.bar.update(self.total, text=text)
-
-    def happened(self, event: Event, planned: Planned) -> None:
-        name = planned.cell.name
+    def happened(self, event: Event, name: str) -> None:
         if event.kind == "started":
-            self._forget(event.key)
-            self.running[event.key] = self.bar.add_task(name, total=1, text="")
-        elif event.kind == "advanced" and event.key in self.running:
-            self.shares[event.key] = event.detail["share"]
+            self._forget(event.id)
+            self.running[event.id] = self.bar.add_task(name, total=1, text="")
+        elif event.kind == "advanced" and event.id in self.running:
+            self.shares[event.id] = event.detail["share"]
             self.bar.update(
-                self.running[event.key], completed=event.detail["share"], text=event.detail["text"].partition(":")[2]
+                self.running[event.id], completed=event.detail["share"], text=event.detail["text"].partition(":")[2]
             )
         elif event.kind == "lost":
-            self._forget(event.key)
+            self._forget(event.id)
             self.note(f"{name} is tried again: {event.detail['error'].splitlines()[0]}")
         elif event.kind in ("finished", "failed"):
-            self._forget(event.key)
+            self._forget(event.id)
             self.ended += 1
             self._tell_end(event, name)
         self.bar.update(self.total, completed=self._progress(), text=self._time_left())

@@ -6,22 +6,23 @@ WebVision K=1,000, ten tasks. Every preset also has a size for the embedded digi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from puridiver.grid.cells import Method
-from puridiver.grid.fidelity import fidelity_methods
-from puridiver.options import PUBLISHED
+from puridiver.grid.spec import Column, Grid, Method
+from puridiver.options import PUBLISHED, declared
+from puridiver.options import recipe as recipe_options
 
 SYMMETRIC = ("sym-20", "sym-40", "sym-60")
 FIVE = (*SYMMETRIC, "asym-20", "asym-40")
 REAL = ("none",)  # web data is wrong by itself
+HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
 
 
 @dataclass(frozen=True)
 class Size:
-    """How a preset runs on one data set; `noises` replaces the preset's, `without` is that of its columns."""
+    """How a preset runs on one data set; `noises` replaces the preset's, `without` is that of `Column`."""
 
     seeds: tuple[int, ...]
     noises: tuple[str, ...] = ()
@@ -33,7 +34,7 @@ class Size:
 class Preset:
     """A table or figure of the paper. `data` is what the paper ran it on; `sizes` has these and digits.
 
-    The recipe is that of the released program, since it made the paper's figures; `--recipe` replaces it.
+    The default recipe is that of the released program, since it made the paper's figures.
     """
 
     title: str
@@ -81,6 +82,25 @@ SPR = (
     Method("Self-Replay", "spr", "spr", {**SPR_SETTINGS, "spr_filter": False}),
     Method("SPR", "spr", "spr", SPR_SETTINGS),
 )
+
+# The rows of docs/FIDELITY.md that are options of a recipe. The help of these options names the row.
+FIDELITY = {
+    1: "eviction", 2: "z-scores", 3: "alpha's loss", 4: "what is re-labelled", 5: "weight of the prediction",
+    6: "consistency distance", 7: "weights of the losses", 8: "small sets", 9: "batches", 10: "mixture fit",
+    11: "warm-up", 12: "online step", 13: "BatchNorm online", 14: "schedule", 15: "network",
+}  # fmt: skip
+
+
+def fidelity_methods(recipe: str, other: str) -> tuple[Method, ...]:
+    """The recipe as it is, and with the options of each row alone as the other recipe has them."""
+    here, there = recipe_options(recipe), recipe_options(other)
+    found = [Method(f"{recipe} as it is", "puridiver", "puridiver")]
+    for row, point in FIDELITY.items():
+        names = [name for name, option in declared().items() if f"[row {row}]" in option.help]
+        switched = {name: there[name] for name in names if there[name] != here[name]}
+        found.append(Method(f"row {row}: {point}", "puridiver", "puridiver", switched))
+    return tuple(found)
+
 
 THREE, TWO, ONE = (1, 2, 3), (1, 2), (1,)
 CIFAR10 = Size(THREE, settings={"memory": 500})
@@ -204,3 +224,23 @@ PRESETS: dict[str, Preset] = {
         figure="time",
     ),
 }
+
+
+def grid_of_preset(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
+    """The grid of a preset, on other data or seeds if these are named; `official`: on the published streams."""
+    preset, columns = PRESETS[name], []
+    for source in data or preset.data:
+        if source not in preset.sizes:
+            raise ValueError(
+                f"the data of {name} should be {', '.join(preset.sizes)}, but got {source}; write a grid file for "
+                "other data"
+            )
+        size = preset.sizes[source]
+        published = official and preset.stream == "blurry-10" and source in HAVE_STREAMS
+        for noise in size.noises or preset.noises:
+            settings = {"recipe": preset.recipe, **size.settings}
+            if noise.startswith("asym") and source in preset.noise_maps and not published:
+                settings["noise_map"] = preset.noise_maps[source]
+            stream = "official" if published else preset.stream
+            columns.append(Column(source, stream, noise, tuple(seeds) or size.seeds, settings, size.without))
+    return Grid(name, preset.title, preset.methods, tuple(columns), preset.paper, preset.figure)

@@ -1,258 +1,300 @@
-"""A grid's table: mean ± standard deviation over seeds beside the paper's figure, in four formats."""
+"""Tables of ledgers: mean ± standard deviation over seeds, beside the paper's figures, and paired comparisons.
+
+Every row of a ledger names its grid, method and column, so that a table is a group-by. Several ledgers are one.
+"""
 
 from __future__ import annotations
 
-import csv
-import functools
-import io
 import json
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from puridiver.grid.cells import Column, Grid
-from puridiver.grid.measures import METRICS, Metric
-from puridiver.grid.select import Asked, Selection, select
-from puridiver.grid.variants import GENERATED, Row
-from puridiver.report.environments import environment_notes
-from puridiver.report.table import (
-    DIVERGED_NOTE,
-    as_sentence,
-    count_diverged,
-    latex_label,
-    latex_table,
-    markdown_row,
-    markdown_text,
-)
-from puridiver.streams.names import PUBLISHED_KINDS
+import numpy as np
+import pandas as pd
+from scipy import stats
 
-NAMES = {
-    "digits": "digits", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision",
-    "food101n": "Food-101N",
-}  # fmt: skip
-NOT_RUN, NOT_RECORDED = "-", "not recorded"
-LAST = METRICS["last"]
-CSV_BEFORE = ("method", "data", "stream", "noise")
-CSV_AFTER = ("standard deviation", "seeds", "paper %", "paper standard deviation")
-CSV_DIVERGED = "diverged"
+from puridiver.errors import DataError
+from puridiver.grid.presets import PRESETS
+from puridiver.grid.run import LEDGER
+from puridiver.grid.spec import Grid
+from puridiver.runs import folder as runs
+
+LAST = "last_accuracy"
+PAPER = "paper"  # what to compare with that is no method
+PAPER_RUNS = 3  # behind each of the paper's figures
+CELL = ["grid", "method", "column"]
+SETTINGS = ["stream", "recipe", "memory", "network", "epochs", "precision", "device"]  # alike in all runs of a cell
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One cell of a table: our mean and deviation over `seeds` runs, and the paper's figure as printed.
-
-    `diverged` is how many of the runs ended with a network that predicts nan, `places` how many decimals are shown,
-    `unrecorded` how many runs do not have the figure.
-    """
-
-    mean: float | None
-    deviation: float | None
-    seeds: int
-    paper: str
-    diverged: int = 0
-    places: int = 1
-    unrecorded: int = 0
-
-    @property
-    def ours(self) -> str:
-        if self.mean is None:
-            return NOT_RECORDED if self.unrecorded else NOT_RUN
-        spread = "" if self.deviation is None else f" ± {self.deviation:.{self.places}f}"
-        lost = f"; {self.diverged} diverged" if self.diverged else ""
-        return f"{self.mean:z.{self.places}f}{spread} ({self.seeds}{lost})"
-
-    @property
-    def text(self) -> str:
-        return f"{self.ours} [{self.paper}]" if self.paper else self.ours
+def read(places: Iterable[str | Path]) -> pd.DataFrame:
+    """The rows of ledgers, or of folders that have one. Of two rows of a cell and seed the last counts."""
+    rows: list[dict[str, Any]] = []
+    for place in map(Path, places):
+        ledger = place / LEDGER if place.is_dir() else place
+        if not ledger.exists():
+            raise DataError(f"{ledger} is not there; `puridiver grid` and `puridiver run --ledger` write ledgers")
+        rows += runs.read_ledger(ledger)
+    return frame_of(rows)
 
 
-@dataclass(frozen=True)
-class Block:
-    """The part of a table that is about one data set."""
-
-    heading: str
-    columns: tuple[Column, ...]
-    lines: tuple[tuple[str, tuple[Entry, ...]], ...]
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows of a ledger as a data frame, without those that a later row of the same cell and seed replaces."""
+    frame = pd.DataFrame(rows, columns=None if rows else [*CELL, "seed", "data", LAST])
+    frame["grid"] = frame["grid"].fillna("")
+    return frame.drop_duplicates([*CELL, "seed"], keep="last", ignore_index=True)
 
 
-@dataclass(frozen=True)
-class GridTable:
-    """Everything that a format needs."""
-
-    name: str
-    title: str
-    blocks: tuple[Block, ...]
-    notes: tuple[str, ...]
-    metric: Metric = LAST
-
-
-@functools.cache
+@cache
 def paper_figures() -> dict[str, Any]:
-    """The paper's tables, by preset: source, and figures by data, row and noise."""
+    """The paper's tables by name: their source, and figures by data, method and noise."""
     text = resources.files("puridiver.grid").joinpath("paper_figures.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     return found
 
 
-def make_table(
-    grid: Grid, rows: Sequence[Row], any_code: bool = False, code: str | None = None, asked: Asked | None = None,
-    metric: Metric = LAST,
-) -> GridTable:  # fmt: skip
-    """The table of a grid from the rows of one or more ledgers; of a metric other than the last accuracy, if asked."""
-    selection = select(grid, rows, any_code, code, asked)
-    data_sets = dict.fromkeys(column.data for column in grid.columns)
-    blocks = tuple(_block(grid, data, selection, metric) for data in data_sets)
-    legend = _legend(grid, blocks, bool(selection.notes), metric)
-    notes = (*legend, *selection.notes, *environment_notes(selection.rows.values()), *own_settings(grid))
-    return GridTable(grid.name, grid.title, blocks, notes, metric)
+def paper_figure(source: str, data: str, method: str, noise: str) -> tuple[float, float]:
+    """Mean and standard deviation of a cell of the paper; nan where it has none."""
+    text = paper_figures().get(source, {}).get("data", {}).get(data, {}).get(method, {}).get(noise, "")
+    mean, _, deviation = str(text).partition(" (")[0].partition(" ± ")
+    return float(mean or "nan"), float(deviation or "nan")
 
 
-def own_settings(grid: Grid) -> list[str]:
-    """What the methods have of their own, which a heading tells of all together."""
-    items = [[f"{name}={value}" for name, value in method.settings.items()] for method in grid.methods]
-    common = set.intersection(*map(set, items)) if items else set()
-    own = [[item for item in found if item not in common] for found in items]
-    told = [f"{method.title} by {', '.join(found)}" for method, found in zip(grid.methods, own, strict=True) if found]
-    return ["; ".join(told)] if told else []
+@dataclass
+class Table:
+    """A table in four formats: `frame` has a line a cell, with numbers alone; `shown` are the tables to print."""
+
+    title: str
+    frame: pd.DataFrame
+    shown: dict[str, pd.DataFrame]
+    notes: list[str] = field(default_factory=list)
+
+    def to_text(self) -> str:
+        parts = [f"{heading}\n{_aligned(frame)}" for heading, frame in self.shown.items()]
+        return "\n\n".join([self.title, *parts, "\n".join(self.notes)])
+
+    def to_markdown(self) -> str:
+        parts = [f"{heading}\n\n{markdown(frame)}" for heading, frame in self.shown.items()]
+        return "\n\n".join([f"**{self.title}**", *parts, "; ".join(self.notes) + "."])
+
+    def to_csv(self) -> str:
+        return str(self.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+
+    def to_latex(self) -> str:
+        try:
+            parts = [
+                frame.to_latex(index=False, escape=True, caption=f"{self.title}. {heading}. {'; '.join(self.notes)}.")
+                for heading, frame in self.shown.items()
+            ]
+        except ImportError as error:
+            raise DataError("LaTeX tables need jinja2: pip install 'puridiver[report]'") from error
+        return "\n".join(parts).replace("±", r"$\pm$")
 
 
-def _block(grid: Grid, data: str, selection: Selection, metric: Metric) -> Block:
-    numbers = [number for number, column in enumerate(grid.columns) if column.data == data]
-    lines = tuple(
-        (method.title, tuple(_entry(grid, m, c, selection.rows.get((m, c), []), metric) for c in numbers))
-        for m, method in enumerate(grid.methods)
-    )
-    return Block(heading(data, selection.kinds.get(data)), tuple(grid.columns[c] for c in numbers), lines)
+def _aligned(frame: pd.DataFrame) -> str:
+    """Columns of text, aligned to the left."""
+    lines = [list(frame.columns), *frame.astype(str).to_numpy().tolist()]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
-def heading(data: str, kind: dict[str, Any] | None) -> str:
-    """The data and what all its runs have in common, for whoever wants to run them again."""
-    name = NAMES.get(data, data)
-    if kind is None:
-        return f"{name}: not run"
-    options = "".join(f", {option}={value}" for option, value in kind["options"].items())
-    told = f", {'' if all(kind['told_noise']) else 'some '}told the noise" if any(kind["told_noise"]) else ""
-    tailed = "" if kind["imbalance"] == "1" else f" with imbalance {kind['imbalance']}"
-    return (
-        f"{name}, {kind['stream']}{tailed}, {kind['tasks']} tasks, memory {kind['memory']}, {kind['network']}, "
-        f"{kind['epochs']} epochs, recipe {kind['recipe']}{options}{told}, {kind['precision']}"
-    )
+def markdown(frame: pd.DataFrame) -> str:
+    """A data frame as a Markdown table."""
+    lines = [list(frame.columns), ["---"] * len(frame.columns), *frame.astype(str).to_numpy().tolist()]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines)
 
 
-def _entry(grid: Grid, m: int, c: int, rows: Sequence[Row], metric: Metric) -> Entry:
-    """The paper's figures are last accuracies."""
-    paper = known_figure(grid.paper, grid.methods[m].title, grid.columns[c]) if metric == LAST else ""
-    return make_entry(rows, paper, metric.field, metric.scale)
+def build(
+    rows: pd.DataFrame | Sequence[Mapping[str, Any]],
+    grid: Grid | None = None,
+    metric: str = LAST,
+    against: str | None = None,
+) -> Table:
+    """The table of a grid from the rows of ledgers; without a grid, of everything that the rows have.
+
+    Parameters
+    ----------
+    metric
+        The figure to show, by its name in the rows.
+    against
+        A method of the grid, or "paper": compare every method with it, by seeds that both were run on.
+    """
+    frame = rows if isinstance(rows, pd.DataFrame) else frame_of(rows)
+    if grid is not None:  # "table1 recipe=paper" is Table 1 with a change
+        frame = frame[(frame["grid"] == grid.name) | frame["grid"].str.startswith(grid.name + " ")]
+        frame = frame[frame["method"].isin([m.title for m in grid.methods])]
+        frame = frame[frame["column"].isin([c.title for c in grid.columns])]
+    if metric not in frame and len(frame):
+        raise ValueError(f"metric should be a figure of the rows, such as {LAST}, but got {metric!r}")
+    frame = frame.assign(value=_scaled(frame, metric)) if len(frame) else frame.assign(value=[])
+    title = grid.title if grid is not None else "Runs by method and column"
+    summary = summarise(frame, metric, grid)
+    if against is not None:
+        return _compared(frame, summary, title, metric, against)
+    notes = [f"{metric.replace('_', ' ')}{_unit(metric)}, mean ± standard deviation (seeds)"]
+    if summary["paper"].notna().any():
+        notes.append("[...] the paper's figure")
+    if (summary["diverged"] > 0).any():
+        notes.append("diverged: runs whose network predicts nan in the end; their accuracy is in the mean")
+    shown = {}
+    for (name, data), block in summary.groupby(["grid", "data"], sort=False):
+        texts = block.assign(text=[_text(line) for line in block.to_dict("records")])
+        wide = texts.pivot(index="method", columns="column", values="text").reindex(
+            index=block["method"].unique(), columns=block["column"].unique()
+        )
+        wide.columns = pd.Index([str(c).removeprefix(f"{data} ") for c in wide.columns], name=None)
+        of_block = frame[(frame["grid"] == name) & (frame["data"] == data)]
+        shown[_heading(of_block, str(name), str(data))] = wide.fillna("-").rename_axis("method").reset_index()
+    return Table(title, summary, shown, [*notes, *_mixed(frame)])
 
 
-def known_figure(source: str, title: str, column: Column) -> str:
-    """What the paper, by its table, has for a method; empty where it has nothing."""
-    figures = paper_figures().get(source, {"data": {}})["data"].get(column.data, {})
-    return str(figures.get(title, {}).get(column.noise, ""))
+def summarise(frame: pd.DataFrame, metric: str = LAST, grid: Grid | None = None) -> pd.DataFrame:
+    """A line a cell: mean, standard deviation and number of seeds of `value`, beside the paper's figure."""
+    frame = frame.assign(diverged=frame.get("diverged", pd.Series(False, frame.index)).fillna(False).astype(bool))
+    grouped = frame.groupby([*CELL, "data"], sort=False, dropna=False)
+    summary = grouped.agg(
+        mean=("value", "mean"), deviation=("value", "std"), seeds=("value", "count"), diverged=("diverged", "sum")
+    ).reset_index()
+    papers = []
+    for line in summary.to_dict("records"):
+        preset = PRESETS.get(str(line["grid"]).partition(" ")[0])
+        noise = str(line["column"]).rpartition(" ")[2]
+        known = preset.paper if preset is not None and metric == LAST else ""
+        papers.append(paper_figure(known, line["data"], line["method"], noise))
+    summary[["paper", "paper_deviation"]] = papers if papers else np.empty((0, 2))
+    if grid is not None:  # in the order of the grid
+        order = {title: place for place, title in enumerate([m.title for m in grid.methods])}
+        columns = {title: place for place, title in enumerate([c.title for c in grid.columns])}
+        summary = summary.sort_values(
+            ["grid", "method", "column"], key=lambda s: s.map({"method": order, "column": columns}.get(s.name, {}).get)
+            if s.name != "grid" else s, ignore_index=True,
+        )  # fmt: skip
+    return summary
 
 
-def rerun_figure(title: str, column: Column) -> str:
-    """What the independent rerun has; it ran the published blurry streams, and no disjoint tasks."""
-    return known_figure("rerun", title, column) if column.stream in (*PUBLISHED_KINDS, GENERATED) else ""
+def _scaled(frame: pd.DataFrame, metric: str) -> pd.Series:
+    """The figures of a metric; shares as percentages."""
+    return frame[metric].astype(float) * (100 if _unit(metric) else 1)
 
 
-def make_entry(rows: Sequence[Row], paper: str = "", figure: str = "last_accuracy", scale: float = 100.0) -> Entry:
-    """A cell of the runs that count for it, one a seed; of another figure of theirs if asked for."""
-    values = [row[figure] for row in rows if row.get(figure) is not None]
-    if not values:
-        return Entry(None, None, 0, paper, unrecorded=len(rows))
-    deviation = scale * statistics.stdev(values) if len(values) > 1 else None
-    places = 1 if scale > 1 else 2
-    return Entry(scale * statistics.mean(values), deviation, len(values), paper, count_diverged(rows), places)
+def _heading(frame: pd.DataFrame, grid: str, data: str) -> str:
+    """The data, the grid with its changes, and the settings that all runs share."""
+    told = [f"{name} {frame[name].iloc[0]}" for name in SETTINGS[1:] if name in frame and frame[name].nunique() == 1]
+    return ", ".join([data, *([grid] if grid else []), *told])
 
 
-def _legend(grid: Grid, blocks: Sequence[Block], noted: bool, metric: Metric) -> list[str]:
-    """What the signs mean; where notes tell of runs that are not shown, an empty cell may have some of those."""
-    entries = _entries(blocks)
-    found = [f"{metric.words}, mean ± standard deviation (seeds)"]
-    if any(entry.diverged for entry in entries):
-        found.append(DIVERGED_NOTE)
-    if any(entry.paper for entry in entries):
-        found.append(f"[...] the paper's {paper_figures()[grid.paper]['source']}")
-    if any(entry.unrecorded for entry in entries):
-        found.append(f"{NOT_RECORDED}: was run, without measuring this, or by a version that did not tell it")
-    if any(entry.mean is None and not entry.unrecorded for entry in entries):
-        found.append("- no run of these settings and this code" if noted else "- not run")
-    absent = [method.title for method in grid.methods if not method.sampler]
-    if absent:
-        found.append(f"not in this package: {', '.join(absent)}")
+def _unit(metric: str) -> str:
+    return "" if metric in ("memory_diversity", "seconds") else " %"
+
+
+def _text(line: Mapping[str, Any]) -> str:
+    if not line["seeds"]:
+        return "not recorded"
+    spread = "" if pd.isna(line["deviation"]) else f" ± {line['deviation']:.1f}"
+    lost = f"; {line['diverged']} diverged" if line["diverged"] else ""
+    paper = "" if pd.isna(line["paper"]) else f" [{line['paper']:.1f} ± {line['paper_deviation']:.1f}]"
+    return f"{line['mean']:.1f}{spread} ({line['seeds']}{lost}){paper}"
+
+
+def _mixed(frame: pd.DataFrame) -> list[str]:
+    """A note for each setting in which runs of one cell differ."""
+    found = []
+    for name in (name for name in SETTINGS if name in frame):
+        values = frame[name].astype(str)
+        if name == "stream":  # "official:sym40:1:shuffled" differs by seed
+            values = values.str.replace(r":\d+", "", regex=True)
+        mixed = values.groupby([frame[key] for key in CELL]).nunique()
+        if (mixed > 1).any():
+            _, method, column = mixed.index[mixed > 1][0]
+            found.append(f"runs of different {name} in one cell, such as {method}, {column}")
     return found
 
 
-def _entries(blocks: Sequence[Block]) -> list[Entry]:
-    return [entry for block in blocks for _, line in block.lines for entry in line]
+# Comparisons ---------------------------------------------------------------------------------------------------------
 
 
-def column_title(column: Column, block: Block) -> str:
-    """The noise, and the stream where the block has several."""
-    noise = "real noise" if column.noise == "none" and column.data in ("webvision", "food101n") else column.noise
-    several = len({other.stream for other in block.columns}) > 1
-    return f"{column.stream}, {noise}" if several else noise
+def _compared(frame: pd.DataFrame, summary: pd.DataFrame, title: str, metric: str, against: str) -> Table:
+    """Every method against one of them, or against the paper, with p corrected for all comparisons (Holm)."""
+    from statsmodels.stats.multitest import multipletests
+
+    if against == PAPER:
+        lines = [{**_where(line), **against_paper(line)} for line in summary.to_dict("records")]
+        how = "Welch's t-test against the paper's mean, deviation and three runs"
+    else:
+        lines, how = _paired_lines(frame, against), "paired t-test over seeds that both methods were run on"
+    found = pd.DataFrame(lines)
+    known = found["p"].notna()
+    found["p_corrected"] = np.nan
+    if known.any():
+        found.loc[known, "p_corrected"] = multipletests(found.loc[known, "p"], method="holm")[1]
+    text = found[[*CELL, "pairs"]].copy()
+    for name, form in (("mean", "{:.2f}"), ("against", "{:.2f}"), ("difference", "{:+.2f}"), ("low_95", "{:+.2f}"),
+                       ("high_95", "{:+.2f}"), ("p", "{:.3f}"), ("p_corrected", "{:.3f}")):  # fmt: skip
+        text[name] = ["-" if pd.isna(value) else form.format(value) for value in found[name]]
+    notes = [
+        f"{metric.replace('_', ' ')}{_unit(metric)} against {against}: {how}, two-sided",
+        "p_corrected: for all lines of this table (Holm)",
+    ]
+    return Table(title, found, {f"against {against}": text}, notes)
 
 
-# Formats ----------------------------------------------------------------------------------------------------------
+def _where(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: line[name] for name in CELL}
 
 
-def _cells(block: Block) -> list[list[str]]:
-    """Heading and lines of a block as text."""
-    heading = ["method", *(column_title(column, block) for column in block.columns)]
-    return [heading, *([title, *(entry.text for entry in entries)] for title, entries in block.lines)]
+def _paired_lines(frame: pd.DataFrame, against: str) -> list[dict[str, Any]]:
+    titles = frame["method"].unique()
+    if against not in titles:
+        raise ValueError(f"against should be {PAPER!r} or one of {', '.join(map(repr, titles))}, but got {against!r}")
+    wide = frame.pivot(index=["grid", "column", "seed"], columns="method", values="value")
+    found = []
+    for (grid, column), block in wide.groupby(["grid", "column"], sort=False):
+        for method in (title for title in titles if title != against):
+            pairs = block[[method, against]].dropna()
+            if len(pairs):
+                line = {"grid": grid, "method": method, "column": column}
+                found.append({**line, **paired(pairs[method].to_numpy(), pairs[against].to_numpy())})
+    return found
 
 
-def as_text(table: GridTable) -> str:
-    parts = [table.title]
-    for block in table.blocks:
-        cells = _cells(block)
-        widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
-        lines = ("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells)
-        parts.append("\n".join([block.heading, *lines]))
-    return "\n\n".join([*parts, "\n".join(table.notes)])
+def paired(ours: np.ndarray, theirs: np.ndarray) -> dict[str, Any]:
+    """The difference of paired runs: mean, standard error, 95 % interval and p of a two-sided paired t-test.
+
+    Without a spread p is not known, unless all pairs are equal.
+    """
+    differences = np.round(ours - theirs, 9)
+    found: dict[str, Any] = {
+        "pairs": len(ours), "mean": ours.mean(), "against": theirs.mean(), "difference": differences.mean(),
+        "standard_error": np.nan, "low_95": np.nan, "high_95": np.nan, "p": np.nan,
+    }  # fmt: skip
+    if len(ours) < 2:
+        return found
+    found["standard_error"] = stats.sem(differences)
+    if not found["standard_error"]:
+        return {**found, "p": np.nan if differences[0] else 1.0}
+    test = stats.ttest_1samp(differences, 0.0)
+    low, high = test.confidence_interval(0.95)
+    return {**found, "low_95": low, "high_95": high, "p": test.pvalue}
 
 
-def as_markdown(table: GridTable) -> str:
-    parts = [f"**{markdown_text(table.title)}**"]
-    for block in table.blocks:
-        heading, *lines = _cells(block)
-        rows = [heading, ["---"] * len(heading), *lines]
-        parts.append("\n".join([markdown_text(block.heading), "", *map(markdown_row, rows)]))
-    return "\n\n".join([*parts, markdown_text("; ".join(table.notes)) + "."])
-
-
-def as_csv(table: GridTable) -> str:
-    """One line a cell, for programs; with a column for runs that diverged where there are any."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    lost = any(entry.diverged for entry in _entries(table.blocks))
-    writer.writerow([*CSV_BEFORE, table.metric.heading, *CSV_AFTER, *([CSV_DIVERGED] if lost else [])])
-    for block in table.blocks:
-        for title, entries in block.lines:
-            for column, entry in zip(block.columns, entries, strict=True):
-                paper, _, paper_deviation = entry.paper.partition(" ± ")
-                ours = ["" if value is None else f"{value:.3f}" for value in (entry.mean, entry.deviation)]
-                where = (title, column.data, column.stream, column.noise)
-                diverged = [entry.diverged] if lost else []
-                writer.writerow([*where, *ours, entry.seeds, paper, paper_deviation, *diverged])
-    return text.getvalue().rstrip("\n")
-
-
-def as_latex(table: GridTable) -> str:
-    """booktabs tables, one a data set."""
-    return "\n\n".join(_latex_block(table, block) for block in table.blocks)
-
-
-def _latex_block(table: GridTable, block: Block) -> str:
-    heading, *lines = _cells(block)
-    caption = f"{as_sentence(table.title)} {as_sentence(block.heading)}"
-    other_metric = "" if table.metric == LAST else table.metric.field
-    label = latex_label(table.name, block.columns[0].data, other_metric)
-    return latex_table(heading, lines, caption, label, as_sentence("; ".join(table.notes)))
-
-
-FORMATS = {"text": as_text, "markdown": as_markdown, "csv": as_csv, "latex": as_latex}
+def against_paper(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Our mean of a cell less the paper's, with the 95 % interval and p of Welch's t-test."""
+    found: dict[str, Any] = {
+        "pairs": line["seeds"], "mean": line["mean"], "against": line["paper"],
+        "difference": line["mean"] - line["paper"], "standard_error": np.nan, "low_95": np.nan, "high_95": np.nan,
+        "p": np.nan,
+    }  # fmt: skip
+    ours, theirs = line["deviation"] ** 2 / max(line["seeds"], 1), line["paper_deviation"] ** 2 / PAPER_RUNS
+    if not ours + theirs > 0 or line["seeds"] < 2:  # also without a deviation
+        return found
+    error = np.sqrt(ours + theirs)
+    freedom = (ours + theirs) ** 2 / (ours**2 / (line["seeds"] - 1) + theirs**2 / (PAPER_RUNS - 1))
+    reach = error * stats.t.ppf(0.975, freedom)
+    p = 2 * stats.t.sf(abs(found["difference"]) / error, freedom)
+    return {
+        **found, "standard_error": error, "low_95": found["difference"] - reach, "high_95": found["difference"] + reach,
+        "p": p,
+    }  # fmt: skip

@@ -1,51 +1,36 @@
-"""Every preset: that it is what the paper has, that its digits size is valid, and that it runs."""
+"""Every preset: that it is what the paper has, and that it runs."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from puridiver.cli import main
 from puridiver.data import load
-from puridiver.grid.cells import Method, cells, make_cell
-from puridiver.grid.define import find_grid
-from puridiver.grid.fidelity import POINTS, WITHOUT_EFFECT, switched
-from puridiver.grid.plan import Sources, plan
-from puridiver.grid.presets import PRESETS
-from puridiver.grid.table import paper_figures
+from puridiver.grid.presets import FIDELITY, PRESETS
+from puridiver.grid.run import GridRun, run_grid
+from puridiver.grid.spec import cells, find_grid, with_changes
+from puridiver.grid.table import paper_figure
 from puridiver.memory import SAMPLERS
-from puridiver.recipes import RECIPES, replaced
+from puridiver.options import recipe as recipe_options
 from puridiver.runs.config import resolve_options
-from puridiver.runs.folder import read_ledger
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
-
-SMOKE = ["--limit", "2", "--epochs", "1", "--stream-limit", "48", "--test-limit", "40", "--engine", "lanes"]
-
-
-@pytest.fixture(scope="module")
-def sources() -> Sources:
-    return Sources()
+from tests.grid.samples import TINY
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str, sources: Sources) -> None:
+def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str) -> None:
     wanted = cells(find_grid(name, ["digits"]))
-    planned = plan(wanted, sources)
-    assert len(planned) == len(wanted) > 0
-    assert len({p.cell.name for p in planned}) == len(planned)
+    assert len({cell.slug for cell in wanted}) == len(wanted) > 0
+    assert len(set(map(repr, (cell.config for cell in wanted)))) == len(wanted)
     assert not any(cell.config.shortened for cell in wanted)
 
 
-@pytest.mark.usefixtures("quick_diversity")
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", ["table1", "disjoint"])
 def test_a_small_size_runs(name: str, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert main(["grid", name, "--data", "digits", "--out", str(out), "--quiet", *SMOKE]) == 0
-    rows = read_ledger(out / "ledger.jsonl")
-    assert len(rows) == min(2, len(cells(find_grid(name, ["digits"]))))
-    assert all(row["shortened"] and row["data"] == "digits" for row in rows)
+    changes = {**TINY, "tasks": 5, "network": "small"}
+    rows = run_grid(name, tmp_path, data="digits", seeds=1, noises="sym-40", limit=1, engine="lanes", **changes)
+    assert [row["method"] for row in rows] == [PRESETS[name].methods[0].title]
+    assert rows[0]["grid"].startswith(f"{name} ")
 
 
 @pytest.mark.parametrize(
@@ -54,12 +39,11 @@ def test_a_small_size_runs(name: str, tmp_path: Path) -> None:
 )
 def test_a_table_has_the_rows_and_columns_of_the_paper(name: str, methods: int, noises: int) -> None:
     grid = find_grid(name)
-    figures = paper_figures()[name]["data"]
     assert len(grid.methods) == methods
     for column in grid.columns:
         assert len([other for other in grid.columns if other.data == column.data]) == noises
         for method in grid.methods:
-            assert figures[column.data][method.title][column.noise]
+            assert paper_figure(grid.paper, column.data, method.title, column.noise or "")[0] > 0
 
 
 def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
@@ -79,17 +63,17 @@ def test_the_recipe_is_the_released_programs_whatever_the_default(name: str) -> 
     for data in PRESETS[name].sizes:
         found = {cell.config.recipe for cell in cells(find_grid(name, [data]))}
         assert found == {"paper" if name == "fidelity-paper" else "official"}
-    asked = cells(find_grid(name, ["digits"]), {"recipe": "puridiver"})
+    asked = cells(with_changes(find_grid(name, ["digits"]), {"recipe": "puridiver"}))
     assert {cell.config.recipe for cell in asked} == {"puridiver"}
 
 
 def test_asymmetric_noise_of_the_disjoint_table_is_that_of_its_own_protocol() -> None:
-    maps = {cell.column.noise: cell.config.noise_map for cell in cells(find_grid("disjoint", ["cifar10"]))}
+    maps = {cell.column.rpartition(" ")[2]: cell.config.noise_map for cell in cells(find_grid("disjoint", ["cifar10"]))}
     assert maps == {"sym-20": None, "sym-40": None, "sym-60": None, "asym-20": "spr-cifar10", "asym-40": "spr-cifar10"}
 
 
 def test_spr_and_its_parts_have_the_published_settings() -> None:
-    found = {cell.method.title: cell.config for cell in cells(find_grid("disjoint", ["cifar10"]))}
+    found = {cell.method: cell.config for cell in cells(find_grid("disjoint", ["cifar10"]))}
     assert list(found) == ["Self-Centered filter", "Self-Replay", "SPR", "PuriDivER"]
     assert {config.memory for config in found.values()} == {1000}
     for title, filters, base_epochs in (
@@ -103,7 +87,7 @@ def test_spr_and_its_parts_have_the_published_settings() -> None:
         assert (options.spr_filter, options.spr_base_epochs, options.spr_expert_epochs) == (filters, base_epochs, 4000)
         assert (options.epochs, options.batch_size, options.finetune_lr, options.finetune_clip) == (50, 16, 2e-3, 0.5)
     assert SAMPLERS["spr"](options).delay(1000) == 500
-    assert RECIPES["puridiver"].spr_budget == 1
+    assert recipe_options("puridiver").spr_budget == 1
 
 
 def test_the_published_streams_are_used_where_there_are_some() -> None:
@@ -121,7 +105,7 @@ def test_the_published_streams_are_used_where_there_are_some() -> None:
 def test_generated_asymmetric_noise_of_cifar100_is_by_pairs_as_the_published(name: str) -> None:
     def maps(official: bool) -> set[tuple[str, str | None]]:
         found = cells(find_grid(name, ["cifar100"], [1], official))
-        return {(cell.column.noise, cell.config.noise_map) for cell in found}
+        return {(cell.column.rpartition(" ")[2], cell.config.noise_map) for cell in found}
 
     asymmetric = {"asym-20", "asym-40"}
     assert {noise for noise, class_map in maps(False) if class_map == "pairs"} == asymmetric
@@ -132,49 +116,35 @@ def test_generated_asymmetric_noise_of_cifar100_is_by_pairs_as_the_published(nam
 @pytest.mark.parametrize(("recipe", "other"), [("official", "paper"), ("paper", "official")])
 def test_the_fidelity_ablation_switches_every_difference_once(recipe: str, other: str) -> None:
     """All rows together lead from one recipe to the other; none is switched twice or forgotten."""
-    rows = [switched(row, recipe, other) for row in POINTS]
+    grid = find_grid(f"fidelity-{recipe}", ["cifar10"], official=True)
+    rows = [method.options for method in grid.methods[1:]]
+    assert len(rows) == len(FIDELITY)
     assert all(rows)
     assert sum(len(row) for row in rows) == len({name for row in rows for name in row})
     together = {name: value for row in rows for name, value in row.items()}
-    assert replaced(RECIPES[recipe], together) == RECIPES[other]
-    grid = find_grid(f"fidelity-{recipe}", ["cifar10"], official=True)
-    assert [method.options for method in grid.methods] == [{}, *rows]
+    assert recipe_options(recipe, **together) == recipe_options(other)
     assert {cell.config.recipe for cell in cells(grid)} == {recipe}
 
 
 def test_row_14_brings_its_epochs_along() -> None:
     """255 epochs end at the low of a warm restart; one more would be the first of the next, at the highest rate."""
     grid = find_grid("fidelity-paper", ["cifar10"], official=True)
-    found = [cell.config for cell in cells(grid) if cell.method.title.startswith("row 14")]
+    found = [cell.config for cell in cells(grid) if cell.method.startswith("row 14")]
     assert {(config.epochs, config.options["schedule"]) for config in found} == {(255, "warm_restarts")}
     digits = [cell.config for cell in cells(find_grid("fidelity-paper", ["digits"]))]
     assert {config.epochs for config in digits} == {None}  # what suits tiny images
 
 
-def test_a_method_keeps_its_own_epochs_whatever_the_column_has() -> None:
-    grid = find_grid("table1", ["cifar10"])
-    column = replace(grid.columns[0], settings={**grid.columns[0].settings, "epochs": 127})
-    config = make_cell(Method("SPR", "spr", "spr", {"epochs": 50}), column, 1, {}).config
-    assert config.epochs == 50
-    assert make_cell(Method("RSV", "rsv", "plain"), column, 1, {}).config.epochs == 127
-    assert make_cell(Method("RSV", "rsv", "plain"), column, 1, {"epochs": 3}).config.epochs == 3
-
-
 def test_data_and_presets_that_are_not_there_are_told() -> None:
-    with pytest.raises(ValueError, match="has sizes for cifar10, cifar100, digits, but not for mine"):
+    with pytest.raises(ValueError, match="cifar10, cifar100, digits, but got mine"):
         find_grid("table1", ["mine.npz"])
     with pytest.raises(ValueError, match="table1, table2"):
         find_grid("table9")
 
 
-@pytest.mark.parametrize("row", [1, 3, 12])  # of all the third alone, which was seen once; these keep it so
-def test_a_row_that_changes_nothing_of_the_printed_recipe_is_one_that_is_said_to(row: int) -> None:
-    own = {"recipe": "paper", "epochs": 6, "warmup_epochs": 1, "smallest_set": 0, "online_lr": 0.05}
-    learners = [tiny_learner(**{**own, **options}) for options in ({}, switched(row, "paper", "official"))]
-    images, labels = patterns(96)
-    for learner in learners:
-        for start in range(0, 96, 8):
-            learner.observe(images[start : start + 8], labels[start : start + 8])
-            if start in (40, 88):
-                learner.consolidate()
-    assert (differing(*map(tensors_of, learners)) == []) == (row in WITHOUT_EFFECT["paper"])
+def test_tables_of_the_paper_share_runs() -> None:
+    grids = [find_grid(name, ["digits"], [1]) for name in ("table1", "figure-tasks")]
+    run = GridRun(grids, "unused")
+    shared = [found for found in run.runs.values() if len(found) > 1]
+    assert {cell.grid for cell in shared[0]} == {"table1", "figure-tasks"}
+    assert len(shared) == len(cells(grids[1]))

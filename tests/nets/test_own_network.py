@@ -16,7 +16,7 @@ from torch import nn
 import puridiver
 from puridiver import augment, data, plugins
 from puridiver.cli import main
-from puridiver.grid.define import read_grid
+from puridiver.grid.spec import read_grid
 from puridiver.grid.table import make_table
 from puridiver.memory import SAMPLERS
 from puridiver.method_check import find_faults

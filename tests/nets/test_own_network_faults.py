@@ -14,7 +14,7 @@ import puridiver
 from puridiver import plugins
 from puridiver.cli import main
 from puridiver.errors import DataError
-from puridiver.grid.define import read_grid
+from puridiver.grid.spec import read_grid
 from puridiver.grid.table import make_table
 from puridiver.method_check import find_faults
 from puridiver.nets import NETWORKS, Head, Network

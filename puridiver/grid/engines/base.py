@@ -1,43 +1,37 @@
-"""What engines share: jobs, the events they tell, a backlog with retries, and the running of one cell."""
+"""What engines share: jobs, the events they report, and the running of one cell."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import json
 import logging
+import queue
+import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from puridiver.data.base import DataSource
 from puridiver.errors import BusyError, DataError
-from puridiver.grid.plan import runtime_of
-from puridiver.runs import folder as runs
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
-from puridiver.runtime.device import Runtime
+from puridiver.runs.resolve import file_options, load_source, source_name
 
 logger = logging.getLogger(__name__)
 
-PASSING = "passing"  # why a cell failed: something that may be over the next time
-MOST_RETRIES = 2
-SECONDS_BETWEEN_NEWS = 0.5
-SECONDS_FOR_FOLDER, SECONDS_BETWEEN_LOOKS = 20.0, 0.2  # how long a cell waits for its folder
+ATTEMPTS = 3  # at a cell whose worker dies
+SECONDS_BETWEEN_REPORTS = 0.5
+SECONDS_FOR_FOLDER = 20.0  # how long a cell waits for a folder that the worker of a killed grid still holds
 
 
 @dataclass(frozen=True)
 class Job:
-    """One cell to run: its identity, its config, and the folder it writes to."""
+    """One run: its id, its config, the folder it writes to, and how many runs share the device."""
 
-    key: str
+    id: str
     name: str
     config: RunConfig
     folder: Path
@@ -47,81 +41,87 @@ class Job:
         return {**dataclasses.asdict(self), "folder": str(self.folder)}
 
     @classmethod
-    def from_dict(cls, content: dict[str, Any]) -> Job:
-        fields = {**content, "config": RunConfig(**content["config"]), "folder": Path(content["folder"])}
-        return cls(**fields)
+    def of_dict(cls, content: dict[str, Any]) -> Job:
+        return cls(**{**content, "config": RunConfig(**content["config"]), "folder": Path(content["folder"])})
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a job: "started", "advanced", "finished", "failed" or "lost" (to be tried again).
+    """Something that happened to a job: "started", "advanced", "finished", "failed" or "lost" (it is tried again).
 
-    A finished job has its summary in `detail`; a failed one `error`, `traceback` and `errno`; one that advanced its
-    `share` of the whole and a `text`; one that started may name the `worker`.
+    A finished job has its summary in `detail`, a failed one `error` and `traceback`, a lost one `error`, one that
+    advanced its `share` of the whole and a `text`.
     """
 
     kind: str
-    key: str
+    id: str
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-class Engine(ABC):
-    """Runs jobs and tells what happens to them. Closing the generator `events` stops whatever still runs."""
+Report = Callable[[Event], None]
 
-    local = True  # its cells share this machine's disk, and so its caches
+
+class Sources:
+    """Data sets, each loaded once."""
 
     def __init__(self) -> None:
-        self.draining = False
+        self.loaded: dict[tuple[object, ...], DataSource] = {}
+        self.lock = threading.Lock()
 
-    def drain(self) -> None:
-        """Start no further jobs; those that run may finish."""
-        self.draining = True
+    def of(self, config: RunConfig) -> DataSource:
+        key = (source_name(config), config.data_root or "", file_options(config))
+        with self.lock:
+            if key not in self.loaded:
+                self.loaded[key] = load_source(config)
+            return self.loaded[key]
 
-    def close(self) -> None:  # noqa: B027
-        """Let go of what the engine holds beyond `events`."""
 
-    def runtime(self, config: RunConfig) -> Runtime:
-        """On what the engine would run a config."""
-        return runtime_of(config)
+class Engine(ABC):
+    """Runs jobs, `workers` at a time, and reports what happens to them."""
 
-    def sharing(self, config: RunConfig) -> int:
-        """How many runs share the device with a run: one alone on a CPU, where each has its own cores."""
-        return self.workers if self.runtime(config).device.type == "cuda" else 1
+    workers: int = 1
+    lanes: int = 1  # how many of the runs share a device
 
-    @property
+    def __init__(self) -> None:
+        self.stopping = threading.Event()
+
+    def run(self, jobs: Sequence[Job], report: Report) -> None:
+        """Run all jobs. `report` is called in this thread; if it raises, the jobs that still run are stopped."""
+        inbox: queue.Queue[Event | None] = queue.Queue()
+        crew = threading.Thread(target=self._run_and_end, args=(jobs, inbox), name="grid engine")
+        crew.start()
+        try:
+            while (event := inbox.get()) is not None:
+                report(event)
+        finally:
+            self.stopping.set()
+            self.stop()
+            crew.join()
+
+    def _run_and_end(self, jobs: Sequence[Job], inbox: queue.Queue[Event | None]) -> None:
+        try:
+            self.run_all(jobs, inbox.put)
+        except Exception as error:
+            for job in jobs:  # whatever had ended before is known; the rest failed with the engine
+                inbox.put(Event("failed", job.id, described(error)))
+        finally:
+            inbox.put(None)
+
     @abstractmethod
-    def workers(self) -> int:
-        """How many jobs run at a time."""
+    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
+        """Run all jobs, until `self.stopping` is set; `report` may be called from any thread."""
 
-    @abstractmethod
-    def events(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
-        """Run the jobs; ends when every one has finished or failed, or when it was drained."""
-
-
-class Backlog:
-    """Jobs that wait, and how often each was lost with its worker."""
-
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.waiting = deque(jobs)
-        self.losses: dict[str, int] = {}
-
-    def lost(self, job: Job, reason: str) -> Event:
-        """A worker died over the job: it is tried again, but not for ever."""
-        self.losses[job.key] = self.losses.get(job.key, 0) + 1
-        if self.losses[job.key] > MOST_RETRIES:
-            error = f"its worker died {self.losses[job.key]} times; the last time: {reason}"
-            return Event("failed", job.key, {"error": error, "traceback": reason, "errno": None})
-        self.waiting.appendleft(job)
-        return Event("lost", job.key, {"error": reason})
+    def stop(self) -> None:  # noqa: B027
+        """Stop whatever does not look at `self.stopping`."""
 
 
-class News:
-    """The progress of a run as events, not more than two a second; ends the run when it should stop."""
+class Progress:
+    """Reports the progress of a run, at most twice a second, and stops the run when the engine stops."""
 
-    def __init__(self, key: str, tell: Callable[[Event], None], stopping: Callable[[], bool]) -> None:
-        self.key, self.tell, self.stopping = key, tell, stopping
+    def __init__(self, id: str, report: Report, stopping: Callable[[], bool]) -> None:
+        self.id, self.report, self.stopping = id, report, stopping
         self.experiment: Experiment | None = None
-        self.total, self.done, self.told = 1, 0, 0.0
+        self.total, self.done, self.last_report = 1, 0, 0.0
 
     def start(self, total: int) -> None:
         self.total = max(total, 1)
@@ -130,97 +130,49 @@ class News:
         if self.stopping() and self.experiment is not None:
             self.experiment.stop()
         self.done += amount
-        if time.monotonic() - self.told >= SECONDS_BETWEEN_NEWS:
-            self.told = time.monotonic()
-            share = min(self.done / self.total, 1.0)
-            self.tell(Event("advanced", self.key, {"share": share, "text": text}))
+        if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
+            self.last_report = time.monotonic()
+            self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0), "text": text}))
 
     def event(self, event: dict[str, Any]) -> None: ...
 
 
-def run_job(
-    job: Job,
-    source: Callable[[RunConfig], DataSource],
-    tell: Callable[[Event], None],
-    stopping: Callable[[], bool] = lambda: False,
-) -> None:
-    """Run one cell to its end and tell how it went; whatever goes wrong is told, not raised."""
+def run_job(job: Job, sources: Sources, report: Report, stopping: Callable[[], bool] = lambda: False) -> None:
+    """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
+    report(Event("started", job.id))
     try:
-        if not _is_of(job):
-            set_aside(job.folder, "it holds a run of other code or settings")
-        try:
-            summary = _run_once_free(job, source, tell, stopping)
-        except BusyError:
-            raise
-        except DataError as error:  # nothing to go on from: damaged checkpoints, a damaged config
-            if not job.folder.is_dir():
-                raise
-            set_aside(job.folder, str(error))
-            summary = _run(job, source, tell, stopping)
+        summary = _run_when_free(job, sources, report, stopping)
     except KeyboardInterrupt:  # stopped; it has left a checkpoint
         return
     except Exception as error:
-        tell(Event("failed", job.key, described(error)))
+        report(Event("failed", job.id, described(error)))
     else:
-        tell(Event("finished", job.key, summary))
+        report(Event("finished", job.id, summary))
 
 
-def _run_once_free(
-    job: Job, source: Callable[[RunConfig], DataSource], tell: Callable[[Event], None], stopping: Callable[[], bool]
-) -> dict[str, Any]:
-    """Wait a while for the folder: a worker whose grid was killed holds it until it has noticed."""
+def _run_when_free(job: Job, sources: Sources, report: Report, stopping: Callable[[], bool]) -> dict[str, Any]:
     deadline = time.monotonic() + SECONDS_FOR_FOLDER
     while True:
+        progress = Progress(job.id, report, stopping)
+        experiment = progress.experiment = Experiment(job.config, progress, sources.of(job.config))
+        experiment.lanes = job.lanes
         try:
-            return _run(job, source, tell, stopping)
+            return experiment.run(job.folder, resume=True)
         except BusyError:
             if stopping():
                 raise KeyboardInterrupt from None
             if time.monotonic() >= deadline:
                 raise
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-
-
-def _run(
-    job: Job, source: Callable[[RunConfig], DataSource], tell: Callable[[Event], None], stopping: Callable[[], bool]
-) -> dict[str, Any]:
-    news = News(job.key, tell, stopping)
-    experiment = news.experiment = Experiment(job.config, news, source(job.config))
-    experiment.lanes = job.lanes
-    return experiment.run(job.folder, resume=True)  # from the checkpoint that an earlier attempt may have left
-
-
-def _is_of(job: Job) -> bool:
-    """Whether a finished run in the job's folder, if there is one, is of the job."""
-    summary = job.folder / runs.SUMMARY
-    if not summary.exists():
-        return True
-    try:
-        found = json.loads(summary.read_text())
-    except ValueError:
-        return False
-    return isinstance(found, dict) and found.get("cell") == job.key
-
-
-def set_aside(folder: Path, reason: str) -> None:
-    """Rename a cell's folder that cannot be used, so that the cell can start afresh; nothing of it is lost."""
-    numbers = itertools.count(1)
-    other = next(path for n in numbers if not (path := folder.with_name(f"{folder.name}.aside-{n}")).exists())
-    folder.rename(other)
-    logger.warning("%s was renamed %s, and the cell starts afresh: %s", folder, other.name, reason)
+            time.sleep(0.2)
+        except DataError as error:  # damaged checkpoints, or the remains of another run
+            if not job.folder.is_dir():
+                raise
+            aside = job.folder.with_name(f"{job.folder.name}.aside-{time.time_ns()}")
+            job.folder.rename(aside)
+            logger.warning("%s was renamed to %s, and its cell starts afresh: %s", job.folder, aside.name, error)
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """An error as a failed job tells it; the number of a system error also where another was raised from it."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OSError):
-        cause = cause.__cause__ or cause.__context__
+    """An error as the event of a failed job has it."""
     text = "".join(traceback.format_exception(error))
-    message = f"{type(error).__name__}: {error}"
-    found = {"error": message, "traceback": text, "errno": cause.errno if cause else None}
-    return {**found, "reason": PASSING} if _may_pass(error) else found
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether it may work another time: the folder was in use, or other runs had taken the GPU's memory."""
-    return isinstance(error, BusyError | torch.OutOfMemoryError)
+    return {"error": f"{type(error).__name__}: {error}", "traceback": text}

@@ -1,4 +1,9 @@
-"""Runs cells in worker processes of this machine: the way to use all cores of a CPU."""
+"""Runs cells in worker processes of this machine, to use all cores of a CPU.
+
+A worker (`serve`) reads jobs from standard input and writes events to standard
+output, a line of JSON each. It ends when its input ends, even in the middle of a run: then the grid is gone, and the
+next one may already need the same folder. At SIGTERM it writes a checkpoint first.
+"""
 
 from __future__ import annotations
 
@@ -9,132 +14,132 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
-from puridiver.grid.engines.base import Backlog, Engine, Event, Job
+from puridiver.grid.engines.base import ATTEMPTS, Engine, Event, Job, Report, Sources, run_job
+from puridiver.runs.folder import to_json
 
-MODULE = "puridiver.grid.engines.worker"
 PATIENCE_SECONDS = 5.0
 # Every library that torch or NumPy may count threads with. Without this, processes slow each other down many times.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-class Worker:
-    """One process, the job it is at, and a thread that listens to it."""
-
-    def __init__(self, number: int, threads: int, logs: Path, inbox: queue.Queue[tuple[Worker, Event | None]]) -> None:
-        logs.mkdir(parents=True, exist_ok=True)
-        self.job: Job | None = None
-        self.log = logs / f"worker-{number}.log"
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", MODULE],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1,
-                env=_environment(threads),
-                start_new_session=True,  # Ctrl-C is for the process that leads, which then stops its workers
-            )  # fmt: skip
-        threading.Thread(target=self._listen, args=(inbox,), daemon=True).start()
-
-    def give(self, job: Job) -> None:
-        self.job = job
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it died: the listener says so, and the job is tried again
-            self.process.stdin.write(json.dumps(job.to_dict()) + "\n")
-            self.process.stdin.flush()
-
-    def _listen(self, inbox: queue.Queue[tuple[Worker, Event | None]]) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with suppress(ValueError):  # the torn last line of a process that was killed
-                inbox.put((self, Event(**json.loads(line))))
-        inbox.put((self, None))
-
-    def epitaph(self) -> str:
-        """How the process ended."""
-        code = self.process.wait()
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        tail = self.log.read_text(errors="replace")[-2000:].strip() if self.log.exists() else ""
-        return f"worker process {self.process.pid} {how}" + (f"; it said last:\n{tail}" if tail else "")
-
-    def dismiss(self) -> None:
-        with suppress(OSError):
-            self.process.terminate()
-        try:
-            self.process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError, ValueError):
-                pipe.close()  # type: ignore[union-attr]
-
-
 class ProcessEngine(Engine):
-    """`processes` runs at a time, each with its share of the cores; a worker loads a data set once."""
+    """`workers` processes, each with its share of the cores. Each loads a data set once."""
 
-    def __init__(self, processes: int, logs: Path) -> None:
+    def __init__(self, workers: int, logs: Path) -> None:
         super().__init__()
-        self.processes, self.logs = processes, logs
-        self.threads = max(1, cores() // processes)
-        self.crew: list[Worker] = []
-        self._hired = 0
+        self.workers, self.logs = workers, logs
+        self.processes: dict[int, subprocess.Popen[str]] = {}
 
-    @property
-    def workers(self) -> int:
-        return self.processes
+    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
+        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+        with ThreadPoolExecutor(self.workers) as threads:
+            list(threads.map(lambda number: self._serve(number, waiting, report), range(self.workers)))
 
-    def events(self, jobs: Sequence[Job]) -> Generator[Event, None, None]:
-        backlog, inbox = Backlog(jobs), queue.Queue[tuple[Worker, Event | None]]()
-        try:
-            while self._distribute(backlog, inbox):
-                worker, event = inbox.get()
-                if event is None:
-                    yield from self._bury(worker, backlog)
-                    continue
+    def _serve(self, number: int, waiting: queue.SimpleQueue[Job], report: Report) -> None:
+        """Give jobs to one worker process, one after the other; a process that dies is replaced."""
+        with suppress(queue.Empty):
+            while not self.stopping.is_set():
+                job = waiting.get_nowait()
+                for attempt in range(1, ATTEMPTS + 1):
+                    if (death := self._run(number, job, report)) is None or self.stopping.is_set():
+                        break
+                    if attempt < ATTEMPTS:
+                        report(Event("lost", job.id, {"error": death}))
+                    else:
+                        error = f"its worker died {attempt} times; the last time: {death}"
+                        report(Event("failed", job.id, {"error": error, "traceback": death}))
+        if number in self.processes:
+            self.processes[number].terminate()
+            _close(self.processes[number])
+
+    def _run(self, number: int, job: Job, report: Report) -> str | None:
+        """Run a job in a worker process; how the process died, or None if it lives."""
+        log = self.logs / f"worker-{number}.log"
+        process = self.processes.get(number)
+        if process is None or process.poll() is not None:
+            process = self.processes[number] = _start(log, max(1, cores() // self.workers))
+            if self.stopping.is_set():  # meanwhile: `stop` may have missed it
+                process.terminate()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(BrokenPipeError):  # it died: then it says nothing
+            process.stdin.write(json.dumps(job.to_dict()) + "\n")
+            process.stdin.flush()
+        for line in process.stdout:
+            with suppress(ValueError):  # the torn last line of a process that was killed
+                event = Event(**json.loads(line))
+                report(event)
                 if event.kind in ("finished", "failed"):
-                    worker.job = None
-                yield event
-        finally:
-            for worker in self.crew:
-                worker.process.terminate()  # all at once, so that their last checkpoints are written side by side
-            for worker in self.crew:
-                worker.dismiss()
-            self.crew = []
+                    return None
+        code = _close(process)
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return f"worker process {process.pid} {how}; it said last:\n{log.read_text(errors='replace')[-2000:].strip()}"
 
-    def _distribute(self, backlog: Backlog, inbox: queue.Queue[tuple[Worker, Event | None]]) -> bool:
-        """Give waiting jobs to free workers, hiring where some are missing; whether anything is being done."""
-        while backlog.waiting and not self.draining:
-            free = next((worker for worker in self.crew if worker.job is None), None)
-            if free is None and len(self.crew) < self.processes:
-                self._hired += 1
-                free = Worker(self._hired, self.threads, self.logs, inbox)
-                self.crew.append(free)
-            if free is None:
-                break
-            free.give(backlog.waiting.popleft())
-        return any(worker.job for worker in self.crew)
+    def stop(self) -> None:
+        for process in list(self.processes.values()):
+            process.terminate()  # all at once, so that they write their last checkpoints side by side
+        for process in list(self.processes.values()):
+            try:
+                process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
-    def _bury(self, worker: Worker, backlog: Backlog) -> Iterator[Event]:
-        if worker in self.crew:
-            self.crew.remove(worker)
-            epitaph, job = worker.epitaph(), worker.job
-            worker.dismiss()
-            if job is not None:
-                yield backlog.lost(job, epitaph)
+
+def _close(process: subprocess.Popen[str]) -> int:
+    """Wait for a process that ends; its exit code."""
+    for pipe in (process.stdin, process.stdout):
+        with suppress(OSError):  # what it did not read is lost
+            pipe.close()  # type: ignore[union-attr]
+    return process.wait()
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _environment(threads: int) -> dict[str, str]:
-    package_root = str(Path(__file__).parents[3])
-    paths = [package_root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {
-        **os.environ,
-        **dict.fromkeys(THREAD_VARIABLES, str(threads)),
-        "PYTHONPATH": os.pathsep.join(paths),  # workers run the same code, wherever they are started
-    }
+def _start(log: Path, threads: int) -> subprocess.Popen[str]:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(threads)), "PYTHONPATH": os.pathsep.join(paths)}
+    with log.open("wb") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1, env=environment,
+            start_new_session=True,  # Ctrl-C is for the process that leads, which then stops its workers
+        )  # fmt: skip
+
+
+def serve() -> None:
+    """Run the jobs of standard input: what a worker process does."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", buffering=1)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the events
+    jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()  # simple: a signal handler may put into it
+    stopping, sources = threading.Event(), Sources()
+
+    def read_jobs() -> None:
+        for line in sys.stdin:
+            jobs.put(Job.of_dict(json.loads(line)))
+        os._exit(0)
+
+    def stop(*signal_and_frame: object) -> None:
+        stopping.set()
+        jobs.put(None)
+
+    def report(event: Event) -> None:
+        out.write(to_json({"kind": event.kind, "id": event.id, "detail": event.detail}) + "\n")
+
+    threading.Thread(target=read_jobs, daemon=True).start()
+    signal.signal(signal.SIGTERM, stop)
+    while (job := jobs.get()) is not None and not stopping.is_set():
+        run_job(job, sources, report, stopping.is_set)
+    out.flush()
+    os._exit(0)  # at once: the thread that waits for jobs cannot be woken

@@ -1,0 +1,248 @@
+"""Runs what is left of one or more grids into a folder, which keeps everything.
+
+ledger.jsonl      one line a finished run, with the names of its grid, method and column
+failures.jsonl    one line a failed attempt, with its traceback
+cells/            a run folder for each run, named after the cell and the run's id
+logs/             what worker processes write
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from puridiver import plugins as plugin_files
+from puridiver.errors import BusyError, DataError, PuridiverError
+from puridiver.files import file_lock
+from puridiver.grid.engines import Engine, make_engine
+from puridiver.grid.engines.base import Event, Job, Sources
+from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, with_changes, with_methods, with_noises
+from puridiver.runs import folder as runs
+from puridiver.runs.config import Role, RunConfig
+from puridiver.runs.resolve import resolve_run_stream
+
+LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
+FAILURES_NAMED = 3
+
+
+@dataclass
+class Outcome:
+    """What became of a grid: how many runs finished now, the failures by run id, and what was not run."""
+
+    finished: int = 0
+    failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    left: int = 0
+    interrupted: bool = False
+
+
+class GridRun:
+    """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs."""
+
+    def __init__(
+        self, grids: Sequence[Grid], folder: str | Path, shard: tuple[int, int] = (1, 1), sources: Sources | None = None
+    ) -> None:
+        self.grids, self.folder, self.sources = list(grids), Path(folder), sources or Sources()
+        self.runs: dict[str, list[Cell]] = {}
+        hashes: dict[tuple[Any, ...], str] = {}
+        for cell in _part([cell for grid in grids for cell in cells(grid)], *shard):
+            self.runs.setdefault(self._id(cell.config, hashes), []).append(cell)
+
+    def _id(self, config: RunConfig, hashes: dict[tuple[Any, ...], str]) -> str:
+        """The id that the run will have; streams that many cells share are made once."""
+        from puridiver.runs.provenance import identify
+        from puridiver.runtime.device import choose_runtime
+
+        source = self.sources.of(config)
+        key = (*config.of_role(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
+        if key not in hashes:
+            hashes[key] = resolve_run_stream(config, source).content_hash
+        return identify(
+            config, source, hashes[key], choose_runtime(config.device, config.precision, config.graphs)
+        ).cell
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of the folder's ledger."""
+        path = self.folder / LEDGER
+        return runs.read_ledger(path) if path.exists() else []
+
+    def done(self) -> dict[str, dict[str, Any]]:
+        """The ledger's row of each run that is done, by id."""
+        return {row["id"]: row for row in self.rows() if row["id"] in self.runs}
+
+    def waiting(self, limit: int | None = None) -> list[str]:
+        """The ids of the runs that are left, in the order of the grids; at most `limit`."""
+        if limit is not None and limit < 1:
+            raise ValueError(f"limit should be at least 1, but got {limit}")
+        done = self.done()
+        return [id for id in self.runs if id not in done][:limit]
+
+    def own_rows(self) -> list[dict[str, Any]]:
+        """The rows of the grids' cells, in the order of the grids."""
+        found = {tuple(row[name] for name in ("id", "grid", "method", "column")): row for row in self.rows()}
+        keys = [(id, c.grid, c.method, c.column) for id, shared in self.runs.items() for c in shared]
+        return [found[key] for key in keys if key in found]
+
+    def expected_seconds(self, waiting: Sequence[str], workers: int) -> float | None:
+        """How long the waiting runs may take, by what the ledger's most similar runs took; None if it has none."""
+        rows, total = self.rows(), 0.0
+        for config in (self.runs[id][0].config for id in waiting):
+            for names in (("data", "sampler", "trainer"), ("data",), ()):
+                alike = [row["seconds"] for row in rows if all(row[name] == getattr(config, name) for name in names)]
+                if alike:
+                    total += mean(alike)
+                    break
+            else:
+                return None
+        return total / max(1, min(workers, len(waiting)))
+
+    def run(
+        self, engine: Engine, limit: int | None = None, on_event: Callable[[Event, str], object] | None = None
+    ) -> Outcome:
+        """Run what is left; `on_event` hears each event with the name of its cell.
+
+        Ctrl-C ends it early. Everything that is finished is kept: run it again to go on.
+        """
+        outcome = Outcome()
+        with self._locked():
+            for id, row in self.done().items():
+                self._record(id, row)
+            jobs = [self._job(id, engine.lanes) for id in self.waiting(limit)]
+            names = {job.id: job.name for job in jobs}
+
+            def report(event: Event) -> None:
+                if event.kind in ("finished", "failed"):
+                    if names.pop(event.id, None) is None:
+                        return
+                    self._end(event, outcome)
+                if on_event:
+                    on_event(event, self.runs[event.id][0].slug)
+
+            try:
+                engine.run(jobs, report)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+            outcome.left = len(names)
+        return outcome
+
+    def _job(self, id: str, lanes: int) -> Job:
+        cell = self.runs[id][0]
+        name = f"{cell.slug}-{id[: runs.CELL_SHOWN]}"
+        return Job(id, name, cell.config, self.folder / runs.GRID_CELLS / name, lanes)
+
+    def _end(self, event: Event, outcome: Outcome) -> None:
+        if event.kind == "finished":
+            self._record(event.id, event.detail)
+            outcome.finished += 1
+            return
+        failure = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
+        outcome.failures[event.id] = failure
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        runs.append_line(self.folder / FAILURES, {**failure, "when": when})
+
+    def _record(self, id: str, row: Mapping[str, Any]) -> None:
+        """Append a row for each cell of a run that the ledger does not have yet."""
+        there = [{name: row.get(name) for name in ("grid", "method", "column", "seed")} for row in self._rows_of(id)]
+        for cell in self.runs[id]:
+            if cell.names not in there:
+                runs.append_line(self.folder / LEDGER, {**row, "id": id, **cell.names})
+
+    def _rows_of(self, id: str) -> list[dict[str, Any]]:
+        return [row for row in self.rows() if row["id"] == id]
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
+            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with file_lock(self.folder / LOCK, wait_seconds=0):
+                yield
+        except BusyError as error:
+            raise DataError(
+                f"{self.folder} is in use by another grid: wait for it, or choose another folder"
+            ) from error
+
+
+def _part(found: Sequence[Cell], number: int, of: int) -> list[Cell]:
+    """Part `number` of `of`. All methods of a column and seed stay together: a machine runs both sides of a pair."""
+    groups = dict.fromkeys((cell.column, cell.config.seed) for cell in found)
+    mine = set(list(groups)[number - 1 :: of])
+    return [cell for cell in found if (cell.column, cell.config.seed) in mine]
+
+
+def run_grid(
+    grid: str | Path | Mapping[str, Any],
+    out: str | Path,
+    *,
+    data: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    methods: Sequence[str] = (),
+    noises: Sequence[str] = (),
+    plugins: Sequence[str] = (),
+    limit: int | None = None,
+    engine: str = "auto",
+    workers: int | None = None,
+    on_row: Callable[[dict[str, Any]], object] | None = None,
+    **changes: Any,
+) -> list[dict[str, Any]]:
+    """Run what is left of a grid and return the rows of its finished runs, as `puridiver grid` does.
+
+    Parameters
+    ----------
+    grid
+        A preset ("table1"), a .toml file, or what such a file holds as a dictionary:
+        {"methods": ["rsv+plain"], "seeds": [0, 1], "memory": 100, ...}.
+    out
+        The folder of the grid. What its ledger has is not run again.
+    data, seeds, methods, noises, plugins, limit, engine, workers
+        As the options of `puridiver grid`; a single value need not be a list. Methods that are registered in the
+        program itself, and not in a plugin's file, need engine="lanes": other engines start processes.
+    on_row
+        Called with the summary of each run as it finishes.
+    changes
+        Settings of a run that are replaced in all cells, such as epochs=15 or options={"eta": 0.5}.
+
+    Raises
+    ------
+    PuridiverError
+        If cells failed, once all others are done. The rows of those are in the folder.
+    """
+    for place in _listed(plugins):
+        plugin_files.add(place)
+    data, seeds, methods, noises = map(_listed, (data, seeds, methods, noises))
+    if isinstance(grid, Mapping):
+        grids = [grid_of_table(grid, data=data, seeds=seeds)]
+    else:
+        grids = [find_grid(grid, data, seeds, official=changes.get("splits") is not None)]
+    grids = with_methods(grids, methods) if methods else grids
+    grids = with_noises(grids, noises) if noises else grids
+    run = GridRun([with_changes(each, changes) for each in grids], out)
+    device = str(changes.get("device") or "auto")
+    chosen = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
+    outcome = run.run(chosen, limit, lambda event, name: on_row and event.kind == "finished" and on_row(event.detail))
+    if outcome.interrupted:
+        raise KeyboardInterrupt
+    if outcome.failures:
+        raise PuridiverError(failure_text(outcome, run.folder))
+    return run.own_rows()
+
+
+def failure_text(outcome: Outcome, folder: Path) -> str:
+    """What failed, in a sentence."""
+    failures = list(outcome.failures.values())
+    named = [f"{f['method']}, {f['column']}, seed {f['seed']}: {f['error'].splitlines()[0]}" for f in failures]
+    more = f"; and {len(named) - FAILURES_NAMED} more" if len(named) > FAILURES_NAMED else ""
+    text = "; ".join(named[:FAILURES_NAMED])
+    return f"{len(named)} runs of the grid failed ({text}{more}); {folder / FAILURES} has the tracebacks"
+
+
+def _listed(values: Any) -> list[Any]:
+    """A list of the values; a single value counts as a list of one."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    return [values] if isinstance(values, str | int | Path) else list(values)

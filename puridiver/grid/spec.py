@@ -1,0 +1,315 @@
+"""What a grid is: methods x columns x seeds, from a preset of the paper or from a TOML file.
+
+Each cell is one run. A row of a ledger names its grid, its method and its column, and a table groups by these names.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from puridiver.errors import DataError
+from puridiver.options import Options, check_reached, owners
+from puridiver.runs.config import SETTINGS, Role, RunConfig
+from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
+
+LISTS = ("title", "data", "streams", "noises", "methods", "seeds")  # keys of a grid file that are no setting of a run
+RECORDED_BESIDE = (Role.PLACE, Role.MACHINE, Role.MEASUREMENT)  # changing these leaves a grid what it is
+
+
+def shared_settings() -> list[str]:
+    """The settings of a run that a grid, a method or a command line may set for many cells."""
+    return [name for name, setting in SETTINGS.items() if not setting.axis]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of a table: sampler, trainer, and the options and settings in which it differs from other rows."""
+
+    title: str
+    sampler: str
+    trainer: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: the data, the stream made of it, the seeds and further settings of the run.
+
+    The stream "official" is the published one of the column's noise and the cell's seed, "official:listed" the same in
+    the order of its files. `without` names options of methods that the data decides, such as epochs for tiny images.
+    """
+
+    data: str
+    stream: str
+    noise: str | None
+    seeds: tuple[int, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
+
+    @cached_property
+    def title(self) -> str:
+        """The name of the column in tables and ledgers, without folders: "cifar10 sym-40"."""
+        stream = "" if self.stream in ("blurry-10", WORD) else self.stream
+        parts = [re.split(r"[\\/]", part.rstrip("/\\"))[-1] for part in (self.data, stream, self.noise or "") if part]
+        return " ".join(parts)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every method on every column. `paper` names the paper's figures beside it, `figure` the picture drawn of it."""
+
+    name: str
+    title: str
+    methods: tuple[Method, ...]
+    columns: tuple[Column, ...]
+    paper: str = ""
+    figure: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a grid, with the names that its row has in the ledger."""
+
+    grid: str
+    method: str
+    column: str
+    config: RunConfig
+
+    @property
+    def names(self) -> dict[str, Any]:
+        return {"grid": self.grid, "method": self.method, "column": self.column, "seed": self.config.seed}
+
+    @property
+    def slug(self) -> str:
+        """The cell's name as part of a folder's name."""
+        text = f"{self.column} {self.method} s{self.config.seed}".lower()
+        return re.sub(r"[^a-z0-9.]+", "-", text).strip("-")
+
+
+def cells(grid: Grid) -> list[Cell]:
+    """All cells of a grid, one whole table for each seed after the other."""
+    found = [
+        (place, Cell(grid.name, method.title, column.title, _config(method, column, seed)))
+        for method in grid.methods
+        for column in grid.columns
+        for place, seed in enumerate(column.seeds)
+    ]
+    return [cell for _, cell in sorted(found, key=lambda pair: pair[0])]
+
+
+def _config(method: Method, column: Column, seed: int) -> RunConfig:
+    """The method's own options go before those of the column, which reach only methods that have them."""
+    settings = {**column.settings, **method.settings}
+    parts = {f"sampler {method.sampler}", f"trainer {method.trainer}", f"network {settings.get('network')}"}
+    shared = settings.pop("options", {})
+    shared = {name: value for name, value in shared.items() if not owners(name) or parts & set(owners(name))}
+    own = {name: value for name, value in method.options.items() if name not in column.without}
+    if "epochs" in own:  # the setting of the column would go before the method's option of this name
+        settings["epochs"] = own["epochs"]
+    stream = {"stream": column.stream, "noise": column.noise}
+    if column.stream in PUBLISHED_KINDS:
+        order = column.stream.removeprefix(WORD)  # "" or ":listed"
+        stream = {"stream": f"{WORD}:{(column.noise or '').replace('-', '')}:{seed}{order}"}
+    fixed = {"data": column.data, "sampler": method.sampler, "trainer": method.trainer, "seed": seed}
+    return RunConfig.of_dict({**settings, **stream, **fixed, "options": {**shared, **own}})
+
+
+# Choosing and changing -----------------------------------------------------------------------------------------------
+
+
+def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
+    """The grid of a preset or of a .toml file, on other data or seeds if these are named.
+
+    `official` takes the published streams where there are some, instead of generated ones.
+    """
+    from puridiver.grid.presets import PRESETS, grid_of_preset
+
+    if str(name).endswith(".toml"):
+        return read_grid(Path(name), data, seeds)
+    if name not in PRESETS:
+        raise ValueError(f"a grid should be a .toml file or one of {', '.join(PRESETS)}, but got {str(name)!r}")
+    return grid_of_preset(str(name), data, seeds, official)
+
+
+def with_methods(grids: Sequence[Grid], titles: Sequence[str]) -> list[Grid]:
+    """The grids with the methods of these titles alone (case and spaces do not matter), without empty grids."""
+    chosen = _chosen("method", titles, [method.title for grid in grids for method in grid.methods])
+    found = [replace(grid, methods=tuple(m for m in grid.methods if _plain(m.title) in chosen)) for grid in grids]
+    return [grid for grid in found if grid.methods]
+
+
+def with_noises(grids: Sequence[Grid], noises: Sequence[str]) -> list[Grid]:
+    """The grids with the columns of these noises alone ("sym-40" or "sym40"), without empty grids."""
+    chosen = _chosen("noise", noises, [column.noise or "" for grid in grids for column in grid.columns])
+    found = [replace(grid, columns=tuple(c for c in grid.columns if _plain(c.noise or "") in chosen)) for grid in grids]
+    return [grid for grid in found if grid.columns]
+
+
+def _chosen(kind: str, wanted: Sequence[str], known: Sequence[str]) -> set[str]:
+    names = list(dict.fromkeys(known))
+    for name in wanted:
+        if _plain(name) not in map(_plain, names):
+            raise ValueError(f"a {kind} of the grid should be one of {', '.join(map(repr, names))}, but got {name!r}")
+    return set(map(_plain, wanted))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]", "", name).lower()
+
+
+def with_changes(grid: Grid, changes: Mapping[str, Any]) -> Grid:
+    """The grid with settings or options replaced in every cell whose method does not set them itself.
+
+    Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
+    them with the grid as it is. Changed epochs go before those of a method: they are for a quick look at everything.
+    """
+    for name in changes:
+        if name not in (*shared_settings(), "options"):
+            allowed = ", ".join((*shared_settings(), "options"))
+            raise ValueError(f"a setting of all cells should be one of {allowed}, but got {name!r}")
+    options = _checked_options(changes.get("options", {}))
+    known = {name: value for name, value in changes.items() if name != "options" and value is not None}
+    told = {name: value for name, value in known.items() if SETTINGS[name].role not in RECORDED_BESIDE}
+    columns = [
+        replace(
+            column, settings={**column.settings, **known, "options": {**column.settings.get("options", {}), **options}}
+        )
+        for column in grid.columns
+    ]
+    dropped = {"epochs"} & known.keys()
+    methods = [replace(m, options={k: v for k, v in m.options.items() if k not in dropped}) for m in grid.methods]
+    suffix = "".join(f" {name}={value}" for name, value in {**told, **options}.items())
+    changed = replace(grid, name=grid.name + suffix, methods=tuple(methods), columns=tuple(columns))
+    _check_options_reach(options, changed)
+    return changed
+
+
+def _check_options_reach(options: Mapping[str, Any], grid: Grid) -> None:
+    """An option that no method of the grid has is a slip."""
+    reached = {name for cell in cells(grid) for name in cell.config.options}
+    for name in options:
+        if name not in reached:
+            raise ValueError(f"no method of the grid has the option {name}")
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
+    """The grid in the table [grid] of a TOML file; an error names the file and the key."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path} is not TOML: {error}") from error
+    if set(content) != {"grid"} or not isinstance(content["grid"], dict):
+        raise DataError(f"{path} should hold one table, [grid], but holds {', '.join(content) or 'none'}")
+    name = path.parent.name if path.stem == "study" else path.stem
+    return grid_of_table(content["grid"], name, str(path), data, seeds)
+
+
+def grid_of_table(
+    table: Mapping[str, Any],
+    name: str = "grid",
+    place: str = "grid",
+    data: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+) -> Grid:
+    """The grid of a table with the keys of a grid file; errors call it `place`."""
+    try:
+        return _grid_of_table(table, name, data, seeds)
+    except ValueError as error:
+        raise DataError(f"{place}: {error}") from error
+
+
+def _grid_of_table(table: Mapping[str, Any], name: str, data: Sequence[str], seeds: Sequence[int]) -> Grid:
+    settings = {key: value for key, value in table.items() if key not in LISTS}
+    for key in settings:
+        if key not in (*shared_settings(), "options"):
+            raise ValueError(
+                f"there is no key {key!r}; the keys are {', '.join((*LISTS, *shared_settings(), 'options'))}"
+            )
+    settings["options"] = _checked_options(settings.get("options", {}))
+    methods = tuple(_method(entry) for entry in _list(table, "methods", (str, Mapping)))
+    for method in methods:
+        _check_members(method, method.settings.get("network", settings.get("network")))
+    chosen_seeds = tuple(seeds) or tuple(_list(table, "seeds", (int,), [0]))
+    columns = []
+    for source in data or _list(table, "data", (str,), ["digits"]):
+        for stream in _list(table, "streams", (str,), ["blurry-10"]):
+            if is_manifest(stream) and "noises" in table:
+                raise ValueError(f"streams has the manifest {stream}, which has its own noise: leave noises out")
+            noises = [None] if "noises" not in table else _list(table, "noises", (str,))
+            columns += [Column(source, stream, noise, chosen_seeds, settings) for noise in noises]
+    grid = Grid(name, str(table.get("title", name)), methods, tuple(columns))
+    for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
+        doubles = {title for title in titles if [_plain(t) for t in titles].count(_plain(title)) > 1}
+        if doubles:
+            raise ValueError(f"{key} should differ, but several are called {min(doubles)!r}: give each its own title")
+    cells(grid)  # checks every value
+    _check_options_reach(settings["options"], grid)
+    return grid
+
+
+def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
+    value = table.get(key, default)
+    if value is None:
+        raise ValueError(f"{key} is missing: say {key} = [...]")
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    values = list(value) if isinstance(value, list | tuple | range) else value
+    right = isinstance(values, list) and values
+    if not right or any(isinstance(item, bool) or not isinstance(item, kinds) for item in values):
+        raise ValueError(f"{key} should be a list of {' or '.join(kind.__name__ for kind in kinds)}, but got {value!r}")
+    return list(values)
+
+
+def _method(entry: str | Mapping[str, Any]) -> Method:
+    """A method written "sampler+trainer", or as a table with a title, options and settings of its own."""
+    if isinstance(entry, str):
+        sampler, _, trainer = (part.strip() for part in entry.partition("+"))
+        entry = {"sampler": sampler, "trainer": trainer}
+    allowed = ("title", "sampler", "trainer", "options", *shared_settings())
+    unknown = [key for key in entry if key not in allowed]
+    if unknown or not (entry.get("sampler") and entry.get("trainer")):
+        raise ValueError(
+            'a method should be written "sampler+trainer", or as a table with sampler, trainer and perhaps title, '
+            f"options and settings of a run, but got {dict(entry)!r}"
+        )
+    options = _checked_options(entry.get("options", {}))
+    settings = {key: value for key, value in entry.items() if key in shared_settings()}
+    changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
+    title = str(entry.get("title", f"{entry['sampler']} + {entry['trainer']}{changed}"))
+    return Method(title, entry["sampler"], entry["trainer"], options, settings)
+
+
+def _check_members(method: Method, network: str | None) -> None:
+    from puridiver import plugins
+    from puridiver.memory import SAMPLERS
+    from puridiver.nets import NETWORKS
+    from puridiver.trainers import TRAINERS
+
+    plugins.load_all()
+    families = {
+        "sampler": (method.sampler, SAMPLERS),
+        "trainer": (method.trainer, TRAINERS),
+        "network": (network, NETWORKS),
+    }
+    for family, (name, members) in families.items():
+        if name not in (None, "auto", *members):
+            raise ValueError(f"{family} should be one of {', '.join(members)}, but got {name!r} (a plugin's?)")
+    check_reached(method.options, [f"{family} {name}" for family, (name, _) in families.items()])
+
+
+def _checked_options(options: Any) -> dict[str, Any]:
+    """The options in their own types, so that 1 and 1.0 are one setting."""
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options should be a table of option = value, but got {options!r}")
+    found = Options(**options)
+    return {name: found[name] for name in options}

@@ -1,0 +1,157 @@
+"""Grids from presets and files: their cells, the choice and change of parts, and errors that name file and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puridiver.errors import DataError
+from puridiver.grid.spec import (
+    Column,
+    Grid,
+    Method,
+    cells,
+    find_grid,
+    grid_of_table,
+    read_grid,
+    with_changes,
+    with_methods,
+    with_noises,
+)
+from tests.grid.samples import RSV, small_grid
+
+FULL = """
+[grid]
+title = "Mine"
+methods = [
+  "rsv+plain",
+  {sampler = "puridiver", trainer = "puridiver", title = "ours", options = {eta = 1}, memory = 50},
+]
+data = ["digits"]
+streams = ["blurry-10", "disjoint"]
+noises = ["sym-20", "asym-40"]
+seeds = [3, 4]
+epochs = 2
+recipe = "paper"
+[grid.options]
+lr = 0.1
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_gives_every_method_on_every_column_and_seed(tmp_path: Path) -> None:
+    grid = read_grid(written(tmp_path, FULL))
+    found = cells(grid)
+    assert (grid.name, grid.title) == ("mine", "Mine")
+    assert [method.title for method in grid.methods] == ["rsv + plain", "ours"]
+    titles = ["digits sym-20", "digits asym-40", "digits disjoint sym-20", "digits disjoint asym-40"]
+    assert [column.title for column in grid.columns] == titles
+    assert [cell.config.seed for cell in found] == [3] * 8 + [4] * 8  # one whole table after the other
+    assert len({cell.slug for cell in found}) == len(found) == 16
+    ours = next(cell for cell in found if cell.method == "ours")
+    assert (ours.config.memory, ours.config.epochs, ours.config.recipe) == (50, 2, "paper")
+    assert ours.config.options == {"lr": 0.1, "eta": 1.0}
+    assert type(ours.config.options["eta"]) is float
+    assert ours.names == {"grid": "mine", "method": "ours", "column": "digits sym-20", "seed": 3}
+
+
+def test_a_study_is_named_after_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "losses").mkdir()
+    (tmp_path / "losses" / "study.toml").write_text(FULL)
+    assert read_grid(tmp_path / "losses" / "study.toml").name == "losses"
+
+
+def test_data_and_seeds_may_be_replaced(tmp_path: Path) -> None:
+    grid = read_grid(written(tmp_path, FULL), ["cifar10"], [7])
+    assert {(cell.config.data, cell.config.seed) for cell in cells(grid)} == {("cifar10", 7)}
+
+
+def test_a_program_may_give_a_table_with_tuples_and_ranges() -> None:
+    grid = grid_of_table({"methods": ("rsv+plain",), "seeds": range(2), "memory": 30})
+    assert [(cell.config.seed, cell.config.memory) for cell in cells(grid)] == [(0, 30), (1, 30)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epoch": 3}, "no key 'epoch'"),
+        ({"seed": 3}, "no key 'seed'"),
+        ({"methods": None}, "methods is missing"),
+        ({"methods": []}, "methods should be a list"),
+        ({"methods": ["rsv"]}, "sampler\\+trainer"),
+        ({"methods": ["rsv+nothing"]}, "trainer should be one of"),
+        ({"methods": ["rsv+plain", "RSV + plain"]}, "sampler should be one of"),
+        ({"methods": ["rsv+plain", {"sampler": "rsv", "trainer": "plain"}]}, "methods should differ"),
+        ({"methods": [{"sampler": "rsv", "trainer": "plain", "speed": 1}]}, "a method should be written"),
+        ({"methods": [{"sampler": "rsv", "trainer": "plain", "memory": 0}]}, "memory should be at least 1"),
+        ({"noises": ["sym-20", "sym20"]}, "columns should differ"),
+        ({"seeds": 3}, "seeds should be a list of int"),
+        ({"seeds": [True]}, "seeds should be a list of int"),
+        ({"memory": 0}, "memory should be at least 1"),
+        ({"memory": "many"}, "memory should be a whole number"),
+        ({"evaluate_on": "train"}, "evaluate_on should be one of"),
+        ({"network": "no-such"}, "network should be one of"),
+        ({"options": {"etta": 1}}, "etta"),
+        ({"options": 3}, "options should be a table"),
+        ({"streams": ["a.json"], "noises": ["sym-20"]}, "has its own noise"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_named(change: dict[str, Any], message: str) -> None:
+    table = {"methods": ["rsv+plain"], **change}
+    with pytest.raises(DataError, match=f"mine.toml: .*{message}"):
+        grid_of_table({key: value for key, value in table.items() if value is not None}, "mine", "mine.toml")
+
+
+@pytest.mark.parametrize("text", ["", "[grid", "[other]\nx = 1", "grid = 3", "\x00"])
+def test_a_file_that_is_no_grid_is_named(text: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"mine\.toml"):
+        read_grid(written(tmp_path, text))
+
+
+def test_titles_of_columns_have_no_folders() -> None:
+    column = Column("/some/where/pets/", "/else/where/s-{seed}.json", None, (1,))
+    assert column.title == "pets s-{seed}.json"
+
+
+def test_methods_and_noises_are_chosen_whatever_their_spelling() -> None:
+    grids = [find_grid("table1", ["digits"]), find_grid("table3", ["digits"])]
+    (chosen,) = with_methods(grids, ["rsv+dividemix", "PURIDIVER"])
+    assert [method.title for method in chosen.methods] == ["RSV + DivideMix", "PuriDivER"]
+    assert [c.noise for grid in with_noises(grids, ["sym40"]) for c in grid.columns] == ["sym-40"] * 2
+    with pytest.raises(ValueError, match=r"'PuriDivER'.*but got 'RSVP'"):
+        with_methods(grids, ["RSVP"])
+    with pytest.raises(ValueError, match=r"'sym-20'.*but got 'sym-99'"):
+        with_noises(grids, ["sym-99"])
+
+
+def test_changes_reach_all_cells_and_the_grids_name_says_what_decides_the_figures() -> None:
+    grid = with_changes(
+        small_grid([RSV, Method("own", "rsv", "plain", {"lr": 0.2}, {"memory": 9})]),
+        {"memory": 30, "data_root": "/data", "device": None, "recipe": "paper", "options": {"lr": 0.5}},
+    )
+    assert grid.name == "small memory=30 recipe=paper lr=0.5"
+    found = {cell.method: cell.config for cell in cells(grid)}
+    assert (found["RSV"].memory, found["RSV"].options, found["RSV"].data_root) == (30, {"lr": 0.5}, "/data")
+    assert (found["own"].memory, found["own"].options) == (9, {"lr": 0.2})  # what is a method's own goes first
+    assert found["own"].recipe == "paper"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"), [({"noise": "sym-20"}, "but got 'noise'"), ({"options": {"etta": 1}}, "etta")]
+)
+def test_changes_that_cannot_be_are_told(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        with_changes(small_grid(), changes)
+
+
+def test_epochs_of_a_method_go_before_the_columns_but_not_before_changed_ones() -> None:
+    grid = Grid("g", "g", (Method("SPR", "spr", "spr", {"epochs": 50}),), (Column("digits", "disjoint", None, (1,)),))
+    assert cells(with_changes(grid, {"memory": 7}))[0].config.epochs == 50
+    assert cells(with_changes(grid, {"epochs": 3}))[0].config.epochs == 3
