@@ -35,7 +35,7 @@ from puridiver.report import insert_between_markers
 from puridiver.runs.folder import append_to_ledger, read_ledger
 from puridiver.runtime.device import choose_runtime, describe_device
 from puridiver.memory.samples import Samples
-from puridiver.streams.plant import plant
+from puridiver.streams.noise import plant
 from puridiver.trainers import TRAINERS, TrainerContext
 
 COMMIT = commit()  # of the code that runs: it may change on the disk meanwhile

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from puridiver.report.frames import RunFrames, read_run
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
-    from puridiver.streams import write_manifest
+    from puridiver.streams.custom import write_manifest
     from puridiver.trainers import LossTrainer, NoiseHint, Trainer
 
 __all__ = [
@@ -92,7 +92,7 @@ _HOMES = {
     "recipe": "puridiver.options",
     "register": "puridiver.plugins",
     "run_grid": "puridiver.grid.run",
-    "write_manifest": "puridiver.streams",
+    "write_manifest": "puridiver.streams.custom",
 }
 
 

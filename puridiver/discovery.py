@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 from typing import TypeVar
@@ -28,3 +29,13 @@ def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
                 raise ValueError(f"{kind.__module__} and {found[name].__module__} both define {name!r}: rename one")
             found[name] = kind
     return dict(sorted(found.items()))
+
+
+def member(package: str, base: type[Base], name: str) -> type[Base] | None:
+    """The member of that name, or None. Where a file has the name, only this file is imported."""
+    if name.isidentifier() and importlib.util.find_spec(f"{package}.{name}") is not None:
+        module = importlib.import_module(f"{package}.{name}")
+        for kind in vars(module).values():
+            if isinstance(kind, type) and issubclass(kind, base) and vars(kind).get("name") == name:
+                return kind
+    return members(package, base).get(name)

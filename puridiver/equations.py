@@ -2,7 +2,7 @@
 
 Everything here takes and returns tensors of any device and keeps no state. Sets are boolean masks over the memory,
 so that shapes never depend on the data. `docs/EQUATIONS.md` maps each number to its function and its test.
-Equation 1 (what a blurry stream is) lives in `puridiver.streams.blurry`, equation 4 (the mixture's posterior) in
+Equation 1 (what a blurry stream is) lives in `puridiver.streams.tasks`, equation 4 (the mixture's posterior) in
 `puridiver.mixture`.
 """
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -90,21 +90,24 @@ def append_line(path: Path, line: str) -> None:
             raise
 
 
-def read_regular(path: Path) -> bytes:
-    """The content of a regular file; a device, a pipe or a folder is a `DataError`."""
+def open_regular(path: Path | str) -> BinaryIO:
+    """Open a regular file to read bytes; a device, a pipe or a folder is a `DataError`, links are followed."""
     try:  # without waiting for the writer of a pipe
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null character in the name
         raise DataError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise DataError(f"{path} cannot be read: it is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    finally:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
+        raise DataError(f"{path} cannot be read: it is not a regular file")
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file."""
+    with open_regular(path) as file:
+        return file.read()
 
 
 def read_json(path: Path) -> Any:

@@ -164,7 +164,7 @@ def _planted(args: argparse.Namespace, true: Any, source: DataSource) -> Any:
     """The labels with noise; an error where nothing could be said of it afterwards."""
     import numpy as np
 
-    from puridiver.streams.plant import plant
+    from puridiver.streams.noise import plant
 
     given = plant(true, source, args.plant, np.random.default_rng(args.seed))
     wrong = int((given != true).sum())

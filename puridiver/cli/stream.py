@@ -221,7 +221,7 @@ def verify(
 
 def _problems(file: Path, settings: dict[str, Any]) -> list[str]:
     from puridiver.streams import StreamManifest
-    from puridiver.streams import verify as find_problems
+    from puridiver.streams.verify import verify as find_problems
 
     try:
         manifest = StreamManifest.load(file)

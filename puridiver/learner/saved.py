@@ -56,7 +56,7 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         "precision": learner.runtime.precision,
         "graphs": learner.runtime.graphs,
         "hint": {"kind": learner.hint.kind, "rate": learner.hint.rate} if learner.hint else None,
-        "options": learner.options.of(learner.methods),
+        "options": {**learner.options.changed(), **learner.options.of(learner.methods)},
         "plugins": plugins.codes(
             ("sampler", learner.sampler.name), ("trainer", learner.trainer_name), ("network", learner.network)
         ),

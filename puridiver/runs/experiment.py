@@ -293,7 +293,7 @@ class Experiment:
             return None
         if self.manifest.realised_noise is None:
             raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
-        return NoiseHint(noise_kind(self.manifest.noise).told_as, self.manifest.realised_noise)
+        return NoiseHint(noise_kind(self.manifest.noise).hint, self.manifest.realised_noise)
 
     def _course(self, *own_listeners: Callable[[dict[str, Any]], None], watched: bool = True) -> Course:
         if self.learner.seen:

@@ -33,6 +33,7 @@ from puridiver.runs.config import (
     resolve_tasks,
 )
 from puridiver.runs.folder import PLUGINS, place_in_record
+from puridiver.streams.build import parse_stream
 from puridiver.streams.imbalance import BALANCED
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.names import (
@@ -45,7 +46,6 @@ from puridiver.streams.names import (
     parse_published,
 )
 from puridiver.streams.noise import parse_noise
-from puridiver.streams.specs import parse_stream
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource

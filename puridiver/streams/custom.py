@@ -46,25 +46,23 @@ def custom_stream(
     own = source.train.labels.numpy()[rows]
     given = own if labels is None else _as_class_ids(labels, len(rows), source.class_names)
     ends = _as_ends(task_ends, len(rows))
-    groups = fullest_tasks(np.split(given, ends[:-1]), len(source.class_names))
+    if major_classes is None:
+        groups = fullest_tasks(np.split(given, ends[:-1]), len(source.class_names))
+    else:
+        groups = [tuple(_as_whole("major_classes, for each task,", group).tolist()) for group in major_classes]
     return StreamManifest(
         **source_fields(source), kind=CUSTOM, seed=0, n_tasks=len(ends), minor_share=0.0, cut_by="given",
         noise="none" if np.array_equal(given, own) else CUSTOM, noise_rate=0.0, noise_map=None,
         realised_noise=realised_noise(given, source.train.true_labels.numpy()[rows]), task_ends=ends,
-        major_classes=tuple(groups if major_classes is None else map(_as_class_group, major_classes)),
-        holdout=held, order=rows, labels=given,
+        major_classes=tuple(groups), holdout=held, order=rows, labels=given,
     )  # fmt: skip
 
 
 def write_manifest(
-    path: Path | str,
-    source: DataSource,
-    order: ArrayLike,
-    labels: ArrayLike | None = None,
-    task_ends: Sequence[int] | None = None,
-    major_classes: Sequence[Sequence[int]] | None = None,
+    path: Path | str, source: DataSource, order: ArrayLike, labels: ArrayLike | None = None,
+    task_ends: Sequence[int] | None = None, major_classes: Sequence[Sequence[int]] | None = None,
     holdout: ArrayLike = (),
-) -> StreamManifest:
+) -> StreamManifest:  # fmt: skip
     """Write the manifest of a `custom_stream`, which takes the same arguments, for `puridiver run --stream PATH`."""
     if Path(path).suffix != ".json":
         raise ValueError(f"a manifest should be called *.json, by which a run knows it, but got {str(path)!r}")
@@ -74,52 +72,40 @@ def write_manifest(
 
 
 def _as_rows(source: DataSource, what: str, rows: ArrayLike) -> IntArray:
-    array = np.asarray(rows)
-    if array.size == 0:
-        return np.zeros(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise ValueError(
-            f"{what} should be rows of train images, integers of shape (N,), but got {array.dtype} of shape "
-            f"{array.shape}"
-        )
-    if array.min() < 0 or array.max() >= len(source.train):
+    array = _as_whole(what, rows)
+    if len(array) and not 0 <= array.min() <= array.max() < len(source.train):
         raise ValueError(
             f"{what} should hold rows from 0 to {len(source.train) - 1}, the train images of {source.name!r}, but got "
             f"{array.min()} to {array.max()}"
         )
-    return array.astype(np.int64)
+    return array
 
 
 def _as_class_ids(labels: ArrayLike, count: int, class_names: Sequence[str]) -> IntArray:
-    array = np.asarray(labels)
+    array = np.asarray(labels, dtype=object)  # of text NumPy's own type would drop a NUL at the end
     if array.shape != (count,):
         raise ValueError(f"labels should be as many as order, {count}, but have the shape {array.shape}")
     found = array.tolist()
     if not all(isinstance(label, str) for label in found):
-        return as_labels(found if array.dtype.kind == "O" else array, len(class_names))  # O: a column of a table
-    unknown = sorted(set(found) - set(class_names))
-    if unknown:
+        return as_labels(np.asarray(found), len(class_names))
+    if unknown := sorted(set(found) - set(class_names)):
         raise ValueError(f"labels should be among the classes {few(class_names)}, but got {unknown[0]!r}")
     numbers = {name: number for number, name in enumerate(class_names)}
     return np.array([numbers[name] for name in found], dtype=np.int64)
 
 
 def _as_ends(task_ends: Sequence[int] | None, count: int) -> tuple[int, ...]:
-    ends = (count,) if task_ends is None else _as_whole("task_ends", task_ends)
-    if not ends or ends[-1] != count or any(b <= a for a, b in zip((0, *ends), ends, strict=False)):
+    ends = [count] if task_ends is None else _as_whole("task_ends", task_ends).tolist()
+    if not ends or ends[-1] != count or any(b <= a for a, b in zip([0, *ends], ends, strict=False)):
         raise ValueError(
             f"task_ends should rise from task to task to {count}, the number of arrivals, with none in between twice, "
-            f"but got {list(ends)}"
+            f"but got {ends}"
         )
-    return ends
+    return tuple(ends)
 
 
-def _as_class_group(group: Sequence[int]) -> tuple[int, ...]:
-    return _as_whole("major_classes, for each task,", group)
-
-
-def _as_whole(what: str, values: Sequence[int]) -> tuple[int, ...]:
+def _as_whole(what: str, values: ArrayLike) -> IntArray:
     array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(f"{what} should be a list of whole numbers, but got {values!r}")
-    return tuple(array.tolist())
+    if array.ndim != 1 or (array.size and (array.dtype.kind not in "iu" or array.max() > 2**62)):
+        raise ValueError(f"{what} should be whole numbers of shape (N,), but got {array.dtype} of shape {array.shape}")
+    return array.astype(np.int64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -15,18 +16,17 @@ from typing import Any
 import numpy as np
 
 from puridiver.data.base import DataSource
-from puridiver.errors import ManifestError
-from puridiver.files import write_atomically
+from puridiver.errors import DataError, ManifestError
+from puridiver.files import read_json, write_atomically
 from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
 from puridiver.streams.imbalance import BALANCED, check_imbalance
-from puridiver.streams.manifest_fields import LATER, READERS, to_json
-from puridiver.streams.matrix import Matrix
-from puridiver.streams.noise import check_class_map, check_noise_kind, noise_kind
+from puridiver.streams.noise import Matrix, check_class_map, is_matrix, noise_kind
 
 FORMAT = 1
 CUSTOM = "custom"  # order and labels as somebody gave them
 KINDS = ("blurry", "disjoint", "time", "official", CUSTOM)
 CUTS = ("given", "true")
+UNSET: dict[str, Any] = {"noise_matrix": None, "imbalance": BALANCED}  # not written while they have these values
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,19 +104,15 @@ class StreamManifest:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON can hold it, without the hash.
-
-        One that came later is left out while it says nothing, so that the hashes of older manifests stand.
-        """
+        """Every field as JSON can hold it, without the hash and without fields that are unset."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        told = {name: value for name, value in values.items() if name not in LATER or value != LATER[name]}
-        return {name: to_json(value) for name, value in told.items()}
+        return {name: _to_json(value) for name, value in values.items() if name not in UNSET or value != UNSET[name]}
 
     @property
     def manner(self) -> dict[str, Any]:
         """How the stream was made but for its seed: what streams of several seeds have in common."""
         names = ("kind", "n_tasks", "minor_share", "cut_by", "noise", "noise_rate", "noise_map", "imbalance")
-        return {**{name: to_json(getattr(self, name)) for name in names}, "holdout": len(self.holdout)}
+        return {**{name: _to_json(getattr(self, name)) for name in names}, "holdout": len(self.holdout)}
 
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
@@ -142,10 +138,8 @@ class StreamManifest:
         path = Path(path)
         content = _read_object(path)
         stored_hash = content.pop("content_hash", None)
-        _check_field_names(path, content)
-        values = {name: _read_field(path, name, value) for name, value in content.items()}
         try:
-            manifest = cls(**values)
+            manifest = cls(**{name: _read_field(name, value) for name, value in content.items()})
         except ValueError as error:
             raise ManifestError(f"{path}: {error}") from error
         if manifest.content_hash != stored_hash:
@@ -166,31 +160,120 @@ def source_fields(source: DataSource) -> dict[str, Any]:
     }
 
 
+def _to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return {str(key): item for key, item in sorted(value.items())} if isinstance(value, dict) else value
+
+
+# The schema of a manifest file -------------------------------------------------------------------------------------
+
+
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # bad UTF-8 and bad JSON are both ValueErrors
-        raise ManifestError(f"{path}: not a JSON file, or a damaged one: {error}") from error
+        content = read_json(path)
+    except DataError as error:
+        raise ManifestError(str(error)) from error
     if not isinstance(content, dict):
         raise ManifestError(f"{path}: should hold a JSON object, but holds a {type(content).__name__}")
+    if "format" not in content:
+        raise ManifestError(f"{path}: not a stream manifest, as `puridiver stream make` writes it: it names no format")
+    missing = sorted(SCHEMA.keys() - content.keys() - UNSET.keys())
+    unknown = sorted(content.keys() - SCHEMA.keys() - {"content_hash"})
+    if missing or unknown:
+        raise ManifestError(f"{path}: fields missing: {missing or 'none'}; fields unknown: {unknown or 'none'}")
     return content
 
 
-def _check_field_names(path: Path, content: dict[str, Any]) -> None:
-    if "format" not in content:
-        raise ManifestError(f"{path}: not a stream manifest, as `puridiver stream make` writes it: it names no format")
-    if content.get("format") != FORMAT:
-        raise ManifestError(f"{path}: format should be {FORMAT}, but got {content.get('format')!r}")
-    missing, unknown = sorted(READERS.keys() - content.keys() - LATER.keys()), sorted(content.keys() - READERS.keys())
-    if missing or unknown:
-        raise ManifestError(f"{path}: fields missing: {missing or 'none'}; fields unknown: {unknown or 'none'}")
-
-
-def _read_field(path: Path, name: str, value: Any) -> Any:
+def _read_field(name: str, value: Any) -> Any:
     try:
-        return READERS[name](value)
+        return SCHEMA[name](value)
     except ValueError as error:
-        raise ManifestError(f"{path}: {name} {error}") from error
+        raise ValueError(f"{name} {error}") from error
+
+
+def _wrong(expected: str, value: object) -> ValueError:
+    shown = repr(value) if not isinstance(value, int) or abs(value) < 1 << 200 else "a number of hundreds of digits"
+    return ValueError(f"should be {expected}, but got {shown if len(shown) <= 60 else shown[:60] + '...'}")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _wrong("a text", value)
+    return value
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not -(1 << 63) < value < 1 << 63:  # bool is an int to isinstance
+        raise _wrong("a 64-bit integer", value)
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not -1e300 < value < 1e300:  # also false for nan
+        raise _wrong("a finite number", value)
+    return float(value)
+
+
+def _tuple_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise _wrong("a list", value)
+        return tuple(read(item) for item in value)
+
+    return read_all
+
+
+def _array(value: Any) -> IntArray:
+    return np.array(_tuple_of(_integer)(value), dtype=np.int64)
+
+
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+def _class_map(value: Any) -> dict[int, int]:
+    if not isinstance(value, dict) or not all(key.isdecimal() and len(key) < 19 for key in value):
+        raise _wrong("null or an object from class ids to class ids", value)
+    return {int(key): _integer(target) for key, target in value.items()}
+
+
+SCHEMA: dict[str, Callable[[Any], Any]] = {
+    "format": _integer,
+    "source": _text,
+    "source_fingerprint": _text,
+    "n_classes": _integer,
+    "class_names": _tuple_of(_text),
+    "kind": _text,
+    "seed": _integer,
+    "n_tasks": _integer,
+    "minor_share": _number,
+    "cut_by": _text,
+    "noise": _text,
+    "noise_rate": _number,
+    "noise_map": _optional(_class_map),
+    "realised_noise": _optional(_number),
+    "task_ends": _tuple_of(_integer),
+    "major_classes": _tuple_of(_tuple_of(_integer)),
+    "holdout": _array,
+    "order": _array,
+    "labels": _array,
+    "noise_matrix": _optional(_tuple_of(_tuple_of(_number))),
+    "imbalance": _number,
+}
+
+
+def check_noise(kind: str, matrix: Matrix | None, n_classes: int) -> None:
+    """Refuse a kind of noise that there is not, or a matrix that is not the one that the kind names."""
+    noise = noise_kind(kind)
+    if is_matrix(kind):
+        from puridiver.streams.noises.matrix import check_matrix
+
+        check_matrix(kind, matrix, n_classes)
+    elif matrix is not None:
+        raise ValueError(f"a noise matrix should go with the noise matrix, but the noise is {kind!r}")
+    elif ":" in kind or ":" in noise.written:
+        noise.variant_kind(kind.partition(":")[2])
 
 
 def _check_options(manifest: StreamManifest) -> None:
@@ -198,10 +281,10 @@ def _check_options(manifest: StreamManifest) -> None:
         raise ValueError(f"format should be {FORMAT}, but got {manifest.format!r}")
     check_choice("kind", manifest.kind, KINDS)
     check_choice("cut_by", manifest.cut_by, CUTS)
-    check_noise_kind(manifest.noise, manifest.noise_matrix, manifest.n_classes)
     check_share("minor_share", manifest.minor_share)
     check_share("noise_rate", manifest.noise_rate)
     check_imbalance(manifest.imbalance)
+    check_noise(manifest.noise, manifest.noise_matrix, manifest.n_classes)
     if not noise_kind(manifest.noise).has_rate and manifest.noise_rate:
         raise ValueError(f"noise_rate should be 0 where noise is {manifest.noise!r}, but got {manifest.noise_rate}")
     if manifest.realised_noise is not None and not 0 <= manifest.realised_noise <= 1:

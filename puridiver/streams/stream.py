@@ -39,8 +39,7 @@ class Stream:
     """
 
     def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
-        if check:
-            check_belongs(source, manifest)
+        check_belongs(source, manifest, check)
         self.manifest = manifest
         self._images, self._names = source.train.images, source.train.names
         self._order = torch.from_numpy(manifest.order.copy())
@@ -61,8 +60,7 @@ class Stream:
         if batch_size < 1:
             raise ValueError(f"batch size should be at least 1, but got {batch_size}")
         wanted = range(self.n_tasks) if task is None else (task,)
-        slices = [(number, self.manifest.task_slice(number)) for number in wanted]
-        return (batch for number, part in slices for batch in self._task_batches(number, part, batch_size))
+        return (read() for number in wanted for read in self.batches_of(number, batch_size))
 
     def batches_of(self, task: int, batch_size: int, limit: int | None = None) -> list[Callable[[], Batch]]:
         """The batches of one task, up to `limit` samples, each to be read by calling it."""
@@ -72,10 +70,6 @@ class Stream:
             partial(self._read, task, start, min(start + batch_size, stop))
             for start in range(part.start, stop, batch_size)
         ]
-
-    def _task_batches(self, task: int, part: slice, batch_size: int) -> Iterator[Batch]:
-        for start in range(part.start, part.stop, batch_size):
-            yield self._read(task, start, min(start + batch_size, part.stop))
 
     def _read(self, task: int, start: int, stop: int) -> Batch:
         positions = torch.arange(start, stop)
@@ -88,8 +82,7 @@ class TrueLabels:
     """The true label of each arrival, UNKNOWN where nobody knows: for the metrics alone, never for a learner."""
 
     def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
-        if check:
-            check_belongs(source, manifest)
+        check_belongs(source, manifest, check)
         self._labels = source.train.true_labels[torch.from_numpy(manifest.order.copy())]
         self._given = torch.from_numpy(manifest.labels.copy())
         self._rows = torch.from_numpy(manifest.order.copy())
@@ -139,13 +132,15 @@ def how_data_differ(source: DataSource, manifest: StreamManifest) -> str | None:
     )
 
 
-def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
-    """Refuse a manifest that was made for other data."""
-    if manifest.source_fingerprint == source.fingerprint:
-        return
-    raise ManifestError(
-        how_data_differ(source, manifest)
-        or f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
-        f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...); "
-        "name the data it was made from (--data)"
-    )
+def check_belongs(source: DataSource, manifest: StreamManifest, pixels: bool = True) -> None:
+    """Refuse a manifest that was made for other data; without `pixels` the fingerprints are not compared."""
+    if pixels and manifest.source_fingerprint != source.fingerprint:
+        raise ManifestError(
+            how_data_differ(source, manifest)
+            or f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
+            f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...); "
+            "name the data it was made from (--data)"
+        )
+    largest = max((int(part.max()) for part in (manifest.order, manifest.holdout) if len(part)), default=-1)
+    if largest >= len(source.train):
+        raise ManifestError(f"order and holdout name sample {largest}, but the data have only {len(source.train)}")

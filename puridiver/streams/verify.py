@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from puridiver.data.base import DataSource
-from puridiver.streams.build import CUTTERS, make_stream, realised_noise
+from puridiver.streams.build import make_stream, realised_noise
 from puridiver.streams.manifest import CUSTOM, StreamManifest
 from puridiver.streams.noise import noise_kind
 from puridiver.streams.stream import how_data_differ
-from puridiver.streams.tasks import group_classes
+from puridiver.streams.tasks import CUTTERS
 
 
 def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
@@ -59,10 +59,9 @@ def _label_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
 
 
 def _rebuild_problems(manifest: StreamManifest, source: DataSource) -> list[str]:
-    if manifest.kind not in CUTTERS:
-        return []  # a published stream has no seed to make it from, nor has one made by hand
-    if noise_kind(manifest.noise).from_file:
-        return []  # nor have labels that people gave; the manifest's own hash keeps them
+    # A published stream has no seed to make it from, nor has one made by hand, nor labels that people gave.
+    if manifest.kind not in CUTTERS or noise_kind(manifest.noise).from_file:
+        return []
     try:
         again = rebuild(manifest, source).to_dict()
     except ValueError as error:
@@ -77,25 +76,7 @@ def _rebuild_problems(manifest: StreamManifest, source: DataSource) -> list[str]
 
 def rebuild(manifest: StreamManifest, source: DataSource) -> StreamManifest:
     """Make the stream again from the options and the seed that the manifest records."""
-    return make_stream(
-        source,
-        kind=manifest.kind,
-        n_tasks=manifest.n_tasks,
-        minor_share=manifest.minor_share,
-        noise=(manifest.noise, manifest.noise_rate),
-        noise_map=manifest.noise_map,
-        noise_matrix=manifest.noise_matrix,
-        imbalance=manifest.imbalance,
-        seed=manifest.seed,
-        holdout=len(manifest.holdout),
-        cut_by=manifest.cut_by,
-        rest_to_last=_has_rest_in_last(manifest),
-    )
-
-
-def _has_rest_in_last(manifest: StreamManifest) -> bool:
-    """Whether the classes that are left over are all the last task's, as older versions made streams."""
-    if manifest.kind == "time":
-        return False  # it has no groups of classes
-    sizes = [len(group) for group in manifest.major_classes]
-    return sizes == [len(group) for group in group_classes(range(manifest.n_classes), len(sizes), rest_to_last=True)]
+    names = ("kind", "n_tasks", "minor_share", "noise_map", "noise_matrix", "imbalance", "seed", "cut_by")
+    options = {name: getattr(manifest, name) for name in names}
+    noise = (manifest.noise, manifest.noise_rate)
+    return make_stream(source, noise=noise, holdout=len(manifest.holdout), **options)

@@ -1,0 +1,37 @@
+"""Labels without planted noise: as the source gives them, or as somebody wrote them into a manifest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from puridiver.streams.checks import IntArray
+from puridiver.streams.noise import Noise, NoiseSetting
+
+
+class NoNoise(Noise):
+    """Keep the labels that the source gives."""
+
+    name = "none"
+    title = "labels as the source gives them"
+    written = "none"
+    has_rate = False
+    hint = "none"
+
+    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
+        return labels
+
+
+class Custom(Noise):
+    """Labels given by hand; they come with their manifest."""
+
+    name = "custom"
+    title = "labels as they were given by hand"
+    written = ""
+    has_rate = False
+    from_file = True
+
+    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
+        raise ValueError(
+            "custom noise cannot be planted, since its labels come with their manifest (puridiver.write_manifest): "
+            "name another noise, or the manifest (--stream FILE.json)"
+        )

@@ -1,0 +1,28 @@
+"""Symmetric label noise: a wrong label is any other class, uniformly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from puridiver.streams.checks import IntArray
+from puridiver.streams.noise import Noise, NoiseSetting
+
+
+class Symmetric(Noise):
+    """Give exactly round(rate * N) labels, chosen uniformly, another class drawn uniformly."""
+
+    name = "sym"
+    title = "any other class, uniformly"
+    written = "sym-RATE"
+    hint = "sym"
+
+    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
+        noisy, n_wrong = labels.copy(), round(setting.rate * len(labels))
+        if n_wrong == 0:
+            return noisy
+        if setting.n_classes < 2:
+            raise ValueError(f"symmetric noise needs at least 2 classes, but got {setting.n_classes}")
+        wrong = rng.choice(len(noisy), size=n_wrong, replace=False)
+        other = rng.integers(setting.n_classes - 1, size=n_wrong)
+        noisy[wrong] = other + (other >= noisy[wrong])  # step over the true class
+        return noisy
