@@ -142,7 +142,7 @@ def handle(args: argparse.Namespace) -> int:
 def _test_share(args: argparse.Namespace) -> float | None:
     """A folder or table that has no test part of its own is audited whole, unless the user says otherwise."""
     from puridiver.data import SOURCES
-    from puridiver.data.files import is_own
+    from puridiver.data.sources import is_own
 
     share: float | None = args.test_share
     return 0.0 if share is None and args.data not in SOURCES and is_own(args.data) else share
@@ -187,7 +187,7 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     from puridiver.auditing.audit import check_classes
     from puridiver.auditing.carried import Carried, carried
     from puridiver.auditing.folder import LabelledSet
-    from puridiver.data.files import is_own
+    from puridiver.data.sources import is_own
 
     source = _source(args)
     check_classes(source.class_names)

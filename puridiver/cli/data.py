@@ -35,7 +35,7 @@ def list_(root: Root = None, json: Json = False, plugins: Plugins = None) -> int
             "name": name,
             "here": source.is_here(root),
             "size": source.size,
-            "description": source.description,
+            "description": source.title,
             "home_page": source.home_page,
             "download_bytes": source.archive.size_bytes if source.archive else 0,
         }
@@ -74,7 +74,7 @@ def fetch(
     source = find(name)
     if source.archive is None:
         if source.is_here((root or default_root()).expanduser()):
-            say(f"{name} needs no fetching: {source.description}")
+            say(f"{name} needs no fetching: {source.title}")
             return 0
         raise ValueError(f"{name} is given out by its home page, {source.home_page}; docs/DATA.md tells the layout")
     with Progress() as progress:

@@ -146,7 +146,7 @@ def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
 def is_place(name: str, value: str) -> bool:
     """Whether the value of a setting is a file or folder, and no name that the package knows."""
     from puridiver.data import SOURCES
-    from puridiver.data.files import is_own_or_arrays
+    from puridiver.data.sources import is_own_or_arrays
     from puridiver.streams.names import MATRIX_FILE, is_manifest
 
     if name == "data":

@@ -110,7 +110,7 @@ def _check_out(learner: Path, out: Path, force: bool) -> None:
 def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progress) -> DataSource:
     """The images in the learner's size."""
     from puridiver import data as sources
-    from puridiver.data.files import is_own
+    from puridiver.data.sources import is_own
 
     height, width, channels = learner.image_shape
     of_files = data not in sources.SOURCES and is_own(data)

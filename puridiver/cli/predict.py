@@ -180,18 +180,13 @@ def _pixels_of(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
 
 
 def _arrays_of(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:
-    import numpy as np
+    from puridiver.data.numpy_files import read_arrays
 
-    from puridiver.data.damage import DAMAGE
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            key = next((key for key in ARRAYS if key in archive.files), None)
-            if key is None:
-                raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")
-            images = archive[key]
-    except DAMAGE as error:
-        raise DataError(f"{path} is not an .npz file that can be read, or is damaged") from error
+    arrays = read_arrays(path, ARRAYS)
+    key = next((key for key in ARRAYS if key in arrays), None)
+    if key is None:
+        raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")
+    images = arrays[key]
     if images.ndim < 3 or not len(images):
         raise DataError(f"{path}: {key} should have the shape (N, H, W) or (N, H, W, 1 or 3), but has {images.shape}")
     if images.shape[1:] not in (shape, shape[:2] if shape[2] == 1 else shape):

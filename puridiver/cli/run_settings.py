@@ -53,7 +53,7 @@ def parse_assignments(assignments: list[str]) -> dict[str, Any]:
 def is_place(field: str, value: str) -> bool:
     """Whether the value of a field is a file or a folder; a name that the package knows is none."""
     from puridiver.data import SOURCES
-    from puridiver.data.files import is_own_or_arrays
+    from puridiver.data.sources import is_own_or_arrays
 
     if field == "data":
         return value not in SOURCES and is_own_or_arrays(value)

@@ -1,24 +1,44 @@
-"""What every data source gives: images, labels, class names, and a fingerprint of it all."""
+"""The base classes of data: images with labels (`ImageSet`, `DataSource`), and data sets known by name (`DataSet`)."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from puridiver.errors import DataError, few
+
 UNKNOWN = -1  # a true label that nobody knows
 USUAL_TASKS = 5
+LONGEST_NAME = 1000  # letters of a class name: every record and every table repeats it
+BAD_FILES = ("refuse", "skip")
+
+OnProgress = Callable[[int, int], None]
 
 
 def suited_tasks(labels: np.ndarray) -> int:
     """How many tasks a stream of these labels has unless one says: no more than classes that occur can fill."""
     return max(1, min(USUAL_TASKS, len(np.unique(labels))))
+
+
+def check_class_names(names: Sequence[str]) -> None:
+    """Refuse names that are empty, not unique, too long, or that some programs cut off at a NUL character."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"class names should all differ, but more than one is called {few(twice)}")
+    for name in names:
+        if not name.strip() or len(name) > LONGEST_NAME or "\0" in name:
+            raise ValueError(
+                f"a class name should have 1 to {LONGEST_NAME} letters and no NUL among them, but got {name[:40]!r} of "
+                f"{len(name):,}"
+            )
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,14 +119,10 @@ class ImageSet:
     def taken(self, chosen: Tensor) -> ImageSet:
         """The images that a mask (N,) chooses."""
         rows = chosen.nonzero().squeeze(1)
-        return ImageSet(
-            self.images[rows],
-            self.labels[rows],
-            None if self.true is None else self.true[rows],
-            None if self.times is None else self.times[rows],
-            None if self.names is None else [self.names[row] for row in rows.tolist()],
-            verified=None if self.verified is None else self.verified[rows],
-        )
+        parts = {name: getattr(self, name) for name in ("images", "labels", "true", "times", "verified")}
+        chosen_parts: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
+        names = None if self.names is None else [self.names[row] for row in rows.tolist()]
+        return replace(self, **chosen_parts, names=names, pixels_digest=None)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -158,3 +174,76 @@ class DataSource:
             else:
                 digest.update(part.images.contiguous().numpy().reshape(-1).data)  # no copy
         return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How data of one's own become a data source.
+
+    Parameters
+    ----------
+    image_size
+        Pixels of the square that every image file is cut and resized to; None: what suits the data.
+    test_share
+        Share of each class that is kept out of the stream for testing, where the data have no test part.
+    bad_files
+        What happens with files that cannot be read: "refuse" the data or "skip" the files.
+    trust_labels
+        Take the labels for true where the data say nothing of true ones; then noise can be planted and measured.
+    """
+
+    image_size: int | None = None
+    test_share: float | None = None
+    bad_files: str = "refuse"
+    trust_labels: bool = False
+
+    def __post_init__(self) -> None:
+        if self.bad_files not in BAD_FILES:
+            raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {self.bad_files!r}")
+
+    def refuse_any(self, name: str, but: str = "") -> None:
+        """Refuse options of image files for other data."""
+        for option in ("image_size", "test_share"):
+            if option != but and getattr(self, option) is not None:
+                raise ValueError(f"{option} is for data made of image files: leave it out with {name}")
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A published .tar.gz and the folder it holds."""
+
+    url: str
+    md5: str
+    size_bytes: int
+    folder: str
+
+
+class DataSet:
+    """A data set known by name: one subclass, in one file of `puridiver/data/sets`, is one data set."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    home_page: ClassVar[str]
+    size: ClassVar[str]  # in words
+    defaults: ClassVar[dict[str, Any]] = {}  # run settings that suit the data
+    image_files: ClassVar[bool] = False  # whether `FileOptions` apply
+    archive: ClassVar[Archive | None] = None  # what `puridiver data fetch` downloads
+    fingerprint: ClassVar[str | None] = None  # of the official data
+
+    def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+        """Load the data that lie in `root`; decoded image files are kept in `cache`."""
+        raise NotImplementedError
+
+    def is_here(self, root: Path) -> bool:
+        """Whether the files seem to be in `root`, by their names and sizes."""
+        return True
+
+    def problems(self, root: Path) -> list[str]:
+        """What is wrong with the data in `root`, one line each."""
+        try:
+            found = self.load(root, root, FileOptions(), None).fingerprint
+        except DataError as error:
+            return [str(error)]
+        if self.fingerprint in (None, found):
+            return []
+        return [f"{self.name} differs from the official data: fingerprint {found}, expected {self.fingerprint}"]

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from puridiver.errors import DataError
+from puridiver.files import open_regular
 
 if TYPE_CHECKING:
     from PIL import Image
 
 MOST_PIXELS = 89_478_485  # Pillow's own limit: above it a small file may be made to fill the memory
 ENDINGS = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
+# Pillow's names of these kinds. Bytes from outside must not reach its other decoders, some of which run programs.
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 HASH_BYTES = 16
+IN_FLIGHT_BYTES = 1 << 30  # of pictures that all threads decode at once
+PEAK_BYTES_PER_PIXEL = 16  # of a picture with transparency, which takes most
+STRIP_PIXELS = 1 << 22  # what needs a copy of the pixels makes it of so many at a time
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,33 @@ class Decoded:
     problem: str = ""
 
 
+class Budget:
+    """A number of bytes that threads share; who needs more than are free waits for the others."""
+
+    def __init__(self, total: int) -> None:
+        self._total = self._free = total
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def hold(self, amount: int) -> Iterator[None]:
+        """Hold the amount, at most the total, so that one that is larger waits for all others and goes on alone."""
+        amount = min(amount, self._total)
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= amount)
+            self._free -= amount
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += amount
+                self._changed.notify_all()
+
+
+_in_flight = Budget(IN_FLIGHT_BYTES)
+
+
 def require_pillow() -> None:
+    """Raise a `DataError` without Pillow."""
     try:
         import PIL  # noqa: F401
     except ImportError as error:
@@ -39,29 +73,42 @@ def require_pillow() -> None:
 def decode(path: str, side: int) -> Decoded:
     """Read one file; never raises for what a file holds."""
     try:
-        return _decode(path, side)
+        with open_regular(path) as file, opened(file) as picture:
+            upright = upright_rgb(picture)
+            return Decoded(np.asarray(cut(upright, side, side)), upright.size, _digest(upright))
     except Exception as error:
         # Decoders raise nearly everything at damaged bytes, and one bad file of 60,000 must not end the work.
         return Decoded(problem=in_words(error))
 
 
-def _decode(path: str, side: int) -> Decoded:
+@contextmanager
+def opened(file: BinaryIO) -> Iterator[Image.Image]:
+    """The picture in a file, not decoded yet. Waits while other threads decode too much; refuses what is too large."""
     from PIL import Image
 
-    if os.path.getsize(path) == 0:
-        return Decoded(problem="the file is empty")
-    with Image.open(path) as picture:
-        upright = upright_rgb(picture)
-    whole = hashlib.blake2b(repr(upright.size).encode() + upright.tobytes(), digest_size=HASH_BYTES)
-    return Decoded(np.asarray(cut(upright, side, side)), upright.size, whole.digest())
+    if not file.read(1):
+        raise ValueError("the file is empty")
+    file.seek(0)
+    with Image.open(file, formats=FORMATS) as picture:
+        check_size(picture)
+        with _in_flight.hold(picture.width * picture.height * PEAK_BYTES_PER_PIXEL):
+            yield picture
 
 
-def upright_rgb(picture: Image.Image) -> Image.Image:
-    """The picture as it should be seen, in 8-bit RGB; a `ValueError` where it is too large to be read."""
+def check_size(picture: Image.Image) -> None:
+    """Refuse a picture of which a small file may fill the memory."""
+    if picture.width * picture.height > MOST_PIXELS:
+        raise ValueError(f"a decompression bomb: {picture.width} x {picture.height} pixels, more than {MOST_PIXELS}")
+
+
+def _digest(picture: Image.Image) -> bytes:
+    digest = hashlib.blake2b(repr(picture.size).encode(), digest_size=HASH_BYTES)
     width, height = picture.size
-    if width * height > MOST_PIXELS:
-        raise ValueError(f"a decompression bomb: {width} x {height} pixels, more than {MOST_PIXELS}")
-    return as_rgb(_upright(picture))
+    step = max(1, STRIP_PIXELS // width)
+    for top in range(0, height, step):
+        part = picture if step >= height else picture.crop((0, top, width, min(top + step, height)))
+        digest.update(part.tobytes())
+    return digest.digest()
 
 
 def in_words(error: Exception) -> str:
@@ -70,26 +117,26 @@ def in_words(error: Exception) -> str:
 
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
-    if isinstance(error, PermissionError):
-        return "permission denied"
     if isinstance(error, UnidentifiedImageError):
         return "not an image that can be read"
     if isinstance(error, Image.DecompressionBombError):
         return f"a decompression bomb: more than {MOST_PIXELS} pixels"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    return " ".join(str(error).split())[:120] or type(error).__name__
+    told = str(error).rpartition(" cannot be read: ")[2]  # of a `DataError`, which also names the file
+    return " ".join(told.split())[:120] or type(error).__name__
 
 
-def _upright(picture: Image.Image) -> Image.Image:
-    """The picture as its EXIF orientation says it should be seen; with unreadable EXIF, as it is stored."""
+def upright_rgb(picture: Image.Image) -> Image.Image:
+    """The picture in 8-bit RGB as its EXIF orientation says it should be seen; as it is stored if that is damaged."""
     from PIL import ImageOps
 
     picture.load()  # what is wrong with the pixels must not pass for a fault of the EXIF
     try:
-        return ImageOps.exif_transpose(picture)
+        picture = ImageOps.exif_transpose(picture)
     except Exception:  # a damaged EXIF block raises as many kinds as a damaged image
-        return picture
+        return as_rgb(picture)
+    return as_rgb(picture)
 
 
 def as_rgb(picture: Image.Image) -> Image.Image:
@@ -108,9 +155,14 @@ def as_rgb(picture: Image.Image) -> Image.Image:
 
 def _to_8_bits(picture: Image.Image) -> np.ndarray:
     """Grey levels of 16 bits (mode I, too, holds those of 16-bit files), or floats up to 1 or to 255, as 0 to 255."""
-    values = np.asarray(picture).astype(np.float64)
+    values = np.asarray(picture)
     most = (1 if values.max() <= 1 else 255) if picture.mode == "F" else 65535
-    return np.rint(np.clip(values * (255 / most), 0, 255)).astype(np.uint8)
+    grey_levels = np.empty(values.shape, dtype=np.uint8)
+    step = max(1, STRIP_PIXELS // values.shape[1])
+    for top in range(0, len(values), step):
+        scaled = values[top : top + step].astype(np.float64) * (255 / most)
+        grey_levels[top : top + step] = np.rint(np.clip(scaled, 0, 255))
+    return grey_levels
 
 
 def cut(picture: Image.Image, height: int, width: int) -> Image.Image:

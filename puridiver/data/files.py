@@ -1,83 +1,34 @@
-"""Data sources made of image files: your own folders and tables, and what there is to say of them."""
+"""Data sources made of image files: folders and tables of one's own, and data sets published as lists of files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from puridiver.data.base import UNKNOWN, DataSource, ImageSet, suited_tasks
-from puridiver.data.cache import ImageCache, OnProgress, open_cache
+from puridiver.data.base import UNKNOWN, DataSet, DataSource, FileOptions, ImageSet, OnProgress, suited_tasks
+from puridiver.data.cache import ImageCache, open_cache
 from puridiver.data.listing import Listing, list_folder, printable
 from puridiver.data.table import READERS, list_table
 from puridiver.errors import DataError
+from puridiver.files import open_regular
 
 DEFAULT_SIDE = 32
 NAMED = 10  # files that a message lists one by one
-BAD_FILES = ("refuse", "skip")
-
-
-@dataclass(frozen=True)
-class FileOptions:
-    """How image files become a data source.
-
-    Parameters
-    ----------
-    image_size
-        Pixels of the square that every image is cut and resized to; None: what suits the data.
-    test_share
-        Share of each class that is kept out of the stream for testing, where the data have no test part.
-    bad_files
-        What happens with files that cannot be read: "refuse" the data or "skip" the files.
-    trust_labels
-        Take the labels for true where the data say nothing of true ones; then noise can be planted and measured.
-    """
-
-    image_size: int | None = None
-    test_share: float | None = None
-    bad_files: str = "refuse"
-    trust_labels: bool = False
-
-    def __post_init__(self) -> None:
-        if self.bad_files not in BAD_FILES:
-            raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {self.bad_files!r}")
-
-    def refuse_any(self, name: str, but: str = "") -> None:
-        """For data that are not made of image files."""
-        for field in ("image_size", "test_share"):
-            if field != but and getattr(self, field) is not None:
-                raise ValueError(f"{field} is for data made of image files: leave it out with {name}")
-
-
-def is_own(name: str) -> bool:
-    """Whether this names a folder or a table of image files."""
-    return Path(name).suffix.lower() in READERS or Path(name).is_dir()
-
-
-def is_own_or_arrays(name: str) -> bool:
-    """Whether this names data of one's own: image files, or arrays in an .npz file."""
-    return is_own(name) or name.endswith(".npz")
-
-
-def load_own(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> DataSource:
-    """The images of a folder or a table; decoded once, into `cache`."""
-    return load_listing(list_own(path, options), cache, options, on_progress)
 
 
 def list_own(path: Path, options: FileOptions) -> Listing:
+    """The files of a folder or of a table."""
     if not path.exists():
         raise DataError(f"there is no {path}")
-    if not (path.is_dir() or path.is_file()):
-        raise DataError(f"{path} is neither a file nor a folder")
-    if not is_own(str(path)):
+    if path.is_dir():
+        return list_folder(path, options.test_share)
+    if path.suffix.lower() not in READERS:
         hint = f"; arrays are read by --data {path}" if path.suffix == ".npz" else ""
         raise DataError(f"{path} should be a folder of images, or a table that ends in {', '.join(READERS)}{hint}")
-    reader: Callable[[Path, float | None], Listing] = list_folder if path.is_dir() else list_table
-    return reader(path, options.test_share)
+    return list_table(path, options.test_share)
 
 
 def load_listing(
@@ -87,34 +38,21 @@ def load_listing(
     on_progress: OnProgress | None = None,
     defaults: dict[str, Any] | None = None,
 ) -> DataSource:
-    """A data source of the listing's files. Labels pass as they came, so that no noise is added unless asked for."""
+    """A data source of the listing's files, decoded once, into `cache`. Labels pass as they came, without noise."""
     found = open_cache(listing, options.image_size or DEFAULT_SIDE, cache, on_progress)
     if found.bad and options.bad_files == "refuse":
         raise DataError(bad_files_message(listing, found))
-    train = found.rows[~listing.is_test[found.rows]]
-    suited = {"noise": "none", "tasks": suited_tasks(listing.labels[train]), **(defaults or {})}
-    return source_of(listing, found, options, suited)
-
-
-def trust_message(data: str) -> str:
-    return (
-        f"{data} says of some images what their true labels are, so that those it gives cannot be taken for true: "
-        "leave --trust-labels out"
-    )
-
-
-def source_of(listing: Listing, found: ImageCache, options: FileOptions, defaults: dict[str, Any]) -> DataSource:
     good = listing.taken(found.rows)
     n_train = int((~good.is_test).sum())
     if n_train == 0:
         raise DataError(f"{listing.origin} has no train image that can be read")
-    images = torch.from_numpy(found.images)
-    unknown = good.true is None or (good.true == UNKNOWN).all()
-    if options.trust_labels and not unknown:
+    truth_known = good.true is not None and bool((good.true != UNKNOWN).any())
+    if options.trust_labels and truth_known:
         raise DataError(trust_message(listing.origin))
     true = None if options.trust_labels else good.true
+    images = torch.from_numpy(found.images)
 
-    def part(start: int, stop: int, true: np.ndarray | None) -> ImageSet:
+    def part(start: int, stop: int) -> ImageSet:
         rows = slice(start, stop)
         return ImageSet(
             images[rows],
@@ -125,11 +63,21 @@ def source_of(listing: Listing, found: ImageCache, options: FileOptions, default
             f"{found.digest} {start} {stop}",
         )
 
-    test = part(n_train, len(good), true).to_test_on()
-    return DataSource(listing.name, listing.class_names, part(0, n_train, true), test, None, defaults, tuple(found.bad))
+    train, test = part(0, n_train), part(n_train, len(good)).to_test_on()
+    suited = {"noise": "none", "tasks": suited_tasks(train.labels.numpy()), **(defaults or {})}
+    return DataSource(listing.name, listing.class_names, train, test, None, suited, tuple(found.bad))
+
+
+def trust_message(data: str) -> str:
+    """Why labels cannot be trusted of data that know better."""
+    return (
+        f"{data} says of some images what their true labels are, so that those it gives cannot be taken for true: "
+        "leave --trust-labels out"
+    )
 
 
 def bad_files_message(listing: Listing, found: ImageCache) -> str:
+    """Counts the files that cannot be read, names the first ones and says what to do."""
     n = len(found.bad)
     shown = "".join(f"\n  {name}: {problem}" for name, problem in list(found.bad.items())[:NAMED])
     more = f"\n  ... and {n - NAMED} more" if n > NAMED else ""
@@ -137,3 +85,72 @@ def bad_files_message(listing: Listing, found: ImageCache) -> str:
         f"{n} of {len(listing)} files of {listing.origin} cannot be read:{shown}{more}\n"
         "mend or remove them, or leave them out with --bad-files skip"
     )
+
+
+class PublishedList(DataSet):
+    """A data set that its home publishes as image files and lists of them; nobody knows its true train labels."""
+
+    folders: ClassVar[tuple[str, ...]]  # that it may lie in, below the data root
+    proof: ClassVar[str]  # a file that shows that a folder is the right one
+    counts: ClassVar[tuple[tuple[int, ...], tuple[int, ...]]]  # how many train images there may be, and test images
+    side: ClassVar[int] = 224
+    image_files = True
+
+    def read(self, folder: Path) -> tuple[tuple[str, ...], list[FileRow], list[FileRow]]:
+        """Class names, train rows and test rows."""
+        raise NotImplementedError
+
+    def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+        if options.test_share is not None:
+            raise ValueError(f"{self.name} has a test part of its own: leave the test share out")
+        sized = FileOptions(options.image_size or self.side, None, options.bad_files, options.trust_labels)
+        return load_listing(self.listing(root), cache, sized, on_progress, self.defaults)
+
+    def listing(self, root: Path) -> Listing:
+        folder = self.find_folder(root)
+        if folder is None:
+            raise DataError(
+                f"{self.name} is not in {root}: {self.proof} should be there, or in one of {', '.join(self.folders)}; "
+                "docs/DATA.md says what to fetch and where to put it"
+            )
+        class_names, train, test = self.read(folder)
+        rows = [*train, *test]
+        paths, labels, true = [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows]
+        is_test = np.arange(len(rows)) >= len(train)
+        return Listing(
+            self.name, str(folder), paths, np.array(labels, dtype=np.int64), is_test, class_names,
+            np.array(true, dtype=np.int64),
+        )  # fmt: skip
+
+    def find_folder(self, root: Path) -> Path | None:
+        places = [*(Path(root) / name for name in self.folders), Path(root)]
+        return next((place for place in places if (place / self.proof).is_file()), None)
+
+    def is_here(self, root: Path) -> bool:
+        return self.find_folder(root) is not None
+
+    def problems(self, root: Path) -> list[str]:
+        """Whether the lists are there and as long as the paper says; the images are checked when they are decoded."""
+        try:
+            is_test = self.listing(root).is_test
+        except DataError as error:
+            return [str(error)]
+        found = (int((~is_test).sum()), int(is_test.sum()))
+        return [
+            f"{self.name} should list {' or '.join(f'{n:,}' for n in expected)} {part} images, but lists {there:,}"
+            for part, expected, there in zip(("train", "test"), self.counts, found, strict=True)
+            if there not in expected
+        ]
+
+
+FileRow = tuple[str, int, int]  # path below the folder, class id, true class id or UNKNOWN
+
+
+def list_lines(path: Path) -> list[str]:
+    """The lines of a published list, without empty ones."""
+    try:
+        with open_regular(path) as file:
+            lines = file.read().decode("utf-8", "surrogateescape").split("\n")
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing: docs/DATA.md tells the layout") from None
+    return [line.strip() for line in lines if line.strip()]

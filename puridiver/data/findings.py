@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import difflib
 import unicodedata
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from puridiver.data.base import UNKNOWN
-from puridiver.data.cache import ImageCache, OnProgress, open_cache
-from puridiver.data.files import DEFAULT_SIDE, NAMED, FileOptions, list_own
+from puridiver.data.base import UNKNOWN, FileOptions, OnProgress
+from puridiver.data.cache import ImageCache, open_cache
+from puridiver.data.files import DEFAULT_SIDE, NAMED, list_own
 from puridiver.data.listing import Listing, printable
 from puridiver.errors import few
+
+MOST_COMPARED = 300  # class names that are compared letter by letter
 
 
 @dataclass(frozen=True)
@@ -82,33 +84,22 @@ def _without(part: str, per_class: dict[str, int]) -> list[str]:
 
 
 def alike(names: list[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ in case, spaces, encoded accents or a slip of the pen: most likely one class."""
+    """Pairs of names that differ in case, spaces, encoded accents or a typing error: most likely one class."""
     plain = {name: "".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names}
-    near: dict[str, list[str]] = {}  # words by what is left of them without any one letter: slips share that
-    for name, word in plain.items():
-        for left in {word, *(word[:i] + word[i + 1 :] for i in range(len(word)))}:
-            near.setdefault(left, []).append(name)
-    place = {name: number for number, name in enumerate(names)}
-    pairs = {pair for group in near.values() for pair in itertools.combinations(group, 2)}
-    found = [pair for pair in pairs if plain[pair[0]] == plain[pair[1]] or _slip(plain[pair[0]], plain[pair[1]])]
-    return sorted(found, key=lambda pair: (place[pair[0]], place[pair[1]]))
+    return [
+        (first, other)
+        for number, first in enumerate(names)
+        for other in names[number + 1 :]
+        if plain[first] == plain[other] or (len(names) <= MOST_COMPARED and _typing_error(plain[first], plain[other]))
+    ]
 
 
-def _slip(first: str, other: str) -> bool:
-    """Whether two long words differ by a letter after the first, or by two that changed places."""
-    if min(len(first), len(other)) < 5 or abs(len(first) - len(other)) > 1 or not (first + other).isalpha():
+def _typing_error(first: str, other: str) -> bool:
+    """Whether two long words begin alike and differ by a letter, or by two that changed places."""
+    if min(len(first), len(other)) < 5 or first[0] != other[0] or not (first + other).isalpha():
         return False
-    start = _in_common(first, other)
-    if start == 0:  # house and mouse
-        return False
-    end = _in_common(first[start:][::-1], other[start:][::-1])
-    one, two = first[start : len(first) - end], other[start : len(other) - end]
-    return max(len(one), len(two)) <= 1 or (len(one) == 2 and one == two[::-1])
-
-
-def _in_common(first: str, other: str) -> int:
-    """How many letters two words begin with alike."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(first, other, strict=False)))
+    changes = [c for c in difflib.SequenceMatcher(None, first, other, autojunk=False).get_opcodes() if c[0] != "equal"]
+    return sum(max(c[2] - c[1], c[4] - c[3]) for c in changes) <= (1 if sorted(first) != sorted(other) else 2)
 
 
 def _size(size: tuple[int, int]) -> str:

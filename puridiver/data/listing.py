@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from puridiver.data.base import UNKNOWN
+from puridiver.data.base import UNKNOWN, check_class_names
 from puridiver.data.decode import ENDINGS
 from puridiver.errors import DataError, few
+from puridiver.files import open_regular
 
 TRAIN, TEST = "train", "test"
 TEST_FOLDERS = (TEST, "val", "validation")  # the first that is there
@@ -45,6 +45,10 @@ class Listing:
     def __post_init__(self) -> None:
         if not self.paths:
             raise DataError(f"{self.origin} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
+        try:
+            check_class_names(self.class_names)
+        except ValueError as error:
+            raise DataError(f"{self.origin}: {error}") from error
         if (np.diff(self.is_test.astype(int)) < 0).any():
             order = np.argsort(self.is_test, kind="stable")
             for name, value in vars(self.taken(order)).items():
@@ -91,17 +95,12 @@ class Listing:
             digest.update(whole.encode("utf-8", "surrogatepass") + b"\0" + facts.encode() + b"\n")
         # Some file systems keep no time of change: another set that is mounted in the same place is known by these.
         for row in np.unique(np.linspace(0, len(self) - 1, LOOKED_INTO, dtype=np.int64)).tolist():
-            digest.update(_first_bytes(self.full_path(row)))
+            try:
+                with open_regular(self.full_path(row)) as file:
+                    digest.update(file.read(BYTES_OF_EACH))
+            except (OSError, DataError):  # which is told when the file is decoded
+                continue
         return digest.hexdigest()
-
-
-def _first_bytes(path: str) -> bytes:
-    """None of a file that cannot be read, which is told when it is decoded."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(BYTES_OF_EACH)
-    except (OSError, ValueError):
-        return b""
 
 
 def printable(name: str) -> str:
@@ -127,10 +126,7 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
     Images may lie deeper inside a class's folder. Hidden files, and files that are no images by their ending, are
     left out. `val` and `validation` will do for `test`.
     """
-    parts = _parts(folder)
-    if parts is None:
-        return split_off_test(_list_classes(folder, [("", False)]), test_share)
-    train, *tests = parts
+    train, *tests = _parts(folder)
     if not tests:
         return split_off_test(_list_classes(folder, [(train, False)]), test_share)
     if test_share:
@@ -138,39 +134,38 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
     return _list_classes(folder, [(train, False), (tests[0], True)], unused=tests[1:])
 
 
-def _parts(folder: Path) -> list[str] | None:
-    """The folders of the train part and of those to test on, in any case; None where the classes lie here.
+def _parts(folder: Path) -> list[str]:
+    """The folders of the train part and of those to test on, in any case; "" alone where the classes lie here.
 
     `train` may be a class, and no class may be lost beside it.
     """
     names = _folders(folder)
     known = {**{name.lower(): name for name in names}, **{name: name for name in names}}
     if TRAIN not in known:
-        return None
+        return [""]
     train, tests = known[TRAIN], [known[name] for name in TEST_FOLDERS if name in known]
     others = [name for name in natural(names) if name not in (train, *tests) and images_in(str(folder), name)[0]]
     tests = [test for test in tests if any(images_in(str(folder / test), name)[0] for name in _folders(folder / test))]
     if not others:
         return [train, *tests]
     if _images_directly_in(folder / train) and not tests:
-        return None
-    shown = ", ".join(map(printable, others[:3])) + (", ..." if len(others) > 3 else "")
+        return [""]
     raise DataError(
-        f"{folder} has classes below {train}, and images beside it as well, in {shown}: put everything below {TRAIN} "
-        f"(and {TEST}); or, if {TRAIN} is a class, put its images directly into its folder"
+        f"{folder} has classes below {train}, and images beside it as well, in {few(map(printable, others), 3)}: put "
+        f"everything below {TRAIN} (and {TEST}); or, if {TRAIN} is a class, put its images directly into its folder"
     )
 
 
 def _folders(folder: Path) -> list[str]:
-    return [
-        entry.name
-        for entry in os.scandir(folder)
-        if entry.is_dir() and not entry.name.startswith(".") and entry.name != LEFT_BY_ARCHIVERS
-    ]
+    return [entry.name for entry in os.scandir(folder) if entry.is_dir() and _is_visible(entry.name)]
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith(".") and name != LEFT_BY_ARCHIVERS
 
 
 def _is_image(name: str) -> bool:
-    return not name.startswith(".") and os.path.splitext(name)[1].lower() in ENDINGS
+    return _is_visible(name) and os.path.splitext(name)[1].lower() in ENDINGS
 
 
 def _images_directly_in(folder: Path) -> int:
@@ -178,11 +173,10 @@ def _images_directly_in(folder: Path) -> int:
 
 
 def _list_classes(folder: Path, parts: list[tuple[str, bool]], unused: Sequence[str] = ()) -> Listing:
-    classes = {name for part, _ in parts for name in _folders(folder / part)}
-    if not classes:
+    ordered = natural(list({name for part, _ in parts for name in _folders(folder / part)}))
+    if not ordered:
         where = ", ".join(str(folder / part) for part, _ in parts)
         raise DataError(f"{where} should hold a folder for each class, with its images, but holds no folder")
-    ordered = natural(list(classes))
     paths: list[str] = []
     labels: list[int] = []
     is_test: list[bool] = []
@@ -194,59 +188,42 @@ def _list_classes(folder: Path, parts: list[tuple[str, bool]], unused: Sequence[
             labels += [label] * len(found)
             is_test += [test] * len(found)
             ignored += others
-    shown = tuple(printable(name) for name in ordered)
-    _check_none_empty(folder, shown, labels)
+    empty = [printable(ordered[label]) for label in sorted(set(range(len(ordered))) - set(labels))]
+    if labels and empty:
+        raise DataError(
+            f"{folder}: class {few(empty)} has no images: remove the folder, or put files into it that end in "
+            f"{', '.join(sorted(ENDINGS))}"
+        )
     return Listing(
         folder.resolve().name, str(folder), paths, np.array(labels, dtype=np.int64), np.array(is_test, dtype=bool),
-        shown, np.full(len(paths), UNKNOWN, dtype=np.int64), ignored=ignored,
+        tuple(printable(name) for name in ordered), np.full(len(paths), UNKNOWN, dtype=np.int64), ignored=ignored,
         stray=sum(_images_directly_in(folder / part) for part in {"", *(part for part, _ in parts)})
         + sum(len(images_in(str(folder), part)[0]) for part in unused),
     )  # fmt: skip
 
 
-def _check_none_empty(folder: Path, class_names: tuple[str, ...], labels: list[int]) -> None:
-    there = set(labels)
-    empty = [name for label, name in enumerate(class_names) if label not in there]
-    if there and empty:
-        more = f" (nor have {few(empty[1:])})" if len(empty) > 1 else ""
-        raise DataError(
-            f"{folder}: class {empty[0]} has no images{more}: remove the folder, or put files into it that end in "
-            f"{', '.join(sorted(ENDINGS))}"
-        )
-
-
 def images_in(root: str, folder: str) -> tuple[list[str], int]:
-    """Paths of the images below a folder, sorted, and how many other files there are."""
-    found, others = [], 0
-    for where, files in _walk(os.path.join(root, folder)):
-        for name in files:
-            if _is_image(name):
-                found.append(os.path.relpath(os.path.join(where, name), root))
-            else:
-                others += not name.startswith(".")
-    return sorted(found, key=os.fsencode), others
+    """Paths of the images below a folder, sorted, and how many other files there are.
 
-
-def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
-    """Every folder below `top` with its files; links to folders are followed, but nothing is entered twice.
-
-    Links come after the folders that lie here themselves: what these hold keeps its path, whatever links to them.
+    Links to folders are followed, but nothing is entered twice, nor a folder that this one lies in.
     """
-    own, starts = os.path.realpath(top), [top]
+    found, others = [], 0
+    top = os.path.join(root, folder)
     entered: set[str] = set()
-    while starts:
-        links: list[str] = []
-        for where, folders, files in itertools.chain.from_iterable(map(os.walk, starts)):
-            real = os.path.realpath(where)
-            if real in entered:
-                folders.clear()
-                continue
-            entered.add(real)
-            folders[:] = sorted(name for name in folders if not name.startswith(".") and name != LEFT_BY_ARCHIVERS)
-            links += [path for path in (os.path.join(where, name) for name in folders) if os.path.islink(path)]
-            yield where, files
-        # A link to a folder that `top` itself lies in would bring the images of all other classes.
-        starts = [link for link in links if not own.startswith(os.path.join(os.path.realpath(link), ""))]
+    for where, folders, files in os.walk(top, followlinks=True):
+        real = os.path.realpath(where)
+        above = where != top and os.path.realpath(top).startswith(os.path.join(real, ""))
+        if real in entered or above:
+            folders.clear()
+            continue
+        entered.add(real)
+        # Links last: what lies here itself keeps its path, whatever links to it.
+        folders[:] = sorted(
+            filter(_is_visible, folders), key=lambda name: (os.path.islink(os.path.join(where, name)), name)
+        )
+        found += [os.path.relpath(os.path.join(where, name), root) for name in files if _is_image(name)]
+        others += sum(not _is_image(name) and not name.startswith(".") for name in files)
+    return sorted(found, key=os.fsencode), others
 
 
 def split_off_test(listing: Listing, test_share: float | None) -> Listing:

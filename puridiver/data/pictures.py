@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from puridiver.data.decode import as_rgb, cut, grey, in_words, require_pillow, upright_rgb
+from puridiver.data.decode import as_rgb, check_size, cut, grey, in_words, opened, require_pillow, upright_rgb
+from puridiver.files import open_regular
 from puridiver.learner import inputs
 
 NAMED = 10  # pictures that a message lists one by one
-# Pillow's names of the kinds that data sources are made of. What comes from outside is not to reach decoders beyond
-# them, some of which run other programs.
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)
 KINDS = "paths of image files, their bytes, Pillow's images, arrays or tensors"
 
@@ -25,16 +23,15 @@ KINDS = "paths of image files, their bytes, Pillow's images, arrays or tensors"
 def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> np.ndarray:
     """Pictures as uint8 (N, H, W, C), for `observe` and `predict` of a learner of that `image_shape` (H, W, C).
 
-    Each is resized so that it covers height x width, and its middle cut out; what has that size already stays as it
-    is. One is made as `puridiver run` and `puridiver predict` make it of a file: turned as its EXIF orientation says,
-    16 bits scaled down, transparency laid on white, colours made grey where there is one channel.
+    Each is resized so that it covers height x width, and its middle is cut out. Pixels come out as those of
+    `puridiver run` and `puridiver predict`: turned as the EXIF orientation says, 16 bits scaled down, transparency laid
+    on white, colours made grey where there is one channel.
 
     Parameters
     ----------
     pictures
-        A list (or an array of four axes) of paths of image files (JPEG, PNG, BMP, GIF, WebP, TIFF, PPM), such files'
-        bytes, Pillow's images, arrays or
-        tensors: (H, W), (H, W, 1), (H, W, 3) or with transparency (H, W, 4), uint8 or floats from 0 to 1.
+        A list of paths of image files (JPEG, PNG, BMP, GIF, WebP, TIFF, PPM), such files' bytes, Pillow's images,
+        arrays or tensors: (H, W), (H, W, 1), (H, W, 3) or with transparency (H, W, 4), uint8 or floats from 0 to 1.
     image_shape
         `learner.image_shape`.
 
@@ -108,13 +105,11 @@ def _as_rgb(picture: Any) -> Any:
     if isinstance(picture, np.ndarray):
         return as_rgb(Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture))
     if _is_pillow(picture):
+        check_size(picture)
         return upright_rgb(picture)
-    is_file = isinstance(picture, str | os.PathLike)
-    content: Any = picture if is_file else io.BytesIO(picture)
-    if not (os.path.getsize(content) if is_file else len(picture)):
-        raise ValueError("the file is empty")
-    with Image.open(content, formats=FORMATS) as opened:
-        return upright_rgb(opened)
+    file = open_regular(os.fspath(picture)) if isinstance(picture, str | os.PathLike) else io.BytesIO(picture)
+    with file, opened(file) as content:
+        return upright_rgb(content)
 
 
 def _of_array(picture: np.ndarray | Tensor) -> np.ndarray:

@@ -1,0 +1,113 @@
+"""CIFAR-10, and what it shares with CIFAR-100: both from their official binary files.
+
+A record is its label bytes (CIFAR-100: coarse, then fine) and 3,072 pixel bytes: the red, the green and the
+blue plane.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from puridiver.data.base import Archive, DataSet, DataSource, FileOptions, ImageSet, OnProgress
+from puridiver.errors import DataError
+from puridiver.files import open_regular
+
+SIDE = 32
+PAIRS = (("truck", "airplane"), ("automobile", "horse"), ("frog", "ship"), ("cat", "dog"), ("bird", "deer"))
+
+
+class Cifar(DataSet):
+    """One of the two: `train_files` and `test_files` map a file's name to its number of records."""
+
+    home_page = "https://www.cs.toronto.edu/~kriz/cifar.html"
+    folder: ClassVar[str]
+    train_files: ClassVar[dict[str, int]]
+    test_files: ClassVar[dict[str, int]]
+    label_bytes: ClassVar[int]
+    class_names: ClassVar[tuple[str, ...]]
+
+    def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+        if problems := self.file_problems(root):
+            folder = shlex.quote(str(self.find_folder(root).parent))
+            raise DataError(f"{'; '.join(problems)}. Get it with: puridiver data fetch {self.name} --root {folder}")
+        train, test = (self.read(root, files) for files in (self.train_files, self.test_files))
+        return DataSource(
+            self.name, self.class_names, self.image_set(train), self.image_set(test), self.noise_map(train),
+            dict(self.defaults),
+        )  # fmt: skip
+
+    def noise_map(self, records: np.ndarray) -> dict[int, int]:
+        """The usual class map of asymmetric noise."""
+        raise NotImplementedError
+
+    def is_here(self, root: Path) -> bool:
+        return not self.file_problems(root)
+
+    def find_folder(self, root: Path) -> Path:
+        """The folder of the .bin files: `root` itself, or the archive's folder in it."""
+        nested = Path(root) / self.folder
+        here = any((Path(root) / name).is_file() for name in self.train_files)
+        return Path(root) if here and not nested.is_dir() else nested
+
+    def file_problems(self, root: Path) -> list[str]:
+        """What is wrong with the files' presence and sizes, one line each."""
+        folder = self.find_folder(root)
+        if not folder.is_dir():
+            return [f"{self.name} was not found: looked for the folder {folder}"]
+        problems = []
+        for name, records in (self.train_files | self.test_files).items():
+            path, expected = folder / name, records * (self.label_bytes + 3 * SIDE * SIDE)
+            if not path.is_file():
+                problems.append(f"{path} is missing")
+            elif (actual := path.stat().st_size) != expected:
+                problems.append(f"{path} should have {expected:,} bytes, but has {actual:,}")
+        return problems
+
+    def read(self, root: Path, files: dict[str, int]) -> np.ndarray:
+        """All records of the files: uint8, (N, label bytes + 3072)."""
+        parts = []
+        for name in files:
+            path = self.find_folder(root) / name
+            with open_regular(path) as file:
+                records = np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, self.label_bytes + 3 * SIDE * SIDE)
+            largest, allowed = int(records[:, self.label_bytes - 1].max()), len(self.class_names) - 1
+            if largest > allowed:
+                raise DataError(f"{path} should hold labels from 0 to {allowed}, but the largest is {largest}")
+            parts.append(records)
+        return np.concatenate(parts)
+
+    def image_set(self, records: np.ndarray) -> ImageSet:
+        planes = records[:, self.label_bytes :].reshape(-1, 3, SIDE, SIDE)
+        images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))  # (N, 32, 32, 3)
+        labels = records[:, self.label_bytes - 1].astype(np.int64)
+        return ImageSet(torch.from_numpy(images), torch.from_numpy(labels))
+
+
+class Cifar10(Cifar):
+    """50,000 train and 10,000 test images."""
+
+    name = "cifar10"
+    title = "CIFAR-10, small photographs"
+    size = "50,000 + 10,000 images, 32x32 colour, 10 classes"
+    defaults = {"network": "resnet18", "memory": 500}  # noqa: RUF012
+    fingerprint = "f81fe13277584ec2ba5a8d2cac17a5d2197d49c1a2b8330877374abf2929e213"
+    folder = "cifar-10-batches-bin"
+    train_files = {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}  # noqa: RUF012
+    test_files = {"test_batch.bin": 10_000}  # noqa: RUF012
+    label_bytes = 1
+    class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+    archive = Archive(
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+        "c32a1d4ab5d03f1284b67883e8d87530",
+        170_052_171,
+        folder,
+    )
+
+    def noise_map(self, records: np.ndarray) -> dict[int, int]:
+        pairs = [(self.class_names.index(one), self.class_names.index(other)) for one, other in PAIRS]
+        return dict(sorted(pairs + [(other, one) for one, other in pairs]))
