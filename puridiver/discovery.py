@@ -15,9 +15,12 @@ def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
     """Import every module of a package's folder and return the named classes there that derive from `base`.
 
     A class belongs to the family if it is concrete and its own body sets `name`. The result is sorted by that name.
+    Modules whose names begin with _ are helpers that are imported where they are used.
     """
     found: dict[str, type[Base]] = {}
     for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if info.name.startswith("_"):
+            continue
         module = importlib.import_module(f"{package}.{info.name}")
         for kind in vars(module).values():
             if not isinstance(kind, type) or kind.__module__ != module.__name__ or not issubclass(kind, base):

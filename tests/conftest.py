@@ -1,4 +1,4 @@
-"""What all tests share: one thread for each worker, repeatable examples, and no GPU test without a GPU."""
+"""Shared by all tests: one thread per worker, repeatable examples, and no GPU test without a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import settings
 
-from puridiver import plugins
+from puridiver import options, plugins
 
 torch.set_num_threads(1)  # several workers with several threads each would starve one another
 
@@ -18,8 +18,8 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def switches_of_torch_stay_in_their_test() -> Iterator[None]:
-    """`choose_runtime` sets one for a whole process: a test must not pass because another ran before it."""
+def restored_torch_switches() -> Iterator[None]:
+    """`choose_runtime` sets one for the whole process: no test may depend on an earlier one."""
     before = torch.backends.cudnn.deterministic
     torch.backends.cudnn.deterministic = False
     yield
@@ -28,20 +28,16 @@ def switches_of_torch_stay_in_their_test() -> Iterator[None]:
 
 @pytest.fixture
 def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a test registers is forgotten after it."""
-    registries = [registry for _, registry in plugins.FAMILIES.values()]
-    kept = [dict(registry) for registry in registries]
-    loaded, path, origins = set(plugins._loaded), list(sys.path), dict(plugins._origins)
+    """Forget after the test what it registered."""
     monkeypatch.setenv(plugins.ENVIRONMENT, "")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = [*(registry for _, registry in plugins.FAMILIES.values()), plugins._loaded, plugins._origins]
+    known += [options._declared, options._owners]
+    copies = [{key: set(v) if isinstance(v, set) else v for key, v in table.items()} for table in known]
     yield
-    for registry, before in zip(registries, kept, strict=True):
-        registry.clear()
-        registry.update(before)
-    plugins._loaded.clear()
-    plugins._loaded.update(loaded)
-    plugins._origins.clear()
-    plugins._origins.update(origins)
-    sys.path[:] = path
+    for table, copy in zip(known, copies, strict=True):
+        table.clear()
+        table.update(copy)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

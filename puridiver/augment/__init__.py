@@ -1,32 +1,41 @@
 """Batched augmentation of uint8 images (N, C, H, W) on any device: draw on the host, then apply.
 
-Every function returns new images and leaves its input alone. The same generator state gives the same images on CPU
-and GPU, and a batch gives what its samples alone would give.
+Every function returns new images and never changes its input. The same generator state gives the same images on CPU
+and GPU. A batch gives the same images as its samples would give one by one.
 """
 
 from puridiver.augment.base import Policy
-from puridiver.augment.crop_flip import crop_flip, draw_crop_flip_plan, leave_unmoved, planned_crop_flip
-from puridiver.augment.cutmix import draw_cutmix_plan, planned_cut, planned_cutmix, planned_shares
-from puridiver.augment.mixup import draw_mixup_plan, planned_mix
+from puridiver.augment.crop_flip import (
+    crop_flip,
+    draw_crop_flip,
+    draw_crop_flip_plan,
+    leave_unmoved,
+    planned_crop_flip,
+)
+from puridiver.augment.mixing import (
+    draw_cutmix_plan,
+    draw_mixup_plan,
+    planned_cut,
+    planned_cutmix,
+    planned_mix,
+    planned_shares,
+)
 from puridiver.augment.policies import POLICIES
-from puridiver.augment.rainbow import PERTURBATIONS, draw_perturbations, perturbations
 from puridiver.augment.simclr import draw_simclr, simclr_view
 from puridiver.augment.views import ViewSettings, crop_flip_view, strong_view, to_float, weak_view
 
 __all__ = [
-    "PERTURBATIONS",
     "POLICIES",
     "Policy",
     "ViewSettings",
     "crop_flip",
     "crop_flip_view",
+    "draw_crop_flip",
     "draw_crop_flip_plan",
     "draw_cutmix_plan",
     "draw_mixup_plan",
-    "draw_perturbations",
     "draw_simclr",
     "leave_unmoved",
-    "perturbations",
     "planned_crop_flip",
     "planned_cut",
     "planned_cutmix",

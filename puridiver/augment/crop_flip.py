@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+from puridiver.augment.base import RowDraw, check_batch
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,7 @@ class CropFlipDraw(RowDraw):
 
 
 def draw_crop_flip(n: int, padding: int, flip: bool, generator: torch.Generator) -> CropFlipDraw:
-    """Draws a crop position for each sample and, if `flip`, a fair coin for its mirroring."""
-    check_count(n)
+    """Draw a crop position for each sample and, if `flip`, whether to mirror it."""
     if padding < 0:
         raise ValueError(f"padding should be 0 or more pixels, but got {padding}")
     top, left = torch.randint(2 * padding + 1, (2, n), generator=generator)
@@ -32,22 +31,21 @@ def draw_crop_flip(n: int, padding: int, flip: bool, generator: torch.Generator)
 
 
 def crop_flip(images: Tensor, draw: CropFlipDraw) -> Tensor:
-    """Cuts each image out of its zero-padded self at its own place, then mirrors those whose coin says so."""
-    check_images(images)
-    check_rows(images, draw)
+    """Crop each zero-padded image at its own place, then mirror those that the draw says."""
+    check_batch(images, draw)
     cropped = _crop(images, draw) if draw.padding else images
     flip = draw.flip.to(images.device, non_blocking=True).view(-1, 1, 1, 1)
     return torch.where(flip, cropped.flip(3), cropped)
 
 
 def draw_crop_flip_plan(steps: int, n: int, padding: int, flip: bool, generator: torch.Generator) -> Tensor:
-    """Draws for many batches of n at once: int64 (steps, 3 n), each row the tops, the lefts and the flips."""
+    """Draw for many batches of n at once: int64 (steps, 3 n), each row the tops, the lefts and the flips."""
     draw = draw_crop_flip(steps * n, padding, flip, generator)
     return torch.cat([part.long().view(steps, n) for part in (draw.top, draw.left, draw.flip)], dim=1)
 
 
 def leave_unmoved(plan: Tensor, first: int, padding: int) -> None:
-    """Change a plan so that in every batch the samples from row `first` on stay as they are."""
+    """Change a plan in place so that the samples from row `first` on stay unchanged in every batch."""
     top, left, flip = plan.view(len(plan), 3, -1).unbind(dim=1)
     top[:, first:] = padding
     left[:, first:] = padding
@@ -55,7 +53,7 @@ def leave_unmoved(plan: Tensor, first: int, padding: int) -> None:
 
 
 def planned_crop_flip(images: Tensor, row: Tensor, padding: int) -> Tensor:
-    """Crop and flip of images (n, C, H, W) by a row of a plan, with no value read on the host."""
+    """Crop and flip images (n, C, H, W) by one row of a plan; the host reads no value."""
     top, left, flip = row.view(3, -1)
     return crop_flip(images, CropFlipDraw(padding, top, left, flip.bool()))
 
@@ -63,7 +61,7 @@ def planned_crop_flip(images: Tensor, row: Tensor, padding: int) -> Tensor:
 def _crop(images: Tensor, draw: CropFlipDraw) -> Tensor:
     n, _, height, width = images.shape
     padded = F.pad(images, [draw.padding] * 4)
-    # a view of every crop there is: (N, C, 2 * padding + 1, 2 * padding + 1, H, W)
+    # a view of all possible crops: (N, C, 2 * padding + 1, 2 * padding + 1, H, W)
     crops = padded.unfold(2, height, 1).unfold(3, width, 1)
     top, left = torch.stack((draw.top, draw.left)).to(images.device, non_blocking=True)
     return crops[torch.arange(n, device=images.device), :, top, left]

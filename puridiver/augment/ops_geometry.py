@@ -1,9 +1,8 @@
 """Shear, translation and rotation of uint8 batches (N, C, H, W), nearest pixel, as Pillow's affine transform.
 
-A matrix maps a place in the output to the place in the input that it shows, in pixels from the upper left
-corner. Pillow does that in 16.16 fixed point, and so does this module. A magnitude is one number for the
-whole batch or a tensor of one number per sample. The matrix is worked out where the magnitude lives, which
-for a draw is the host, so that CPU and GPU follow the same integers.
+A matrix maps a place in the output to a place in the input, in pixels from the upper left corner. Pillow computes
+it in 16.16 fixed point, and so does this module. A magnitude is one number for the whole batch or a tensor (N,).
+The matrix is computed on the magnitude's device, the host for a draw, so CPU and GPU use the same integers.
 """
 
 from __future__ import annotations
@@ -15,36 +14,36 @@ FRACTION_BITS = 16
 
 
 def shear_x(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
-    """Each row shows what lies `factor` times its height further right."""
+    """Shift each row left by `factor` times its distance from the top."""
     return affine(images, _matrix(1, factor, 0, 0, 1, 0), fill)
 
 
 def shear_y(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
-    """Each column shows what lies `factor` times its distance from the left edge further down."""
+    """Shift each column up by `factor` times its distance from the left."""
     return affine(images, _matrix(1, 0, 0, factor, 1, 0), fill)
 
 
 def translate_x(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
-    """Shows what lies `fraction` of the width further right."""
+    """Shift the image left by a fraction of its width."""
     return affine(images, _matrix(1, 0, fraction * images.shape[3], 0, 1, 0), fill)
 
 
 def translate_y(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
-    """Shows what lies `fraction` of the height further down."""
+    """Shift the image up by a fraction of its height."""
     return affine(images, _matrix(1, 0, 0, 0, 1, fraction * images.shape[2]), fill)
 
 
 def rotate(images: Tensor, degrees: float | Tensor, fill: int = 0) -> Tensor:
-    """Turns counter-clockwise about the centre, as Image.rotate without expansion."""
+    """Rotate counter-clockwise about the centre, as Image.rotate without expansion."""
     angle = torch.as_tensor(degrees, dtype=torch.float64).deg2rad()
-    # Pillow rounds so too; without it a quarter turn could miss a pixel by the last bit of cos(90 degrees)
+    # Pillow rounds too; otherwise the last bit of cos(90 degrees) could miss a pixel
     cos, sin = angle.cos().round(decimals=15), angle.sin().round(decimals=15)
     x, y = images.shape[3] / 2, images.shape[2] / 2
     return affine(images, _matrix(cos, -sin, x - x * cos + y * sin, sin, cos, y - x * sin - y * cos), fill)
 
 
 def affine(images: Tensor, matrix: Tensor, fill: int = 0) -> Tensor:
-    """Moves pixels by matrices (N or 1, 2, 3), as Image.transform with AFFINE, NEAREST and a fill colour."""
+    """Move pixels by matrices (N or 1, 2, 3), as Image.transform with AFFINE, NEAREST and a fill colour."""
     height, width = images.shape[2:]
     a, b, c, d, e, f = _fixed_point(matrix).to(images.device, non_blocking=True).view(-1, 6, 1, 1).unbind(1)
     x = torch.arange(width, device=images.device)
@@ -58,7 +57,7 @@ def affine(images: Tensor, matrix: Tensor, fill: int = 0) -> Tensor:
 
 
 def _matrix(*entries: float | Tensor) -> Tensor:
-    """Six entries, each a number or a tensor (N,), as float64 matrices (N or 1, 2, 3)."""
+    """Build float64 matrices (N or 1, 2, 3) from six entries, each a number or a tensor (N,)."""
     columns = [torch.as_tensor(entry, dtype=torch.float64).reshape(-1) for entry in entries]
     device = next((entry.device for entry in entries if isinstance(entry, Tensor)), torch.device("cpu"))
     columns = torch.broadcast_tensors(*(column.to(device) for column in columns))
@@ -66,7 +65,7 @@ def _matrix(*entries: float | Tensor) -> Tensor:
 
 
 def _fixed_point(matrix: Tensor) -> Tensor:
-    """The matrices in fixed point, int64, with the offset moved from pixel corners to pixel centres."""
+    """Convert matrices to int64 fixed point, with offsets at pixel centres instead of corners."""
     centred = matrix.clone()
     centred[..., 2] = matrix[..., 2] + 0.5 * matrix[..., 0] + 0.5 * matrix[..., 1]
     return (centred * 2**FRACTION_BITS + 0.5).floor_().long()

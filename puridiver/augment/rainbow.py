@@ -1,4 +1,4 @@
-"""Rainbow Memory's perturbed copies (Bang et al., CVPR 2021), from which it reads a sample's uncertainty."""
+"""Perturbed copies of images, by which Rainbow Memory (Bang et al., CVPR 2021) estimates uncertainty."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+from puridiver.augment.base import RowDraw, check_batch
 from puridiver.augment.ops_colour import invert, solarise
 from puridiver.augment.ops_geometry import rotate
 
@@ -27,25 +27,21 @@ PERTURBATIONS = (
 
 @dataclass(frozen=True)
 class PerturbationDraw(RowDraw):
-    """The centres of each sample's cutouts, rows and columns, (n, 4) each."""
+    """The centre of each cutout of each sample, (n, 4)."""
 
     row: Tensor
     column: Tensor
 
 
 def draw_perturbations(n: int, height: int, width: int, generator: torch.Generator) -> PerturbationDraw:
-    """Draws a centre, uniform over the image, for each cutout of each sample."""
-    check_count(n)
+    """Draw the centres uniformly over the image."""
     shape = (n, len(CUTOUT_SIDES))
-    row = torch.randint(height, shape, generator=generator)
-    column = torch.randint(width, shape, generator=generator)
-    return PerturbationDraw(row, column)
+    return PerturbationDraw(*(torch.randint(side, shape, generator=generator) for side in (height, width)))
 
 
 def perturbations(images: Tensor, draw: PerturbationDraw) -> Tensor:
-    """Twelve copies of every image, (12, N, C, H, W), in the order of PERTURBATIONS."""
-    check_images(images)
-    check_rows(images, draw)
+    """Make twelve copies of every image, (12, N, C, H, W), in the order of PERTURBATIONS."""
+    check_batch(images, draw)
     row, column = (centres.to(images.device, non_blocking=True) for centres in (draw.row, draw.column))
     cutouts = [_cutout(images, side, row[:, i], column[:, i]) for i, side in enumerate(CUTOUT_SIDES)]
     flips = [images.flip(3), images.flip(2)]
@@ -55,7 +51,7 @@ def perturbations(images: Tensor, draw: PerturbationDraw) -> Tensor:
 
 
 def _cutout(images: Tensor, side: int, row: Tensor, column: Tensor) -> Tensor:
-    """Blackens a box about each sample's centre, of `side` 32nds of the image's height and width."""
+    """Blacken a box around each centre; its height and width are `side` 32nds of the image's."""
     height, width = images.shape[2:]
     in_rows = _covered(height, side, row).unsqueeze(2)
     in_columns = _covered(width, side, column).unsqueeze(1)
@@ -64,7 +60,7 @@ def _cutout(images: Tensor, side: int, row: Tensor, column: Tensor) -> Tensor:
 
 
 def _covered(length: int, side: int, centre: Tensor) -> Tensor:
-    """Which of the `length` places an interval about each centre covers, (N, length)."""
+    """Mark the places (of `length`) that an interval around each centre covers, (N, length)."""
     size = max(1, round(side * length / REFERENCE_SIDE))
     start = (centre - size // 2).unsqueeze(1)
     place = torch.arange(length, device=centre.device)

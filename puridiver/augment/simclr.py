@@ -1,4 +1,4 @@
-"""SimCLR's views (Chen et al., 2020): resized crop, flip, colour jitter and greyscale, for self-supervised learning."""
+"""SimCLR's views (Chen et al., 2020) for self-supervised learning: resized crop, flip, colour jitter, greyscale."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.base import RowDraw, check_count, check_images, check_rows
+from puridiver.augment.base import RowDraw, check_batch
 from puridiver.augment.ops_colour import brightness, colour, contrast
 
-JITTERED = 0.8  # share of the views whose colours change
-STRENGTH = 0.4  # of brightness, contrast and saturation
-HUE = 0.1  # of a whole turn
-GREY = 0.2  # share of the views without colour
-RATIOS = (3 / 4, 4 / 3)  # width to height of a crop
-# RGB to luma and two chroma axes; a hue is an angle in the plane of the latter.
+JITTERED = 0.8  # share of views with colour jitter
+STRENGTH = 0.4  # largest change of brightness, contrast and saturation
+HUE = 0.1  # largest change of hue, in whole turns
+GREY = 0.2  # share of views without colour
+RATIOS = (3 / 4, 4 / 3)  # smallest and largest width / height of a crop
+# RGB to luma and two chroma axes; hue is an angle in the plane of the chroma axes
 YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
 
 
 @dataclass(frozen=True)
 class SimCLRDraw(RowDraw):
-    """A crop (`width`, `height` as shares of the image, `x`, `y` of its centre in [-1, 1]) and changes of colour."""
+    """A crop (`width` and `height` as shares of the image, centre `x`, `y` in [-1, 1]) and colour changes."""
 
     width: Tensor
     height: Tensor
@@ -38,8 +38,7 @@ class SimCLRDraw(RowDraw):
 
 
 def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Generator) -> SimCLRDraw:
-    """Draws a view for each sample; a crop covers from `smallest_crop` to all of the image's area."""
-    check_count(n)
+    """Draw a view for each sample; a crop covers a share of the image from `smallest_crop` to 1."""
     if not 0 < smallest_crop <= 1:
         raise ValueError(f"smallest_crop should be a share of the image in (0, 1], but got {smallest_crop}")
     u = torch.rand(11, n, generator=generator)
@@ -55,9 +54,8 @@ def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Gener
 
 
 def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
-    """Crops, mirrors and recolours each image by its row; images of one channel have no hue or saturation."""
-    check_images(images)
-    check_rows(images, draw)
+    """Crop, mirror and recolour each image; hue and saturation apply to RGB images only."""
+    check_batch(images, draw)
     view = resized_crop(images, draw)
     view = contrast(brightness(view, draw.brightness), draw.contrast)
     if images.shape[1] == 1:
@@ -67,10 +65,10 @@ def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
 
 
 def resized_crop(images: Tensor, draw: SimCLRDraw) -> Tensor:
-    """Cuts out each crop, mirrors it where the draw says so and stretches it to the whole image, bilinearly."""
-    nothing = torch.zeros_like(draw.width)
+    """Cut out each crop, mirror it if drawn, and stretch it to the whole image bilinearly."""
+    zero = torch.zeros_like(draw.width)
     across = torch.where(draw.flip, -draw.width, draw.width)
-    rows = [torch.stack([across, nothing, draw.x], 1), torch.stack([nothing, draw.height, draw.y], 1)]
+    rows = [torch.stack([across, zero, draw.x], 1), torch.stack([zero, draw.height, draw.y], 1)]
     matrices = torch.stack(rows, 1).to(images.device, non_blocking=True)  # (N, 2, 3)
     grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
     cropped = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
@@ -78,7 +76,7 @@ def resized_crop(images: Tensor, draw: SimCLRDraw) -> Tensor:
 
 
 def turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Turns each image's hue by a share of the colour circle; luma stays."""
+    """Rotate each image's hue by a share of the colour circle; luma stays."""
     to_yiq = torch.tensor(YIQ)
     angle = turns * 2 * math.pi
     turn = torch.eye(3).repeat(len(turns), 1, 1)

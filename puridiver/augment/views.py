@@ -1,4 +1,4 @@
-"""The two views of an image that trainers learn from, and the step from grey levels to network input."""
+"""The weak and the strong view that trainers learn from, and the scaling of images to network input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WEAK_POLICIES = ("flip", "crop_flip")
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """How images may be moved and recoloured without changing their class.
+    """Which augmentations keep an image's class.
 
     Parameters
     ----------
@@ -26,9 +26,9 @@ class ViewSettings:
     flip
         Whether a mirrored image still shows its class (not so for digits).
     strong
-        The policy that the strong view adds to crop and flip; `POLICIES` has them by name.
+        Name of the policy in `POLICIES` that the strong view adds to crop and flip.
     weak
-        What the weak view is: "flip" or "crop_flip".
+        The weak view: "flip" or "crop_flip".
     """
 
     crop_padding: int = 4
@@ -46,33 +46,32 @@ class ViewSettings:
 
 
 def crop_flip_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
-    """Random crop and flip."""
+    """Crop and flip at random."""
     return crop_flip(images, draw_crop_flip(len(images), settings.crop_padding, settings.flip, generator))
 
 
 def strong_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
-    """Crop, flip and the policy of strong augmentation."""
+    """Crop and flip at random, then apply the strong policy."""
     return POLICIES[settings.strong].apply(crop_flip_view(images, settings, generator), generator)
 
 
 def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
-    """Random flip, alone or with a random crop; where flips are switched off, the crop: the view still has to move."""
+    """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
     padding = 0 if settings.flip and settings.weak == "flip" else settings.crop_padding
     return crop_flip(images, draw_crop_flip(len(images), padding, settings.flip, generator))
 
 
 def to_float(images: Tensor, mean: Sequence[float] | Tensor, std: Sequence[float] | Tensor) -> Tensor:
-    """Grey levels 0..255 as float32 `(images / 255 - mean) / std`, with one mean and std per channel."""
+    """Scale grey levels 0..255 to float32 `(images / 255 - mean) / std`, with one mean and std per channel."""
     check_images(images)
     return (images / 255 - _per_channel(mean, images)) / _per_channel(std, images)
 
 
 def _per_channel(values: Sequence[float] | Tensor, images: Tensor) -> Tensor:
-    """The values as float32 (C, 1, 1) on the images' device."""
     tensor = torch.as_tensor(values, dtype=torch.float32)
     if tensor.shape != images.shape[1:2]:
         raise ValueError(
             f"mean and std should have one number for each of the {images.shape[1]} channels, "
             f"but got the shape {tuple(tensor.shape)}"
         )
-    return tensor.to(images.device, non_blocking=True).view(-1, 1, 1)
+    return tensor.to(images.device, non_blocking=True).view(-1, 1, 1)  # (C, 1, 1)

@@ -1,4 +1,4 @@
-"""Networks: ResNets and a small ConvNet, all with features, logits, classifier weights and a head that grows."""
+"""Networks, found by listing this folder. All have features, logits, classifier weights and a head that can grow."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from puridiver.discovery import members
-from puridiver.nets.base import Head, Network, Outputs, global_draws, initialise, initialise_afresh
-from puridiver.nets.foreign import check_made, check_signature
+from puridiver.nets.base import Network, Outputs, check_new, check_signature
+from puridiver.nets.layers import Head, global_draws, initialise, initialise_afresh
 from puridiver.options import Options, declare_family
 
 __all__ = [
@@ -27,15 +27,6 @@ NETWORKS: dict[str, type[Network]] = members(__name__, Network)
 declare_family("network", NETWORKS)
 
 
-def check_network(name: str) -> None:
-    """An error that says what there is, where a name is none of it."""
-    if name not in NETWORKS:
-        raise ValueError(
-            f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r} "
-            "(one of your own needs its plugin: docs/METHODS.md)"
-        )
-
-
 def build_network(
     name: str,
     n_classes: int,
@@ -43,21 +34,31 @@ def build_network(
     settings: Options,
     generator: torch.Generator,
 ) -> Network:
-    """A freshly initialised network; `image_shape` is (height, width, channels)."""
-    check_network(name)
+    """Build a network with new weights; `image_shape` is (height, width, channels)."""
+    _check_name(name)
     return _build(NETWORKS[name], n_classes, image_shape, settings, generator)
+
+
+def _check_name(name: str) -> None:
+    if name not in NETWORKS:
+        raise ValueError(
+            f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r} "
+            "(one of your own needs its plugin: docs/METHODS.md)"
+        )
 
 
 def _build(
     kind: type[Network], n_classes: int, image_shape: tuple[int, int, int], settings: Options,
     generator: torch.Generator,
 ) -> Network:  # fmt: skip
-    if not kind.is_own():
+    if kind.is_own():
+        with global_draws():
+            network = kind(n_classes, image_shape, settings)
+    else:
         check_signature(kind)
-    with global_draws(None if kind.is_own() else _seed(kind, generator)):
-        network = kind(n_classes, image_shape, settings)
-        if not kind.is_own():
-            check_made(network, n_classes, image_shape)
+        with global_draws(_seed(kind, generator)):
+            network = kind(n_classes, image_shape, settings)
+            check_new(network, n_classes, image_shape)
     if not kind.keeps_weights:
         initialise(network, generator)
     network.made_as = n_classes, image_shape, settings
@@ -65,18 +66,22 @@ def _build(
 
 
 def _seed(kind: type[Network], generator: torch.Generator) -> int:
-    """Two networks in a row must differ; but what is derived from the package's draws the same weights as those."""
+    """Draw the seed of a constructor.
+
+    Two networks in a row must differ. But a class that derives from the package's networks must get the same weights
+    as they do, so its seed leaves the generator unchanged.
+    """
     if not kind.keeps_weights:
         generator = torch.Generator().set_state(generator.get_state())
     return int(torch.randint(1 << 62, (), generator=generator))
 
 
 def make_new(network: Network, generator: torch.Generator) -> None:
-    """Weights and statistics as of a new network, in place; also where another module has taken its head's place."""
+    """Reset weights and statistics in place to those of a new network, even if its head was replaced."""
     if network.is_own():
         initialise_afresh(network, generator)
         return
-    # One from outside may have more than `initialise_afresh` knows of, also where it is derived from the package's.
+    # A network from outside may have parameters that `initialise_afresh` does not know.
     weights = _build(type(network), *network.made_as, generator).state_dict()
     network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
     head: nn.Module = network.head
@@ -84,17 +89,14 @@ def make_new(network: Network, generator: torch.Generator) -> None:
 
 
 def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.device) -> str:
-    """The network that the user names, or the one for such images for "auto"."""
+    """The named network, or for "auto" the one that suits the images."""
     chosen = suggest_network(image_shape, device) if name == "auto" else name
-    check_network(chosen)
+    _check_name(chosen)
     return chosen
 
 
 def suggest_network(image_shape: tuple[int, int, int], device: torch.device) -> str:
-    """The network for images of this size when the user names none.
-
-    On a CPU it is the small one whatever their size: memory training of a larger one takes hours there.
-    """
+    """The network for images of this size. On a CPU it is always the small one: a larger one trains for hours."""
     size = max(image_shape[:2])
     if size < 24 or device.type == "cpu":
         return "small"

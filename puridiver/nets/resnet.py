@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import ConvNorm, Head, Network
+from puridiver.nets.base import Network
+from puridiver.nets.layers import ConvNorm, Head
 from puridiver.options import Options
 
-SMALL_IMAGE = 64  # up to this size the stem keeps the resolution
+SMALL_IMAGE = 64  # up to this size in pixels the stem keeps the resolution
 
 # depth -> (blocks of each stage, width of each stage)
 STAGES = {
@@ -17,17 +18,14 @@ STAGES = {
     34: ((3, 4, 6, 3), (64, 128, 256, 512)),
 }
 
-
-BLOCK_ENDS = {"after_add": "add_relu", "before_add": "relu_add"}  # where a block's last ReLU stands
+BLOCK_ENDS = {"after_add": "add_relu", "before_add": "relu_add"}  # option block_relu -> what follows the last norm
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions around a shortcut; where the last ReLU stands is a setting."""
+    """Two 3x3 convolutions around a shortcut; the option `block_relu` places the last ReLU."""
 
     def __init__(self, width_in: int, width: int, stride: int, settings: Options) -> None:
         super().__init__()
-        if settings.block_relu not in BLOCK_ENDS:
-            raise ValueError(f"block_relu should be one of {sorted(BLOCK_ENDS)}, but got {settings.block_relu!r}")
         self.first = ConvNorm(width_in, width, 3, stride, settings, "relu")
         self.second = ConvNorm(width, width, 3, 1, settings, BLOCK_ENDS[settings.block_relu])
         self.shortcut: nn.Module = nn.Identity()
@@ -71,14 +69,14 @@ class ResNet(Network):
 
 class ResNet18(ResNet):
     name, title, depth = "resnet18", "ResNet-18", 18
-    summary = "the paper's for CIFAR-10; images up to 64 px by default"
+    summary = "the paper's network for CIFAR-10; default for images up to 64 px"
 
 
 class ResNet32(ResNet):
     name, title, depth = "resnet32", "ResNet-32", 32
-    summary = "the paper's for CIFAR-100: narrow and deep, for small images"
+    summary = "the paper's network for CIFAR-100: narrow and deep, for small images"
 
 
 class ResNet34(ResNet):
     name, title, depth = "resnet34", "ResNet-34", 34
-    summary = "the paper's for WebVision and Food-101N; larger images by default"
+    summary = "the paper's network for WebVision and Food-101N; default for larger images"

@@ -1,16 +1,17 @@
-"""A small ConvNet (under 100,000 parameters) for images of 8 to 32 px, comfortable on a CPU."""
+"""A small ConvNet (under 100,000 parameters) for images of 8 to 32 px, fast on a CPU."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import ConvNorm, Head, Network
+from puridiver.nets.base import Network
+from puridiver.nets.layers import ConvNorm, Head
 from puridiver.options import Options
 
 
 class SmallConvNet(Network):
-    """Three 3x3 convolutions with BatchNorm; the resolution halves while at least 8 px are left."""
+    """Three 3x3 convolutions with BatchNorm; each halves the resolution while at least 8 px are left."""
 
     name = title = "small"
     keeps_weights = False

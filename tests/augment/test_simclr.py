@@ -1,4 +1,4 @@
-"""SimCLR's views: what they show, that a batch is its samples, and that colour and crop do what they say."""
+"""SimCLR's views: crops, flips and colour changes do what their draw says."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import dataclasses
 
 import pytest
 import torch
-from torch import Tensor
 
-from puridiver.augment import SimCLRDraw, draw_simclr, simclr_view
+from puridiver.augment import draw_simclr, simclr_view
 from puridiver.augment.ops_colour import _luma
-from puridiver.augment.simclr import resized_crop, turn_hue
-from tests.augment.samples import SHAPES, generator, random_images
+from puridiver.augment.simclr import SimCLRDraw, resized_crop, turn_hue
+
+from .samples import SHAPES, assert_rows_independent, generator, random_images
 
 
 def unchanged(n: int) -> SimCLRDraw:
-    """A draw that leaves every image as it is."""
+    """A draw that leaves every image unchanged."""
     ones, zeros, no = torch.ones(n), torch.zeros(n), torch.zeros(n, dtype=torch.bool)
     return SimCLRDraw(ones, ones, zeros, zeros, no, ones, ones, ones, zeros, no)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_the_whole_image_without_change_of_colour_is_the_image(shape: tuple[int, int, int]) -> None:
-    images = random_images(5, shape)
-    assert (simclr_view(images, unchanged(5)).int() - images.int()).abs().max() <= 1  # hue goes by way of floats
+def test_rows_are_independent_and_an_empty_change_changes_nothing(shape: tuple[int, int, int]) -> None:
+    images = random_images(6, shape)
+    assert_rows_independent(simclr_view, images, draw_simclr(6, 0.3, True, generator(1)))
+    assert (simclr_view(images, unchanged(6)).int() - images.int()).abs().max() <= 1  # hue is computed in floats
 
 
-def test_a_flip_mirrors_and_a_quarter_is_enlarged() -> None:
+def test_a_flip_mirrors_and_a_crop_is_enlarged() -> None:
     images = random_images(1, (3, 8, 8))
     mirrored = dataclasses.replace(unchanged(1), flip=torch.tensor([True]))
     assert torch.equal(resized_crop(images, mirrored), images.flip(3))
@@ -37,37 +38,20 @@ def test_a_flip_mirrors_and_a_quarter_is_enlarged() -> None:
     assert (resized_crop(blocks, draw)[..., :7, :7] == 200).all()  # the upper left quarter, up to its blurred edge
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_a_batch_gives_what_its_samples_alone_would_give(shape: tuple[int, int, int]) -> None:
-    images = random_images(6, shape)
-    draw = draw_simclr(6, 0.3, True, generator(1))
-    together = simclr_view(images, draw)
-    assert together.shape == images.shape
-    assert together.dtype == torch.uint8
-    for i in range(6):
-        alone = simclr_view(images[i : i + 1], draw.rows(slice(i, i + 1)))
-        assert torch.equal(together[i : i + 1], alone)
-
-
-def test_crops_lie_in_the_image_and_cover_what_was_asked_for() -> None:
-    draw = draw_simclr(4000, 0.25, False, generator())
+def test_crops_and_colour_changes_have_their_ranges() -> None:
+    draw = draw_simclr(4000, 0.25, True, generator())
     for size, centre in ((draw.width, draw.x), (draw.height, draw.y)):
         assert (size <= 1).all()
         assert (centre.abs() + size <= 1 + 1e-6).all()
     area = draw.width * draw.height
-    assert 0.18 < float(area.min()) < 0.27  # a side that is cut to the image makes the crop smaller
+    assert 0.18 < float(area.min()) < 0.27  # a side that is cut at the border makes the crop smaller
     assert float(area.max()) > 0.9
-    assert not draw.flip.any()
-
-
-def test_how_often_colours_change() -> None:
-    draw = draw_simclr(4000, 0.2, True, generator())
-    assert float((draw.brightness != 1).float().mean()) == pytest.approx(0.8, abs=0.03)
-    assert float(draw.grey.float().mean()) == pytest.approx(0.2, abs=0.03)
-    assert float(draw.flip.float().mean()) == pytest.approx(0.5, abs=0.03)
+    for chosen, share in ((draw.brightness != 1, 0.8), (draw.grey, 0.2), (draw.flip, 0.5)):
+        assert float(chosen.float().mean()) == pytest.approx(share, abs=0.03)
     for factor in (draw.brightness, draw.contrast, draw.saturation):
         assert 0.6 <= float(factor.min()) < 0.65 < 1.35 < float(factor.max()) <= 1.4
     assert 0.09 < float(draw.hue.abs().max()) <= 0.1
+    assert not draw_simclr(50, 0.25, False, generator()).flip.any()
 
 
 def test_a_turn_of_hue_changes_colour_and_keeps_luma() -> None:
@@ -79,19 +63,12 @@ def test_a_turn_of_hue_changes_colour_and_keeps_luma() -> None:
 
 
 def test_grey_views_have_no_colour() -> None:
-    images = random_images(4, (3, 16, 16))
     draw = dataclasses.replace(unchanged(4), grey=torch.tensor([True, False, True, False]))
-    view = simclr_view(images, draw)
-    spread: Tensor = view.amax(dim=1).int() - view.amin(dim=1).int()
+    view = simclr_view(random_images(4, (3, 16, 16)), draw)
+    spread = view.amax(dim=1).int() - view.amin(dim=1).int()
     assert [bool(part.any()) for part in spread] == [False, True, False, True]
 
 
-def test_the_input_is_left_alone_and_bad_input_refused() -> None:
-    images = random_images(3, (3, 8, 8))
-    before = images.clone()
-    simclr_view(images, draw_simclr(3, 0.2, True, generator()))
-    assert torch.equal(images, before)
-    with pytest.raises(ValueError, match=r"share of the image in \(0, 1\], but got 0"):
+def test_an_impossible_crop_is_refused() -> None:
+    with pytest.raises(ValueError, match="but got 0"):
         draw_simclr(3, 0.0, True, generator())
-    with pytest.raises(ValueError, match="one row per image, but got 2 rows for 3"):
-        simclr_view(images, draw_simclr(2, 0.2, True, generator()))

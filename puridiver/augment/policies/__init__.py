@@ -1,4 +1,4 @@
-"""Policies of strong augmentation, one file each: what the strong view adds to crop and flip."""
+"""Policies of strong augmentation, found by listing this folder; the strong view adds one to crop and flip."""
 
 from puridiver.augment.base import Policy
 from puridiver.discovery import members

@@ -1,9 +1,9 @@
 """AutoAugment's policy for CIFAR-10, one sub-policy per sample.
 
 Source: Cubuk et al., "AutoAugment: Learning Augmentation Strategies from Data", CVPR 2019 (arXiv 1805.09501):
-the ranges of its table of operations and the 25 sub-policies of its appendix, found on reduced CIFAR-10.
-As in the common implementations, colour, contrast, brightness and sharpness go up to 0.9 up or down from the
-unchanged image, and a shift is a share of the image's own side (at most 150 of 331 pixels).
+the ranges of its table of operations, and the 25 sub-policies of its appendix for reduced CIFAR-10.
+As in common implementations, factors of colour, contrast, brightness and sharpness lie within 1 ± 0.9, and shifts
+are shares of the image's side (at most 150 / 331).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor
 
 from puridiver.augment import ops_colour, ops_geometry
-from puridiver.augment.base import Policy, RowDraw, check_count, check_images, check_rows
+from puridiver.augment.base import Policy, RowDraw, check_batch
 
 GREY = 128
 
 
 class Step(NamedTuple):
-    """One operation of a sub-policy: its name, how often it is applied, and its magnitude from 0 to 9."""
+    """One operation of a sub-policy: its name, its probability, and its magnitude from 0 to 9."""
 
     operation: str
     probability: float
@@ -30,7 +30,7 @@ class Step(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """How a step acts: `apply(images, values, fill)` with values `centre ± levels[magnitude]` or `+` only."""
+    """An operation `apply(images, values, fill)`; values are `centre ± levels[magnitude]`, + only if not signed."""
 
     apply: Callable[[Tensor, Tensor, int], Tensor]
     levels: tuple[float, ...]
@@ -70,7 +70,7 @@ OPERATIONS: dict[str, Operation] = {
     "translate_y": Operation(ops_geometry.translate_y, _ramp(0, 150 / 331), signed=True),
 }
 
-# the magnitudes of invert, autocontrast and equalise are printed in the publication but have no effect
+# the publication prints magnitudes of invert, autocontrast and equalise, but these have no effect
 CIFAR10_POLICY: tuple[tuple[Step, Step], ...] = (
     (Step("invert", 0.1, 7), Step("contrast", 0.2, 6)),
     (Step("rotate", 0.7, 2), Step("translate_x", 0.3, 9)),
@@ -110,8 +110,7 @@ class AutoAugmentDraw(RowDraw):
 
 
 def draw_autoaugment(n: int, generator: torch.Generator) -> AutoAugmentDraw:
-    """Draws a sub-policy of CIFAR10_POLICY for each sample, and coins for its steps and their signs."""
-    check_count(n)
+    """Draw for each sample a sub-policy of CIFAR10_POLICY, which steps apply, and their signs."""
     sub_policy = torch.randint(len(CIFAR10_POLICY), (n,), generator=generator)
     applied = torch.rand(n, 2, generator=generator) < _PROBABILITY[sub_policy]
     sign = 2 * torch.randint(2, (n, 2), generator=generator) - 1
@@ -119,9 +118,8 @@ def draw_autoaugment(n: int, generator: torch.Generator) -> AutoAugmentDraw:
 
 
 def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0, rotates_both_ways: bool = True) -> Tensor:
-    """Applies to each image the steps drawn for it; `fill` is the grey level that moves in from outside."""
-    check_images(images)
-    check_rows(images, draw)
+    """Apply to each image its drawn steps; `fill` is the grey level of pixels from outside the image."""
+    check_batch(images, draw)
     if not 0 <= fill <= 255:
         raise ValueError(f"fill should be a grey level from 0 to 255, but got {fill}")
     augmented = images.clone()
@@ -131,12 +129,12 @@ def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0, rotates_bo
 
 
 def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int, rotates_both_ways: bool) -> None:
-    """Applies one of the two steps in place, all samples of an operation together."""
+    """Apply one of the two steps in place, with all samples of an operation together."""
     operation, value = _resolve(draw, step, rotates_both_ways)
     sample = draw.applied[:, step].nonzero().squeeze(1)
     sample = sample[operation[sample].argsort(stable=True)]  # grouped by operation
     sizes = operation[sample].bincount(minlength=len(_NAMES)).tolist()
-    # one transfer for all groups; the groups are views of it
+    # one transfer; the groups are views of it
     on_device = sample.to(images.device, non_blocking=True).split(sizes)
     for name, index, values in zip(_NAMES, on_device, value[sample].split(sizes), strict=True):
         if len(index):
@@ -145,7 +143,7 @@ def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int, rot
 
 
 def _resolve(draw: AutoAugmentDraw, step: int, rotates_both_ways: bool) -> tuple[Tensor, Tensor]:
-    """Each sample's operation (an index of _NAMES) and its value, sign and centre included, on the host."""
+    """Each sample's operation (an index of _NAMES) and its value including sign and centre, on the host."""
     operation = _OPERATION[draw.sub_policy, step]
     signed = _SIGNED[operation] & (rotates_both_ways | (operation != _NAMES.index("rotate")))
     sign = torch.where(signed, draw.sign[:, step], 1)
@@ -166,7 +164,7 @@ _CENTRE = torch.tensor([OPERATIONS[name].centre for name in _NAMES], dtype=torch
 
 
 class AutoAugment(Policy):
-    """AutoAugment; black moves in from outside, and rotations go both ways."""
+    """AutoAugment with black borders and rotations in both directions."""
 
     name = "autoaugment"
 
@@ -175,18 +173,9 @@ class AutoAugment(Policy):
 
 
 class AutoAugmentGrey(Policy):
-    """AutoAugment as in the released program: grey moves in from outside, and rotations go one way."""
+    """AutoAugment as in the released program: grey borders, and rotations in one direction."""
 
     name = "autoaugment_grey"
 
     def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return autoaugment(images, draw_autoaugment(len(images), generator), fill=GREY, rotates_both_ways=False)
-
-
-class NoPolicy(Policy):
-    """Nothing beyond crop and flip."""
-
-    name = "none"
-
-    def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return images

@@ -1,15 +1,14 @@
-"""Triton kernels for BatchNorm together with what follows it, ReLU and the residual addition, forward and backward.
+"""Triton kernels for BatchNorm with the ReLU and the residual addition that follow it, forward and backward.
 
-Written by hand because measured: at batch 16 torch's own channels-last BatchNorm was a third of a training step on an
-H200 (four kernels of 4 to 10 µs a layer over very little data), with ReLU and the addition as kernels of their own.
-Here a layer is two kernels in each direction. `puridiver.nets.norm` decides when they are used; nothing else may
-import this module, since it needs Triton.
+At batch 16 on an H200, torch's channels-last BatchNorm took a third of a training step: four kernels of 4 to 10 µs a
+layer over very little data, and separate kernels for ReLU and the addition. Here a layer takes two kernels in each
+direction. Only `puridiver.nets.layers` imports this module, since it needs Triton.
 
-Tensors are (rows, channels) in memory: channels-last images. Sums go through per-part partial sums in fixed order, so
-results are the same at every run.
+Tensors are (rows, channels) in memory: channels-last images. Partial sums are added in a fixed order, so that results
+are the same in every run.
 """
 # mypy: ignore-errors
-# (kernels are compiled by Triton from their source: their arguments have no Python types)
+# (Triton compiles kernels from their source: their arguments have no Python types)
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# What follows the norm. The numbers are known to the kernels.
+# What follows the norm; the kernels use the numbers.
 MODES = {"none": 0, "relu": 1, "relu_add": 2, "add_relu": 3}
-# The best of twelve choices on an H200 (batch 16 to 48, the layers of a ResNet-18): 14.9 µs a layer and step at
-# batch 16, where 64 parts of 64 channels took 20.3.
+# The best of twelve settings on an H200 (batch 16 to 48, layers of a ResNet-18): 14.9 µs a layer and step at batch
+# 16. With 64 parts of 64 channels it was 20.3 µs.
 MOST_PARTS = 128
 BLOCK_ROWS = 64
 MOST_CHANNELS = 32  # of one program
@@ -39,7 +38,7 @@ def _sums_kernel(x, partial, n_rows, n_channels, part_rows, BLOCK_ROWS: tl.const
     end = tl.minimum(start + part_rows, n_rows)
     total = tl.zeros((BLOCK_ROWS, BLOCK), tl.float32)
     squares = tl.zeros((BLOCK_ROWS, BLOCK), tl.float32)
-    while start < end:  # (Triton's interpreter, in which the tests run on a CPU, cannot count over such a range)
+    while start < end:  # Triton's interpreter, which runs the CPU tests, does not support such a range
         row = start + tl.arange(0, BLOCK_ROWS)
         inside = (row < end)[:, None] & exists[None, :]
         value = tl.load(x + row[:, None] * n_channels + channel[None, :], mask=inside, other=0).to(tl.float32)
@@ -54,7 +53,7 @@ def _sums_kernel(x, partial, n_rows, n_channels, part_rows, BLOCK_ROWS: tl.const
 
 @triton.jit
 def _combine(partial, channel, exists, n_channels, parts, MOST_PARTS: tl.constexpr):
-    """Both partial sums added up over the parts."""
+    """Add up both partial sums over the parts."""
     part = tl.arange(0, MOST_PARTS)
     place = partial + part[:, None] * 2 * n_channels + channel[None, :]
     known = (part < parts)[:, None] & exists[None, :]
@@ -68,7 +67,7 @@ def _forward_kernel(
     BLOCK_ROWS: tl.constexpr, BLOCK: tl.constexpr, MOST_PARTS: tl.constexpr, BY_BATCH: tl.constexpr,
     MODE: tl.constexpr,
 ):  # fmt: skip
-    """Normalise, scale, shift, then ReLU and addition; the first program of a channel block keeps the statistics."""
+    """Normalise, scale, shift, then ReLU and addition; the first program of a channel block stores the statistics."""
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     exists = channel < n_channels
     is_first = tl.program_id(0) == 0
@@ -107,7 +106,7 @@ def _forward_kernel(
 
 @triton.jit
 def _passed_gradient(gradient, normal, gain, offset, out, place, inside, MODE: tl.constexpr):
-    """The gradient that ReLU lets through."""
+    """Zero the gradient where ReLU was off."""
     if MODE == 1 or MODE == 2:
         gradient = tl.where(normal * gain[None, :] + offset[None, :] > 0, gradient, 0)
     if MODE == 3:
@@ -178,7 +177,7 @@ def _backward_kernel(
 
 
 class _Grid:
-    """How a tensor is cut into programs."""
+    """The division of a tensor among programs."""
 
     def __init__(self, x: Tensor) -> None:
         self.channels = x.shape[1]
@@ -195,7 +194,7 @@ class _Grid:
 
 
 class FusedNorm(torch.autograd.Function):
-    """BatchNorm of a channels-last x, then ReLU and addition by `mode`; statistics of the batch or the running ones."""
+    """BatchNorm of a channels-last x by batch or running statistics, then ReLU and addition by `mode`."""
 
     @staticmethod
     def forward(
