@@ -1,0 +1,81 @@
+"""Instance-dependent label noise: how likely a label is wrong, and what it says instead, depend on the image.
+
+As in Xia et al., "Part-dependent label noise" (NeurIPS 2020), algorithm 2: each sample's flip rate is drawn from a
+normal distribution around the noise rate, cut off at 0 and 1; a random matrix for each class turns the image into one
+score for each other class, whose softmax says where the label flips to.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from puridiver.streams.checks import IntArray
+from puridiver.streams.noise import Noise, NoiseSetting
+
+SPREAD = 0.1  # standard deviation of the flip rates
+LARGEST_SIDE = 32  # larger images are averaged down: the scores need no detail, and the matrices stay small
+CHUNK = 512
+
+
+class InstanceDependent(Noise):
+    """Flip about the share `rate` of the labels, each with the probability and to the class that its image suggests."""
+
+    name = "instance"
+    title = "a class that depends on the image"
+    written = "instance-RATE"
+
+    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
+        noisy, n_classes, images = labels.copy(), setting.n_classes, setting.images
+        if setting.rate == 0:
+            return noisy
+        if n_classes < 2:
+            raise ValueError(f"instance-dependent noise needs at least 2 classes, but got {n_classes}")
+        flips = flip_rates(len(labels), setting.rate, rng)
+        height, width, channels = images.shape[1:]
+        n_features = min(height, LARGEST_SIDE) * min(width, LARGEST_SIDE) * channels
+        projections = rng.standard_normal((n_classes, n_features, n_classes), dtype=np.float32)
+        draws, flipping = rng.random(len(labels)), rng.random(len(labels)) < flips
+        for start in range(0, len(labels), CHUNK):
+            rows = np.arange(start, min(start + CHUNK, len(labels)))
+            rows = rows[flipping[rows]]
+            if len(rows):
+                pixels = images[torch.from_numpy(setting.samples[rows])]
+                noisy[rows] = pick(flip_chances(features(pixels), labels[rows], projections), draws[rows])
+        return noisy
+
+
+def flip_rates(count: int, rate: float, rng: np.random.Generator) -> np.ndarray:
+    """How likely each label is wrong: normal around `rate`, cut off at 0 and 1."""
+    from scipy.stats import truncnorm
+
+    low, high = (0 - rate) / SPREAD, (1 - rate) / SPREAD
+    return truncnorm.ppf(rng.random(count), low, high, loc=rate, scale=SPREAD)
+
+
+def features(images: Tensor) -> np.ndarray:
+    """Pixels as float32 (N, features) of about unit size, large images averaged down."""
+    pixels = (images.permute(0, 3, 1, 2).float() / 255 - 0.5) / 0.25
+    height, width = (min(side, LARGEST_SIDE) for side in pixels.shape[2:])
+    return F.adaptive_avg_pool2d(pixels, (height, width)).flatten(1).numpy()
+
+
+def flip_chances(x: np.ndarray, labels: IntArray, projections: np.ndarray) -> np.ndarray:
+    """Where each label would flip to, (N, classes): softmax of the image's projection for its class; never itself."""
+    scores = np.empty((len(x), projections.shape[2]), dtype=np.float64)
+    for label in np.unique(labels):
+        members = labels == label
+        scores[members] = x[members] @ projections[label]
+    scores[np.arange(len(x)), labels] = -np.inf
+    exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return exponents / exponents.sum(axis=1, keepdims=True)
+
+
+def pick(chances: np.ndarray, draws: np.ndarray) -> IntArray:
+    """One class for each row by its chances; `draws` are uniform in [0, 1)."""
+    totals = chances.cumsum(axis=1)
+    # Never a class after the last that has a chance, whatever rounding makes of the total.
+    last = chances.shape[1] - 1 - (chances[:, ::-1] > 0).argmax(axis=1)
+    return np.minimum((totals <= draws[:, None]).sum(axis=1), last).astype(np.int64)
