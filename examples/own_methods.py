@@ -1,4 +1,4 @@
-"""A sampler, two trainers and a network of one's own (docs/METHODS.md).
+"""A sampler, two trainers and a network of one's own (docs/methods.md).
 
 puridiver methods --plugin examples/own_methods.py --check
 puridiver run --plugin examples/own_methods.py --sampler low-loss --trainer smooth
@@ -38,10 +38,10 @@ class Smoothed(puridiver.Trainer):
     """Cross-entropy with smoothed labels."""
 
     name = "smooth"
-    own_options = {"share": puridiver.Option(0.1, "what all classes share of each label", low=0, high=1)}
+    own_options = {"smooth_share": puridiver.Option(0.1, "part of a label that all classes share", low=0, high=1)}
 
     def memory_epoch(self, memory, epoch):
-        share = self.own["share"]
+        share = self.options.smooth_share
         self.plain_epoch(memory, self.one_hot(memory.labels) * (1 - share) + share / self.n_classes)
 
 
@@ -50,11 +50,11 @@ class TaylorCrossEntropy(puridiver.LossTrainer):
     """The first terms of cross-entropy's series, a loss that wrong labels pull at less (Feng et al., 2020)."""
 
     name = "taylor"
-    own_options = {"terms": puridiver.Option(2, "terms of the series", low=1)}
+    own_options = {"taylor_terms": puridiver.Option(2, "terms of the series", low=1)}
 
     def sample_losses(self, logits, targets):
         missing = 1 - logits.softmax(dim=1)
-        series = sum(missing**k / k for k in range(1, self.own["terms"] + 1))  # of each class's label, (N, C)
+        series = sum(missing**k / k for k in range(1, self.options.taylor_terms + 1))  # of each class's label, (N, C)
         return (targets * series).sum(dim=1)
 
 
