@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import shlex
 import signal
 import threading
@@ -71,6 +70,7 @@ def run(
           your own images, another learning rate, the figures for programs
     """
     from puridiver.runs import folder as runs
+    from puridiver.runs.ledger import append_row, check_ledger
 
     folder = Path(out) if out else None
     # What would fail at the end must fail before the work.
@@ -79,7 +79,7 @@ def run(
     if folder is not None:
         runs.check_free(folder, force, resume)
     if ledger:
-        runs.check_ledger(Path(ledger))
+        check_ledger(Path(ledger))
     if trace and Path(trace).exists() and not (force or resume):
         raise FileExistsError(f"{trace} is already there: add --force to replace it")
     config = _config(absolute_places(settings), options_of(assignments), folder if resume else None)
@@ -96,7 +96,7 @@ def run(
             summary = experiment.run(folder, force, resume, checkpoint_every, keep_learner and bool(out), trace)
     try:
         if ledger:
-            runs.append_to_ledger(Path(ledger), summary, once=resume)
+            append_row(Path(ledger), summary, once=resume)
         if json:
             say_json(summary)
         else:
@@ -114,18 +114,12 @@ def _config(said: dict[str, Any], options: dict[str, Any], begun_in: Path | None
 
     if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
-    begun = runs.RunFolder(begun_in).read(runs.CONFIG) if begun_in else None
-    if begun is None:
-        if begun_in and not said and not options:
-            raise DataError(f"there is no run in {begun_in} to resume: is the name right? Or say what to run")
-        return RunConfig(**said, options=options)
-    try:
-        base = RunConfig.of_dict(begun["config"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{begun_in / runs.CONFIG} is not the config of a run of this version: {error}") from error
-    if "epochs" in options:
-        said = {**said, "epochs": None}  # which would hide them
-    return dataclasses.replace(base, **said, options={**base.options, **options})
+    begun = runs.RunFolder(begun_in).begun() if begun_in else None
+    if begun is not None:
+        return begun.continued(said, options)
+    if begun_in and not said and not options:
+        raise DataError(f"there is no run in {begun_in} to resume: is the name right? Or say what to run")
+    return RunConfig(**said, options=options)
 
 
 def _prepared(config: RunConfig, progress: Progress, resume: bool) -> Experiment:
@@ -205,7 +199,7 @@ def print_summary(summary: dict[str, Any]) -> None:
     from puridiver.report.reading import noise_title
 
     noisy, purity = summary["stream_noise"], summary["memory_purity"]
-    changed = "".join(f", {name}={value}" for name, value in summary["options_changed"].items())
+    changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
     tailed = f", imbalance {summary['imbalance']:g}" if "imbalance" in summary else ""
     by = judged_by(summary)
     rows = [
@@ -232,12 +226,12 @@ def print_summary(summary: dict[str, Any]) -> None:
         rows.append(("memory purity", "true labels are not known", "not known"))
     else:
         rows.append(("memory purity", f"{100 * (purity - 1 + noisy):+.1f} points against the stream", percent(purity)))
-    if "memory_diversity" in summary:
+    if summary.get("memory_diversity") is not None:
         rows.append(("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}"))
     for name, meaning in SETS.items():
         if size := summary.get(f"{name}_size"):
             rows.append((f"set: {name}", f"{size} samples; {meaning}", percent(summary[f"{name}_precision"])))
-    if "best_epoch_accuracy" in summary:
+    if summary.get("best_epoch_accuracy") is not None:
         unfair = "chosen by looking at the evaluation: not a fair figure"
         rows.append(("best epoch", unfair, percent(summary["best_epoch_accuracy"])))
     rows.append(("time", summary["device"], f"{summary['seconds']:.1f} s"))

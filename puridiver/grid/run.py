@@ -24,7 +24,8 @@ from puridiver.grid.engines.base import Event, Job, Sources
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, with_changes, with_methods, with_noises
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role, RunConfig
-from puridiver.runs.resolve import resolve_run_stream
+from puridiver.runs.ledger import append_row, read_ledgers
+from puridiver.runs.resolve import resolve_run_stream, run_id
 
 LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
 FAILURES_NAMED = 3
@@ -54,21 +55,16 @@ class GridRun:
 
     def _id(self, config: RunConfig, hashes: dict[tuple[Any, ...], str]) -> str:
         """The id that the run will have; streams that many cells share are made once."""
-        from puridiver.runs.provenance import identify
-        from puridiver.runtime.device import choose_runtime
-
         source = self.sources.of(config)
         key = (*config.of_role(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
         if key not in hashes:
             hashes[key] = resolve_run_stream(config, source).content_hash
-        return identify(
-            config, source, hashes[key], choose_runtime(config.device, config.precision, config.graphs)
-        ).cell
+        return run_id(config, source, hashes[key])
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows of the folder's ledger."""
         path = self.folder / LEDGER
-        return runs.read_ledger(path) if path.exists() else []
+        return read_ledgers([path]) if path.exists() else []
 
     def done(self) -> dict[str, dict[str, Any]]:
         """The ledger's row of each run that is done, by id."""
@@ -131,7 +127,7 @@ class GridRun:
 
     def _job(self, id: str, lanes: int) -> Job:
         cell = self.runs[id][0]
-        name = f"{cell.slug}-{id[: runs.CELL_SHOWN]}"
+        name = f"{cell.slug}-{id}"
         return Job(id, name, cell.config, self.folder / runs.GRID_CELLS / name, lanes)
 
     def _end(self, event: Event, outcome: Outcome) -> None:
@@ -142,14 +138,14 @@ class GridRun:
         failure = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
         outcome.failures[event.id] = failure
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        runs.append_line(self.folder / FAILURES, {**failure, "when": when})
+        append_row(self.folder / FAILURES, {**failure, "when": when})
 
     def _record(self, id: str, row: Mapping[str, Any]) -> None:
         """Append a row for each cell of a run that the ledger does not have yet."""
         there = [{name: row.get(name) for name in ("grid", "method", "column", "seed")} for row in self._rows_of(id)]
         for cell in self.runs[id]:
             if cell.names not in there:
-                runs.append_line(self.folder / LEDGER, {**row, "id": id, **cell.names})
+                append_row(self.folder / LEDGER, {**row, **cell.names})
 
     def _rows_of(self, id: str) -> list[dict[str, Any]]:
         return [row for row in self.rows() if row["id"] == id]

@@ -21,7 +21,7 @@ from puridiver.errors import DataError
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
-from puridiver.runs import folder as runs
+from puridiver.runs.ledger import read_ledgers
 
 LAST = "last_accuracy"
 PAPER = "paper"  # what to compare with that is no method
@@ -37,7 +37,7 @@ def read(places: Iterable[str | Path]) -> pd.DataFrame:
         ledger = place / LEDGER if place.is_dir() else place
         if not ledger.exists():
             raise DataError(f"{ledger} is not there; `puridiver grid` and `puridiver run --ledger` write ledgers")
-        rows += runs.read_ledger(ledger)
+        rows += read_ledgers([ledger])
     return frame_of(rows)
 
 

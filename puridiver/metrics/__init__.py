@@ -1,35 +1,19 @@
 """Metrics: the only part of the package that sees true labels."""
 
-from puridiver.metrics.accuracy import (
-    accuracy,
-    anytime_area,
-    backward_transfer,
-    class_accuracies,
-    confusion_matrix,
-    forgetting,
-    group_accuracies,
-)
-from puridiver.metrics.history import SampleHistory, check_trace_file
-from puridiver.metrics.joint import joint_features
-from puridiver.metrics.memory import memory_metrics, split_metrics
-from puridiver.metrics.memory_watch import MemoryWatch
-from puridiver.metrics.recorder import Recorder
-from puridiver.metrics.stopwatch import Stopwatch
+from puridiver.discovery import members
+from puridiver.metrics.base import Event, Metric, Record
 
-__all__ = [
-    "MemoryWatch",
-    "Recorder",
-    "SampleHistory",
-    "Stopwatch",
-    "accuracy",
-    "anytime_area",
-    "backward_transfer",
-    "check_trace_file",
-    "class_accuracies",
-    "confusion_matrix",
-    "forgetting",
-    "group_accuracies",
-    "joint_features",
-    "memory_metrics",
-    "split_metrics",
-]
+__all__ = ["METRICS", "Event", "Metric", "Record"]
+
+METRICS: dict[str, Metric] = {
+    name: kind()
+    for name, kind in members("puridiver.metrics.summary", Metric).items()  # type: ignore[type-abstract]
+}
+
+
+def __getattr__(name: str) -> object:  # old names, until nobody uses them
+    if name not in ("SampleHistory", "check_trace_file", "Recorder"):
+        raise AttributeError(name)
+    from importlib import import_module
+
+    return getattr(import_module(f"puridiver.metrics.{'recorder' if name == 'Recorder' else 'history'}"), name)

@@ -1,116 +1,148 @@
-"""What became of each sample that was ever in the memory, put together from a run's events; as CSV or Parquet."""
+"""What became of each sample that was ever in the memory: the events that tell it, and the table made of them."""
 
 from __future__ import annotations
 
-import csv
 import importlib
-import io
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
 
 from puridiver.errors import DataError
 from puridiver.files import check_writable, write_atomically
+from puridiver.learner.learner import Learner
+from puridiver.metrics.base import Event
+from puridiver.metrics.memory_snapshot import UNKNOWN
+from puridiver.streams import TrueLabels
 from puridiver.trainers import SET_NAMES
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 COLUMNS = ("arrival", "image", "given_label", "true_label", "entered_at", "evicted_at")
+NUMBERS = ("arrival", "image", "entered_at", "evicted_at")
 SUFFIXES = (".csv", ".parquet")
 
 
-class SampleHistory:
-    """One row a sample, in the order in which they entered. A listener of a run that is traced.
+class MemoryWatch:
+    """Emits which samples enter and leave the memory, and what each memory training made of them.
 
-    Columns: `arrival` (how many samples came before it), `image` (its row among the train images), `name` (its file,
-    where the data are of files), `given_label` and
-    `true_label` (None where nobody knows), `entered_at` and `evicted_at` (how many samples had come by then; None: it
-    was kept), and for the n-th consolidation `set_n` and `suggested_n` (None where it was not in the memory then).
+    Only a traced run has one, since a GPU has to wait for it. Events "memory": `entered` (arrivals), and of each the
+    row of its `images` among the train images, its `given` and its `true` label (class ids; null where nobody knows)
+    and, where data are of files, its file in `names`; `left`. Events "sets": `arrivals`, `sets` and `suggested`, the
+    set of each sample in the last epoch of a consolidation and the label that it suggests.
     """
 
-    def __init__(self, class_names: Sequence[str]) -> None:
+    def __init__(self, truth: TrueLabels, emit: Callable[[Event], None]) -> None:
+        self.truth, self.emit = truth, emit
+        self._samples: Any = None
+        self._held: set[int] = set()
+
+    def begin(self, learner: Learner) -> None:
+        """Start from what the memory holds: the events of a resumed run have told it before."""
+        self._samples = learner.memory.samples
+        self._held = set(self._samples.arrivals.tolist())
+
+    def compare(self, learner: Learner, task: int, positions: Callable[[Tensor], Tensor]) -> None:
+        """Emit what has changed since the last call; `positions` maps arrivals to positions in the stream."""
+        if learner.memory.samples is self._samples:
+            return
+        self._samples = learner.memory.samples
+        now = set(self._samples.arrivals.tolist())
+        entered, left = sorted(now - self._held), sorted(self._held - now)
+        self._held = now
+        if entered or left:
+            at = positions(torch.tensor(entered, dtype=torch.int64))
+            names = self.truth.names_at(at)
+            self.emit({
+                "event": "memory", "task": task, "seen": learner.seen, "entered": entered,
+                "images": self.truth.rows_at(at).tolist(), "given": self.truth.given_at(at).tolist(),
+                "true": [None if label == UNKNOWN else label for label in self.truth.of(at).tolist()], "left": left,
+                **({} if names is None else {"names": names}),
+            })  # fmt: skip
+
+    def consolidated(self, learner: Learner, task: int, positions: Callable[[Tensor], Tensor]) -> None:
+        """Emit how the last epoch divided the memory, if the trainer divides it at all."""
+        if (sets := learner.trainer.sets) is None:
+            return
+        given = self.truth.given_at(positions(sets.arrivals)).cpu()
+        suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses)
+        self.emit({
+            "event": "sets", "task": task, "seen": learner.seen, "arrivals": sets.arrivals.tolist(),
+            "sets": sets.codes.tolist(), "suggested": suggested.tolist(),
+        })  # fmt: skip
+
+
+class SampleHistory:
+    """A listener that keeps one row for each sample that was ever in the memory, in the order they entered.
+
+    Columns: `arrival` (how many samples came before it), `image` (its row among the train images), `name` (its file,
+    where the data are of files), `given_label` and `true_label` (None where nobody knows), `entered_at` and
+    `evicted_at` (how many samples had come by then; None: it was kept), and for the n-th consolidation `set_n` and
+    `suggested_n` (None where it was not in the memory then).
+    """
+
+    needs_memory_events = True  # a run emits them only for listeners that say so, from its beginning
+
+    def __init__(self, class_names: Sequence[str], events: Iterable[Event] = ()) -> None:
         self.class_names = class_names
         self.samples: dict[int, dict[str, Any]] = {}
-        self.consolidations, self._named = 0, False
+        self.consolidations = 0
+        for event in events:
+            self(event)
+
+    def __call__(self, event: Event) -> None:
+        """Take an event of the run, in its turn; those of other kinds say nothing of single samples."""
+        if event["event"] == "memory":
+            names = event.get("names") or [None] * len(event["entered"])
+            columns = (event[name] for name in ("entered", "images", "given", "true"))
+            for arrival, image, given, true, name in zip(*columns, names, strict=True):
+                labels = (self.class_names[given], None if true is None else self.class_names[true])
+                values = (arrival, image, *labels, event["seen"], None)
+                self.samples[arrival] = dict(zip(COLUMNS, values, strict=True)) | ({"name": name} if name else {})
+            for arrival in event["left"]:
+                self.samples[arrival]["evicted_at"] = event["seen"]
+        elif event["event"] == "sets":
+            self.consolidations += 1
+            n = self.consolidations
+            for arrival, code, suggested in zip(event["arrivals"], event["sets"], event["suggested"], strict=True):
+                found = {f"set_{n}": SET_NAMES[code], f"suggested_{n}": self.class_names[suggested]}
+                self.samples[arrival] |= found
+
+    def frame(self) -> DataFrame:
+        """The rows as a pandas table; whole numbers stay whole where some are missing."""
+        import pandas
+
+        named = any("name" in sample for sample in self.samples.values())
+        columns = [*COLUMNS[:2], *(["name"] if named else []), *COLUMNS[2:]]
+        columns += [f"{name}_{n}" for n in range(1, self.consolidations + 1) for name in ("set", "suggested")]
+        return pandas.DataFrame(list(self.samples.values()), columns=columns).astype(dict.fromkeys(NUMBERS, "Int64"))
 
     @classmethod
-    def of_events(cls, class_names: Sequence[str], events: Iterable[dict[str, Any]]) -> SampleHistory:
-        history = cls(class_names)
-        for event in events:
-            history.add(event)
-        return history
-
-    def add(self, event: dict[str, Any]) -> None:
-        """An event of the run, in its turn; those of other kinds say nothing of single samples."""
-        if event["event"] == "memory":
-            self._add_changes(event)
-        elif event["event"] == "sets":
-            self._add_sets(event)
-
-    def _add_changes(self, event: dict[str, Any]) -> None:
-        for arrival, image, given, true in zip(
-            event["entered"], event["images"], event["given"], event["true"], strict=True
-        ):
-            labels = (self.class_names[given], None if true is None else self.class_names[true])
-            values = (arrival, image, *labels, event["seen"], None)
-            self.samples[arrival] = dict(zip(COLUMNS, values, strict=True))
-        for arrival, name in zip(event["entered"], event.get("names", ()), strict=False):
-            self.samples[arrival]["name"] = name
-            self._named = True
-        for arrival in event["left"]:
-            self.samples[arrival]["evicted_at"] = event["seen"]
-
-    def _add_sets(self, event: dict[str, Any]) -> None:
-        self.consolidations += 1
-        n = self.consolidations
-        for arrival, code, suggested in zip(event["arrivals"], event["sets"], event["suggested"], strict=True):
-            found = {f"set_{n}": SET_NAMES[code], f"suggested_{n}": self.class_names[suggested]}
-            self.samples[arrival] |= found
-
-    def recall(self, metrics: Path) -> None:
-        """Add the events of a run's `metrics.jsonl`, if there is one yet."""
-        if metrics.exists():
-            with metrics.open(encoding="utf-8") as file:
-                for line in file:
-                    self.add(json.loads(line))
+    def of_events(cls, class_names: Sequence[str], events: Iterable[Event]) -> SampleHistory:  # an old name
+        return cls(class_names, events)
 
     @property
-    def columns(self) -> list[str]:
-        numbers = range(1, self.consolidations + 1)
-        first = [*COLUMNS[:2], *(["name"] if self._named else []), *COLUMNS[2:]]
-        return [*first, *(f"{name}_{n}" for n in numbers for name in ("set", "suggested"))]
+    def columns(self) -> list[str]:  # an old name
+        return list(self.frame())
 
-    def rows(self) -> list[dict[str, Any]]:
-        """All columns of each sample; None where there is nothing to tell."""
-        return [{name: sample.get(name) for name in self.columns} for sample in self.samples.values()]
+    def rows(self) -> list[dict[str, Any]]:  # an old name
+        return self.frame().to_dict("records")
 
     def write(self, path: Path) -> None:
-        """CSV (empty where there is nothing to tell) or Parquet, by the file's name."""
+        """Write CSV (empty where there is nothing to tell) or Parquet, by the file's name."""
         check_trace_file(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, _as_parquet(self) if path.suffix == ".parquet" else _as_csv(self))
-
-
-def _as_csv(history: SampleHistory) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, history.columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(history.rows())
-    return text.getvalue().encode()
-
-
-def _as_parquet(history: SampleHistory) -> bytes:
-    import pyarrow
-    import pyarrow.parquet
-
-    numbers = ("arrival", "image", "entered_at", "evicted_at")
-    kinds = [(name, pyarrow.int64() if name in numbers else pyarrow.string()) for name in history.columns]
-    sink = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(history.rows(), pyarrow.schema(kinds)), sink)
-    return bytes(sink.getvalue())
+        frame = self.frame()
+        write_atomically(
+            path, frame.to_parquet(index=False) if path.suffix == ".parquet" else frame.to_csv(index=False).encode()
+        )
 
 
 def check_trace_file(path: Path) -> None:
-    """An error, before the work, where the history could not be written."""
+    """Raise an error, before the work, where the history could not be written."""
     if path.suffix not in SUFFIXES:
         raise ValueError(f"a trace should be a .csv or .parquet file, but got {str(path)!r}")
     if path.is_dir():

@@ -6,12 +6,8 @@ import contextlib
 import hashlib
 import json
 import math
-import os
-import shutil
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -52,10 +48,10 @@ def joint_features(
     """
     options = options or Options()
     values = {name: options[name] for name in class_options(NETWORKS[network])}
-    made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
+    own = f".{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]}" if values else ""
     code = "".join(f".{origin.code[:16]}" for origin in plugins.origins(("network", network)).values())
-    key = f"{source.fingerprint[:16]}-{network}{code}{_mark_of(values)}-{runtime.precision}-{made}"
-    folder = cache / (key if source.train.true is None else f"{key}-true")  # the labels of older ones were the given
+    made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
+    folder = cache / f"{source.fingerprint[:16]}-{network}{code}{own}-{runtime.precision}-{made}"
     with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
         return storage.load(folder)[1]["features"]
     cache.mkdir(parents=True, exist_ok=True)
@@ -67,28 +63,9 @@ def joint_features(
         for epoch in range(EPOCHS):
             joint.train(epoch)
             on_epoch(epoch + 1, EPOCHS)
-        facts = {"test_accuracy": joint.accuracy(), "network": network, **({"own": values} if values else {})}
-        return _cached(folder, facts, joint.features())
-
-
-def _mark_of(values: Mapping[str, Any]) -> str:
-    """Own options in a folder's name: a hash, since they may be long; nothing where a network has none."""
-    return f".{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]}" if values else ""
-
-
-def _cached(folder: Path, facts: dict[str, Any], features: Tensor) -> Tensor:
-    """What the cache holds from now on: the features of whoever was first, should a shared disk know no locks."""
-    own = folder.with_name(f"{folder.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    storage.save(own, facts, {"features": features})
-    try:
-        with contextlib.suppress(DataError):
-            return storage.load(folder)[1]["features"]
-        shutil.rmtree(folder, ignore_errors=True)  # it was not there, or cannot be read
-        with contextlib.suppress(OSError):  # another was faster
-            own.rename(folder)
+        features = joint.features()
+        storage.save(folder, {"test_accuracy": joint.accuracy(), "network": network}, {"features": features})
         return features
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
 
 
 def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
@@ -101,17 +78,12 @@ class _Joint:
     """The network in its training: steps over blocks of images that lie augmented on the device."""
 
     def __init__(
-        self,
-        source: DataSource,
-        network: str,
-        runtime: Runtime,
-        views: augment.ViewSettings,
-        settings: Options,
+        self, source: DataSource, network: str, runtime: Runtime, views: augment.ViewSettings, options: Options
     ) -> None:
         self.source, self.runtime, self.views = source, runtime, views
         self.generator = torch.Generator().manual_seed(SEED)
         classes = len(source.class_names)
-        net = build_network(network, classes, source.image_shape, settings, self.generator)
+        net = build_network(network, classes, source.image_shape, options, self.generator)
         self.trainee = Trainee(net, runtime, _sgd)
         self.buffers = Buffers()
         self._run = PlanRunner(runtime, self._step)
@@ -168,10 +140,6 @@ def _channels_first(images: Tensor, runtime: Runtime) -> Tensor:
 
 
 def _scaled(images: Tensor) -> Tensor:
-    channels = images.shape[1]
-    mean, std = (
-        images.new_full((channels,), 0.5, dtype=torch.float32),
-        images.new_full((channels,), 0.25, dtype=torch.float32),
-    )
-    scaled = augment.to_float(images, mean, std)
-    return scaled.contiguous(memory_format=torch.channels_last)
+    """Floats of roughly zero mean and unit variance."""
+    mean, std = (images.new_full((images.shape[1],), value, dtype=torch.float32) for value in (0.5, 0.25))
+    return augment.to_float(images, mean, std).contiguous(memory_format=torch.channels_last)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from puridiver.errors import DataError
 
-GROUPS = {"anytime": "stream", "task": "task", "epoch": "memory epoch"}  # other events are lists, for the report
-PLACES = ("event", "task", "seen", "epoch")  # what an event is placed by, not what it measures
+# The kinds of events that are figures, and what places them: samples seen, or the number of the epoch in the run. Both
+# are in the event itself, so that a resumed run goes on where it was.
+STEPS = {"anytime": ("stream", "seen"), "task": ("task", "seen"), "epoch": ("memory epoch", "number")}
+PLACES = ("event", "task", "seen", "epoch", "number")  # where an event stands, and not what it measures
 
 
 @contextmanager
@@ -26,11 +28,7 @@ def tensorboard_logs(folder: str | None) -> Iterator[list[TensorBoardLog]]:
 
 
 class TensorBoardLog:
-    """Figures along the stream go by samples seen, those of memory epochs by the number of the epoch in the run.
-
-    Both are in the event itself, so that a run which is continued goes on where it was. The folder is made at the
-    first event: a run that cannot start leaves none.
-    """
+    """A listener that writes scalars. The folder is made at the first event: a run that cannot start leaves none."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -41,9 +39,17 @@ class TensorBoardLog:
             raise DataError(f"{folder} is a file; name a folder for TensorBoard")
         self.folder = folder
 
-    def listener(self, epochs: Sequence[int]) -> Callable[[dict[str, Any]], None]:
-        """What has to hear every event of a run that has so many memory epochs in each task."""
-        return partial(self._write, epochs)
+    def __call__(self, event: dict[str, Any]) -> None:
+        """Write the figures of an event; events of other kinds are lists, for the report."""
+        if event["event"] not in STEPS:
+            return
+        group, step = STEPS[event["event"]]
+        for name, value in event.items():
+            if name not in PLACES and isinstance(value, int | float):
+                self._writer.add_scalar(f"{group}/{name}", value, event[step])
+
+    def listener(self, epochs: object = None) -> TensorBoardLog:  # an old name
+        return self
 
     @cached_property
     def _writer(self) -> Any:
@@ -54,12 +60,3 @@ class TensorBoardLog:
     def close(self) -> None:
         if "_writer" in self.__dict__:
             self._writer.close()
-
-    def _write(self, epochs: Sequence[int], event: dict[str, Any]) -> None:
-        group = GROUPS.get(event["event"])
-        if group is None:
-            return
-        step = sum(epochs[: event["task"]]) + event["epoch"] + 1 if event["event"] == "epoch" else event["seen"]
-        for name, value in event.items():
-            if name not in PLACES and isinstance(value, int | float):
-                self._writer.add_scalar(f"{group}/{name}", value, step)

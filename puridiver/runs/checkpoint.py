@@ -7,6 +7,7 @@ checkpoint/damaged-000006/  could not be read; kept for whoever wants to know wh
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import shutil
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 KEPT = 2
 DAMAGED = "damaged-"
-NUMBER = re.compile(r"\d{6,}")
+NUMBER = re.compile(r"\d{6,18}")
 
 
 class Checkpoints:
@@ -36,12 +37,12 @@ class Checkpoints:
     folder
         Where the checkpoints lie; it need not exist yet.
     run
-        A hash of what decides the run: a checkpoint with another one belongs to another run.
+        The identity of the run: a checkpoint with another one belongs to another run.
     every
         Seconds after which the next checkpoint is due; 0: never by time.
     """
 
-    def __init__(self, folder: Path, run: str, every: float) -> None:
+    def __init__(self, folder: Path, run: str = "", every: float = 0) -> None:
         if not 0 <= every < float("inf"):
             raise ValueError(f"seconds between checkpoints should be at least 0, but got {every}")
         self.folder, self.run, self.every = folder, run, every
@@ -53,11 +54,6 @@ class Checkpoints:
     def due(self) -> bool:
         """Whether the interval has passed since the last checkpoint, or the last attempt at one."""
         return self.every > 0 and time.monotonic() - self._last >= self.every
-
-    def save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> bool:
-        """Write a checkpoint and wait for it; whether it could be written."""
-        self.begin_save(settings, tensors)
-        return self.wait()
 
     def begin_save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Copy the state, and write it while the caller goes on: hashing and the disk take longer than the copy.
@@ -72,7 +68,7 @@ class Checkpoints:
         writer.shutdown(wait=False)  # its thread ends with this one task
 
     def wait(self) -> bool:
-        """Until the checkpoint that is being written is on the disk; False where it could not be written."""
+        """Wait until the checkpoint is on the disk; False where it could not be written."""
         written = self._under_way is None or self._under_way.result()
         self._under_way = None  # not before: a Ctrl-C while waiting must not make it forgotten
         return written
@@ -83,11 +79,12 @@ class Checkpoints:
         A damaged or foreign one is left as it is: a warning says that the one before it is used.
         """
         whole = self._whole()
-        unfinished = [path for path in self._numbered() if path not in whole]
         faults = []
         for path in reversed(whole):
             try:
-                settings, tensors = self._load(path)
+                settings, tensors = storage.load(path)
+                if settings.pop("run", None) != self.run:
+                    raise DataError(f"{path} belongs to another run")
             except DataError as error:
                 faults.append(str(error))
                 self._bad.append(path)
@@ -95,7 +92,8 @@ class Checkpoints:
             if faults:
                 logger.warning("%s; going on from the checkpoint before it", "; ".join(faults))
             return settings, tensors
-        if unfinished and max(map(_number, unfinished)) > 1:
+        unfinished = [path for path in self._numbered() if path not in whole]
+        if unfinished and _number(unfinished[-1]) > 1:
             faults.append(f"the checkpoints before {unfinished[-1].name} are missing")
         if faults:
             raise DataError(
@@ -104,13 +102,14 @@ class Checkpoints:
             )
         return None
 
-    def remove(self) -> None:
-        """Take the checkpoints of a finished run away; what was set aside as damaged stays."""
+    def remove(self, all: bool = False) -> None:
+        """Remove the checkpoints of a finished run; what was set aside as damaged goes only with `all`."""
         self.wait()
-        for path in self._numbered():
-            shutil.rmtree(path, ignore_errors=True)
-        if self.folder.exists() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        for path in [*self._numbered(), *(self._numbered(DAMAGED) if all else [])]:
+            remove_save(path)
+        if not self.folder.is_symlink():
+            with contextlib.suppress(OSError):  # it was never made, or something else is in it
+                self.folder.rmdir()
 
     # Inside ----------------------------------------------------------------------------------------------------
 
@@ -127,9 +126,11 @@ class Checkpoints:
         return True
 
     def _write(self, frozen: storage.Frozen) -> None:
-        self._set_bad_aside()
+        while self._bad:
+            self._bad[-1].rename(self._bad[-1].with_name(DAMAGED + self._bad[-1].name))
+            self._bad.pop()
         older = self._whole()
-        numbers = [_number(path) for path in (*older, *self._set_aside())]
+        numbers = [_number(path) for path in (*older, *self._numbered(DAMAGED))]
         path = self.folder / f"{max(numbers, default=0) + 1:06}"
         if path.exists():  # a save that did not come to its end
             shutil.rmtree(path)
@@ -143,33 +144,30 @@ class Checkpoints:
         kept = {path, *older[1 - KEPT :]}
         for old in self._numbered():
             if old not in kept:
-                shutil.rmtree(old, ignore_errors=True)  # the new one is in place, whatever becomes of this
-
-    def _load(self, path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        settings, tensors = storage.load(path)
-        if settings.pop("run", None) != self.run:
-            raise DataError(f"{path} belongs to another run")
-        return settings, tensors
-
-    def _set_bad_aside(self) -> None:
-        while self._bad:
-            self._bad[-1].rename(self._bad[-1].with_name(DAMAGED + self._bad[-1].name))
-            self._bad.pop()
+                remove_save(old)  # the new one is in place, whatever becomes of this
 
     def _whole(self) -> list[Path]:
         """Those that were saved to the end."""
         return [path for path in self._numbered() if (path / storage.INDEX).exists()]
 
-    def _numbered(self) -> list[Path]:
+    def _numbered(self, prefix: str = "") -> list[Path]:
         """The folders of checkpoints, oldest first, whole or not."""
-        if not self.folder.exists():
+        if not self.folder.is_dir():
             return []
-        named = (path for path in self.folder.iterdir() if NUMBER.fullmatch(path.name) and path.is_dir())
-        return sorted(named, key=_number)
-
-    def _set_aside(self) -> list[Path]:
-        return [path for path in self.folder.glob(DAMAGED + "*") if NUMBER.fullmatch(path.name.removeprefix(DAMAGED))]
+        paths = (path for path in self.folder.iterdir() if path.name.startswith(prefix) and path.is_dir())
+        return sorted((path for path in paths if NUMBER.fullmatch(path.name.removeprefix(prefix))), key=_number)
 
 
 def _number(path: Path) -> int:
     return int(path.name.removeprefix(DAMAGED))
+
+
+def remove_save(folder: Path) -> None:
+    """Remove a saved state, its index first, and its folder if nothing else is in it; a link is not followed."""
+    if not folder.is_dir() or folder.is_symlink():
+        return
+    with contextlib.suppress(OSError):
+        own = [path for path in folder.iterdir() if storage.is_of_a_save(path.name) or path.name == storage.LOCK]
+        for path in sorted(own, key=lambda path: path.name != storage.INDEX):
+            path.unlink(missing_ok=True)
+        folder.rmdir()

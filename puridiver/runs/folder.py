@@ -1,173 +1,224 @@
-"""The run folder (config, manifest, metrics, checkpoint, summary, learner) and the ledger of finished runs."""
+"""The folder of a run: which run it holds, which files are the run's own, and its events.
+
+config.json          which run this is, what it was begun with, and the list of its files
+manifest.json        the stream
+metrics.jsonl        the events, a line each, appended as they happen
+checkpoint/          the newest two states of an unfinished run
+memory.safetensors   what the memory held at the end, for reports
+learner/             the learner at the end, for `puridiver predict` and Learner.load
+plugins/             the plugins' files as the run loaded them
+summary.json         the figures; written last, it marks a finished run
+
+A folder holds a run if its config.json says "format": "puridiver-run". Anything else there is somebody else's: it is
+never replaced or removed, with or without --force.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import hashlib
-import json
+import dataclasses
 import os
-import shutil
+import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Self, get_type_hints
 
 from puridiver.errors import DataError
-from puridiver.files import check_writable, file_lock, to_json, write_atomically
-from puridiver.learner import saved
-from puridiver.options import Options
-from puridiver.streams.names import LISTED, MATRIX_FILE, as_recorded, is_published
+from puridiver.files import check_writable, file_lock, read_json, to_json, write_atomically
+from puridiver.runs.checkpoint import Checkpoints, remove_save
+from puridiver.runs.config import Role, RunConfig, fields_of
 
-SUMMARY, CONFIG, MANIFEST, METRICS = "summary.json", "config.json", "manifest.json", "metrics.jsonl"
-MEMORY = "memory.safetensors"  # what the memory held at the end, for the report
+FORMAT = "puridiver-run"
+CONFIG, MANIFEST, METRICS, SUMMARY = "config.json", "manifest.json", "metrics.jsonl", "summary.json"
+MEMORY = "memory.safetensors"
+PLUGINS, LEARNER, CHECKPOINT = "plugins", "learner", "checkpoint"
+FILES = (SUMMARY, MEMORY, METRICS, MANIFEST)  # of every run, beside the config, plugins and saved states
+LOCK = ".puridiver.lock"
+TORN = re.compile(  # by a process that was killed while it wrote
+    rf"\.({'|'.join(map(re.escape, (CONFIG, *FILES)))})\.\d+-\d+\.tmp"
+)
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
-CELL_SHOWN = 10  # characters of a run's identity at the end of its folder's name in a grid
-PLUGINS = "plugins"  # the plugins' files as the run loaded them
-LEARNER = saved.IN_RUN  # the learner as it was at the end, with the data's own class names
-CHECKPOINT, LOCK = "checkpoint", ".lock"
-# Of the config: where things lie on one machine, and what the resolved settings or the stream's hash say better.
-NOT_COMPARED = (
-    "data_root", "splits", "device", "precision", "memory", "network", "epochs", "options", "image_size", "test_share",
-    "bad_files", "trust_labels", "noise_file",
-)  # fmt: skip
 
-# Fields that configs of older runs do not have, and what says nothing there: with it a run is what it was without them.
-LATER_FIELDS = {"imbalance": (None, 1.0)}
+
+@dataclass(frozen=True)
+class Begun:
+    """What `config.json` says: which run the folder holds and what it was begun with."""
+
+    id: str
+    config: RunConfig
+    resolved: dict[str, Any]  # the defaults that were filled in
+    stream: str  # these two as records name them: from another folder the paths would be others
+    command: str
+    stream_hash: str
+    device: str
+    precision: str
+    versions: dict[str, Any]
+    commit: str | None
+    keep_learner: bool
+    traced: bool
+    files: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT, **dataclasses.asdict(self)}
+
+    @classmethod
+    def of_dict(cls, found: dict[str, Any], path: Path) -> Self:
+        """Check what a file says; a `DataError` names the file and the field."""
+        values = {}
+        for name, hint in get_type_hints(cls).items():
+            kind = {RunConfig: dict, dict[str, Any]: dict, list[str]: list}.get(hint, hint)
+            if name not in found or not isinstance(found[name], kind):
+                raise DataError(f"{path} is damaged: {name} should be of type {getattr(kind, '__name__', kind)}")
+            values[name] = found[name]
+        try:
+            values["config"] = RunConfig.of_dict(values["config"])
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path} is damaged: config: {error}") from error
+        return cls(**values)
+
+    def continued(self, said: Mapping[str, Any], options: Mapping[str, Any]) -> RunConfig:
+        """The config to go on with: this run's own, its defaults as they were filled in, and what the user says."""
+        roles = (Role.IDENTITY,) if self.config.ready_made_stream else (Role.IDENTITY, Role.STREAM)
+        fill = {
+            name: self.resolved[name]
+            for name in fields_of(*roles)
+            if getattr(self.config, name) is None and self.resolved.get(name) is not None
+        }
+        try:
+            base = dataclasses.replace(self.config, **fill)
+        except ValueError as error:
+            raise DataError(f"config.json is damaged: resolved: {error}") from error
+        if "epochs" in options:
+            base = dataclasses.replace(base, epochs=None)  # the field would hide the option
+        return dataclasses.replace(base, **said, options={**base.options, **options})
+
+    def check_same(self, other: Begun, path: Path) -> None:
+        """Raise a `DataError` that names what differs if another run is to continue this one."""
+        measured = fields_of(Role.MEASUREMENT)
+        same = all(getattr(self.config, name) == getattr(other.config, name) for name in measured)
+        if self.id == other.id and same:
+            return
+        there, here = self._told(), other._told()
+        names = [name for name in (there | here) if there.get(name) != here.get(name)]
+        if not names:
+            raise DataError(
+                f"{path} holds a run on another stream: the data have changed since, or a noise matrix or plugin has; "
+                "--force starts anew"
+            )
+        differing = [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
+        raise DataError(
+            f"{path} holds a run with another config: {'; '.join(differing)}; `puridiver run --out {path} --resume` "
+            "continues it with its own, another folder starts a new run"
+        )
+
+    def _told(self) -> dict[str, Any]:
+        """What may differ, by name, as the JSON file has it."""
+        told = self.config.of_role(Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT)
+        options = self.resolved.get("options", {})
+        found = {**told, **{name: self.resolved.get(name) for name in told if name in self.resolved}}
+        return {**found, **(options if isinstance(options, dict) else {})}
 
 
 def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
-    """An error where a run folder could not be made, or holds what a run must not touch."""
-    check_no_run(path, force, resume)
-    _check_replaces_runs_alone(path)
-
-
-def check_no_run(path: Path, force: bool = False, resume: bool = False) -> None:
-    """An error where a folder could not be written, or holds a run that must not be touched."""
+    """Raise an error where a run folder could not be made, or holds what a run must not touch."""
     if force and resume:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
+    begun = _check_place(path)
+    if begun is not None and not (force or resume):
+        if (path / SUMMARY).exists():
+            told = "a finished run; choose another folder, or say --force to replace it (--resume shows its summary)"
+        else:
+            told = "an unfinished run; choose another folder, or say --resume to continue it or --force to replace it"
+        raise DataError(f"{path} holds {told}")
+    if begun is None:
+        check_not_there(path, (*FILES, CHECKPOINT, LEARNER, PLUGINS))
+
+
+def check_no_run(path: Path) -> None:
+    """Raise an error where a folder cannot be written, or holds a run or a grid: it is no place for anything else."""
+    if _check_place(path) is not None:
+        raise DataError(f"{path} holds a run; choose another folder")
+
+
+def _check_place(path: Path) -> Begun | None:
     if path.exists() and not path.is_dir():
         raise DataError(f"{path} is a file; name a folder for the run")
     if (path / GRID_CELLS).is_dir():
         raise DataError(f"{path} is the folder of a grid; name another one for the run")
-    if not force:
-        if (path / CONFIG).exists() and not resume:
-            if (path / SUMMARY).exists():
-                told = (
-                    "a finished run; choose another folder, or say --force to replace it (--resume shows its summary)"
-                )
-            else:
-                told = (
-                    "an unfinished run; choose another folder, or say --resume to continue it or --force to replace it"
-                )
-            raise DataError(f"{path} holds {told}")
-        if (path / CHECKPOINT).exists() and not (path / CONFIG).exists():
-            raise DataError(f"{path} holds checkpoints but no {CONFIG}; choose another folder, or say --force")
     check_writable(path)
+    return RunFolder(path).begun()
 
 
-def _check_replaces_runs_alone(path: Path) -> None:
-    """A run writes over what older runs left, but not over files of the same names that are somebody else's."""
-    if (path / CONFIG).exists() or (path / LOCK).exists() or (path / CHECKPOINT).exists():
-        return
-    others = [name for name in (SUMMARY, METRICS, MANIFEST, MEMORY, LEARNER, PLUGINS) if (path / name).exists()]
+def check_not_there(path: Path, names: tuple[str, ...]) -> None:
+    """Raise an error where files that a run would write are there, and are not an older run's."""
+    others = [name for name in names if os.path.lexists(path / name)]
     if others:
-        raise DataError(
-            f"{path} has files that a run would replace, but holds no run ({', '.join(others)}): choose another folder"
-        )
-
-
-def check_ledger(ledger: Path) -> None:
-    """An error where a ledger could not be written."""
-    if ledger.is_dir():
-        raise DataError(f"{ledger} is a folder; name a file for the ledger")
-    check_writable(ledger)
-    if ledger.is_file() and not _may_be_ledger(ledger):
-        raise DataError(f"{ledger} holds something else than a ledger's lines; name another file for the ledger")
-
-
-def _may_be_ledger(path: Path) -> bool:
-    """Whether a file is empty, or begins with a whole line that is an object."""
-    with path.open("rb") as file:
-        first = next((line for line in file if line.strip()), b"")
-    try:
-        return not first or isinstance(json.loads(first), dict)
-    except (ValueError, RecursionError):
-        return False
+        raise DataError(f"{path} has files that a run would replace, but that no run wrote: {', '.join(others)}")
 
 
 @contextlib.contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Make a run folder and keep other processes out of it meanwhile."""
+    """Make a folder and keep other processes out of it meanwhile."""
     path.mkdir(parents=True, exist_ok=True)
     with file_lock(path / LOCK, wait_seconds=0, what=f"the run in {path}"):
-        for name in (CONFIG, MANIFEST, SUMMARY, MEMORY):
-            for left in path.glob(f".{name}.*.tmp"):  # by a process that was killed while it wrote
+        for left in path.glob(".*.tmp"):
+            if TORN.fullmatch(left.name):
                 left.unlink()
         yield
 
 
 class RunFolder:
-    """Where one run writes. Events are appended as they happen; the summary, written last, marks a finished run."""
+    """Where one run writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self, description: dict[str, Any]) -> None:
-        """Clear away an older run and write what this one is."""
-        for name in (CONFIG, SUMMARY, METRICS, MEMORY):  # the config first: without it there is no run to continue
-            (self.path / name).unlink(missing_ok=True)
-        for name in (CHECKPOINT, LEARNER, PLUGINS):
-            if (self.path / name).exists():
-                shutil.rmtree(self.path / name)
-        self.write(CONFIG, description)
-
-    def write(self, name: str, value: Any) -> None:
-        self.write_bytes(name, (to_json(value, indent=1) + "\n").encode())
-
-    def write_bytes(self, name: str, content: bytes) -> None:
-        write_atomically(self.path / name, content)
-
-    def write_plugins(self, files: Mapping[str, bytes]) -> None:
-        for name, content in files.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            self.write_bytes(name, content)
-
-    def append(self, event: dict[str, Any]) -> None:
-        with (self.path / METRICS).open("a") as file:
-            file.write(to_json(event) + "\n")
+    def begun(self) -> Begun | None:
+        """What the run in the folder was begun with; None without a run. A config.json of others is an error."""
+        found = self.read(CONFIG)
+        if found is None:
+            return None
+        if found.get("format") != FORMAT:
+            raise DataError(f"{self.path / CONFIG} is not a run's (it has no format {FORMAT!r}): choose another folder")
+        return Begun.of_dict(found, self.path / CONFIG)
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """A JSON file of the folder; None where it is missing."""
+        """A JSON object of the folder; None where it is missing."""
         try:
-            found = json.loads((self.path / name).read_text())
-        except FileNotFoundError:
+            found = read_json(self.path / name)
+        except (FileNotFoundError, NotADirectoryError):
             return None
-        except ValueError as error:
-            raise DataError(f"{self.path / name} is damaged: {error}") from error
         if not isinstance(found, dict):
             raise DataError(f"{self.path / name} is damaged: it should hold an object")
-        return _in_full(found) if name == CONFIG else found
+        return found
 
-    def check_same_run(self, description: dict[str, Any], held: dict[str, Any]) -> None:
-        """An error that names what differs between the run the folder holds and the one that is to continue it."""
-        there, here = identity(held), identity(description)
-        names = [name for name in sorted(there.keys() | here.keys()) if there.get(name) != here.get(name)]
-        if len(names) > 1 and "stream_hash" in names:
-            names.remove("stream_hash")  # another noise or seed makes another stream: they say it better
-        unsaid = dict(Options())
-        values = [(name, *(run.get(name, unsaid.get(name)) for run in (there, here))) for name in names]
-        differing = [f"{name} is {then!r} there and {now!r} here" for name, then, now in values]
-        if names == ["stream_hash"]:
-            raise DataError(
-                f"{self.path} holds a run on another stream: the data have changed since, or a noise matrix has, or "
-                "the version it was begun with made streams otherwise (CHANGELOG.md); go on with those, or --force "
-                "starts anew"
-            )
-        if differing:
-            raise DataError(
-                f"{self.path} holds a run with another config: {'; '.join(differing)}; "
-                f"`puridiver run --out {self.path} --resume` continues it with its own, another folder starts a new run"
-            )
+    def begin(self, begun: Begun, plugins: Mapping[str, bytes]) -> None:
+        """Clear away the older run, if there is one, and write what this one is."""
+        older = self.begun()
+        own = set() if older is None else {name for name in older.files if _is_of_a_run(name)}
+        check_not_there(self.path, tuple(name for name in begun.files if name not in own and name != CONFIG))
+        Checkpoints(self.path / CHECKPOINT).remove(all=True)  # before the events, without which none can go on
+        remove_save(self.path / LEARNER)
+        for name in sorted(own - {CONFIG}, key=lambda name: name != SUMMARY):
+            (self.path / name).unlink(missing_ok=True)
+            for parent in (self.path / name).parents:
+                if parent == self.path or any(parent.iterdir()):
+                    break
+                parent.rmdir()
+        self.write(CONFIG, begun.to_dict())
+        for name, content in plugins.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(self.path / name, content)
+
+    def write(self, name: str, value: Any) -> None:
+        """Write a JSON file of the folder."""
+        write_atomically(self.path / name, (to_json(value, indent=1) + "\n").encode())
+
+    def append(self, event: dict[str, Any]) -> None:
+        """Listen to a run: append its event."""
+        with (self.path / METRICS).open("a", encoding="utf-8") as file:
+            file.write(to_json(event) + "\n")
 
     def metrics_size(self) -> int:
         """Bytes of the events so far, which are on the disk for good once this returns."""
@@ -191,115 +242,29 @@ class RunFolder:
             os.truncate(path, size)
 
 
-def _in_full(description: dict[str, Any]) -> dict[str, Any]:
-    """What a run was begun with, its stream by its full name: older versions kept no order of published ones."""
-    config = description.get("config")
-    if not isinstance(config, dict) or not isinstance(config.get("stream"), str):
-        return description
-    try:
-        return {**description, "config": {**config, "stream": as_recorded(config["stream"])}}
-    except ValueError:  # no stream at all: whoever makes the config says so
-        return description
+def _is_of_a_run(name: str) -> bool:
+    """Whether a run may have written a file of this name: a list from elsewhere must not name other files."""
+    parts = PurePosixPath(name).parts
+    return name in (CONFIG, *FILES) or (len(parts) > 1 and parts[0] == PLUGINS and not {"..", "."} & set(parts))
 
 
-def as_begun(begun: dict[str, Any]) -> dict[str, Any]:
-    """Where files lay when a run began: it may go on from another folder, from which their paths are others."""
-    return {name: begun[name] for name in ("stream", "command") if name in begun}
+# Old names, until nobody uses them ----------------------------------------------------------------------------------
+
+CELL_SHOWN = 10
 
 
-def identity(description: dict[str, Any]) -> dict[str, Any]:
-    """What decides the figures of a run, by name, from what its `config.json` holds."""
-    config, resolved = dict(description.get("config", {})), dict(description.get("resolved", {}))
-    options = resolved.pop("options", {})
-    resolved["device"] = str(resolved.get("device")).partition(":")[0]  # another GPU of its kind may continue it
-    told = {name: value for name, value in config.items() if value not in LATER_FIELDS.get(name, ())}
-    kept = {name: without_folder(value) for name, value in told.items() if name not in NOT_COMPARED}
-    found = {**kept, **resolved, **options}
-    # A noise matrix is known by what it holds, which the hash of the stream tells, and not by the name of its file.
-    named = {name: MATRIX_FILE for name, value in found.items() if str(value).startswith(MATRIX_FILE)}
-    return json.loads(to_json({**found, **named}))
+def __getattr__(name: str) -> Any:
+    import json
 
+    from puridiver import files
+    from puridiver.runs import config, ledger
 
-def identity_hash(description: dict[str, Any]) -> str:
-    """What checkpoints know their run by. A stream in the files' order has the name there that it had when all had."""
-    found = identity(description)
-    if is_published(str(found.get("stream", ""))):
-        found["stream"] = found["stream"].removesuffix(f":{LISTED}")
-    return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
-
-
-def without_folder(value: Any) -> Any:
-    """The name alone of a file or folder that data, a stream or noise are read from; anything else as it is."""
-    if isinstance(value, str) and value.startswith(MATRIX_FILE):
-        return MATRIX_FILE + Path(value.removeprefix(MATRIX_FILE)).name
-    if not isinstance(value, str) or not (os.sep in value or value.endswith((".npz", ".json"))):
-        return value
-    return Path(value).name or value
-
-
-def file_hashes(files: Mapping[str, bytes]) -> dict[str, str]:
-    return {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
-
-
-def place_in_record(value: str) -> str:
-    """How a record names a file or folder: by the path from the working folder, and without folders if not in there.
-
-    So that the command of a record finds it again from the same folder, and no record tells how a machine is laid out.
-    """
-    if value.startswith(MATRIX_FILE):
-        return MATRIX_FILE + place_in_record(value.removeprefix(MATRIX_FILE))
-    if without_folder(value) == value or not os.path.isabs(value):
-        return value
-    inside = os.path.relpath(value)
-    return str(without_folder(value)) if inside.split(os.sep)[0] in (os.curdir, os.pardir) else inside
-
-
-def append_to_ledger(ledger: Path, row: dict[str, Any], once: bool = False) -> None:
-    """Add a finished run as one line; a single write, so that lines of several processes do not mix.
-
-    With `once`, a row that the ledger has already is not added again.
-    """
-    if once and ledger.exists() and json.loads(to_json(row)) in read_ledger(ledger):
-        return
-    ledger.parent.mkdir(parents=True, exist_ok=True)
-    append_line(ledger, row)
-
-
-def append_line(path: Path, value: dict[str, Any]) -> None:
-    """Add one line of JSON, all of it or, where the disk is full, nothing."""
-    line = (to_json(value) + "\n").encode()
-    with path.open("a+b", buffering=0) as file:
-        start = file.seek(0, os.SEEK_END)
-        if start:
-            file.seek(start - 1)
-            if file.read(1) != b"\n":
-                line = b"\n" + line  # an editor may have left the last line without its end
-        try:
-            if file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(start)
-            raise
-
-
-def ledger_lines(ledger: Path) -> list[str]:
-    """Line ends are those of the file alone: what text calls a line may stand inside a row."""
-    try:
-        return ledger.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{ledger} is not a ledger: {error}") from error
-
-
-def read_ledger(ledger: Path) -> list[dict[str, Any]]:
-    """All rows of a ledger; a damaged line is an error that names it."""
-    rows = []
-    for number, line in enumerate(ledger_lines(ledger), start=1):
-        if line.strip():
-            try:
-                rows.append(json.loads(line))
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"{ledger}, line {number}, is not JSON: {error}; mend or remove that line") from error
-            if not isinstance(rows[-1], dict):
-                raise DataError(f"{ledger}, line {number}, should be a JSON object; mend or remove that line")
-    return rows
+    old: dict[str, Any] = {
+        "append_to_ledger": ledger.append_row, "read_ledger": ledger.read_lines, "check_ledger": ledger.check_ledger,
+        "append_line": lambda path, value: files.append_line(path, json.dumps(json.loads(to_json(value)))),
+        "ledger_lines": lambda path: files.read_regular(path).decode("utf-8-sig").split("\n"),
+        "without_folder": config.without_folder,
+    }  # fmt: skip
+    if name not in old:
+        raise AttributeError(name)
+    return old[name]

@@ -1,10 +1,11 @@
-"""A run under way: the phases of each task, from wherever it is, and what it takes to leave it and go on later."""
+"""The loop of a run: the phases of each task, from wherever it is, and what it takes to leave it and go on later."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,11 +17,10 @@ from torch import Tensor
 
 from puridiver.errors import DataError
 from puridiver.learner.learner import Learner
-from puridiver.metrics import Recorder
+from puridiver.metrics.recorder import Recorder
 from puridiver.options import Options
 from puridiver.runs.checkpoint import Checkpoints
 from puridiver.runs.config import RunConfig
-from puridiver.runs.folder import RunFolder
 from puridiver.runtime.device import Runtime
 from puridiver.streams import Batch, Stream
 
@@ -44,7 +44,12 @@ class Position:
     phase: str = PHASES[0]
     done: int = 0  # batches or epochs of the phase
     work: int = 0  # of the whole run, in the unit of the progress bar
-    part: int = 0  # of the task: each is a part of its stream and a training on the memory
+    part: int = 0  # of the task: each is a part of its stream and a memory training
+
+    def __post_init__(self) -> None:
+        numbers = (self.task, self.done, self.work, self.part)
+        if self.phase not in PHASES or not all(type(number) is int and number >= 0 for number in numbers):
+            raise ValueError(f"a position should be a phase and numbers from 0, but got {self}")
 
     def after(self, done: int, work: int) -> Position:
         return dataclasses.replace(self, done=done, work=self.work + work)
@@ -59,25 +64,37 @@ class Position:
         return Position(self.task, PHASES[following], work=self.work, part=self.part)
 
 
-@dataclass
-class Saving:
-    """Where a run with a folder keeps its events and its checkpoints."""
+class Stopwatch:
+    """Counts the seconds of one phase at a time; no phase pays for another's work that the device still does."""
 
-    out: RunFolder
-    checkpoints: Checkpoints
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.seconds: dict[str, float] = {}
+        self._phase: str | None = None
+        self._since = 0.0
+
+    def switch(self, phase: str | None) -> None:
+        """End the phase that runs and begin another (None: begin none). Costs nothing within one phase."""
+        if phase == self._phase:
+            return
+        self.runtime.wait()
+        now = time.perf_counter()
+        if self._phase is not None:
+            self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = phase, now
 
 
 def trainings_of(task_ends: Sequence[int], options: Options, limit: int | None = None) -> list[int]:
     """How often a run trains on its memory in each task, whose ends in the stream are given.
 
-    No more than the task has batches, of at most `limit` samples in all: there would be nothing new to train on.
+    No more often than the task has batches, of at most `limit` samples in all: there would be nothing new to train on.
     """
     sizes = (end - start for start, end in itertools.pairwise((0, *task_ends)))
     samples = (size if limit is None else min(size, limit) for size in sizes)
     return [max(1, min(options.consolidations, -(-count // options.batch_size))) for count in samples]
 
 
-class Course:
+class RunLoop:
     """One run on its way through the stream.
 
     At every safe point (after a batch, a memory epoch, a phase) the learner, the recorder, the clock and the position
@@ -87,16 +104,28 @@ class Course:
     def __init__(
         self, config: RunConfig, stream: Stream, learner: Learner, recorder: Recorder, progress: Progress
     ) -> None:
-        self.config, self.stream, self.learner = config, stream, learner
-        self.recorder, self.clock, self.progress = recorder, recorder.clock, progress
+        self.config, self.stream, self.learner, self.recorder, self.progress = (
+            config, stream, learner, recorder, progress,
+        )  # fmt: skip
+        self.clock = Stopwatch(learner.runtime)
         self.trainings = trainings_of(stream.manifest.task_ends, learner.options, config.stream_limit)
         self.at = Position()
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
 
-    def run(self, stopping: threading.Event, saving: Saving | None = None) -> None:
-        """From where it is to the end; once `stopping` is set, to the next safe point and KeyboardInterrupt."""
-        self._stopping, self._saving = stopping, saving
-        self.progress.start(self._total_work())
+    def run(
+        self,
+        stopping: threading.Event,
+        checkpoints: Checkpoints | None = None,
+        events_size: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Go from where it is to the end; once `stopping` is set, to the next safe point and KeyboardInterrupt.
+
+        `events_size` says how many bytes of events are on the disk: a checkpoint stands for these.
+        """
+        self._stopping, self._checkpoints, self._events_size = stopping, checkpoints, events_size
+        limit, epochs = self.config.stream_limit, self.learner.options.epochs
+        samples = len(self.stream) if limit is None else self.stream.n_tasks * limit
+        self.progress.start(samples + sum(self.trainings) * epochs * self.learner.memory.capacity)
         self.progress.advance(self.at.work, "preparing")
         self.recorder.begin(self.learner)
         phases = {"stream": self._stream_phase, "memory": self._memory_phase, "evaluate": self._evaluate_phase}
@@ -106,32 +135,26 @@ class Course:
                 self.at = self.at.next_phase(self.parts)
                 self._safe_point(phase_ended=True)
         finally:  # also where the run is left: nobody writes to its folder afterwards
-            if saving is not None:
-                saving.checkpoints.wait()
-        self.clock.stop()
+            if checkpoints is not None:
+                checkpoints.wait()
+        self.clock.switch(None)
 
     # The phases of a task --------------------------------------------------------------------------------------
 
     @property
     def parts(self) -> int:
-        """Of this task: each is a part of its stream and a training on the memory."""
+        """Of this task: each is a part of its stream and a memory training."""
         return self.trainings[self.at.task]
 
     @property
     def _in_last_part(self) -> bool:
         return self.at.part + 1 == self.parts
 
-    def _batches(self, task: int) -> Sequence[Callable[[], Batch]]:
-        return self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
-
-    def _borders(self, n_batches: int) -> tuple[int, int]:
-        """Which batches of the task are of this part, [first, end)."""
-        return n_batches * self.at.part // self.parts, n_batches * (self.at.part + 1) // self.parts
-
     def _stream_phase(self) -> None:
-        task, batches = self.at.task, self._batches(self.at.task)
+        task, wanted = self.at.task, self.config.anytime_points
+        batches = self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
+        first, end = (len(batches) * part // self.parts for part in (self.at.part, self.at.part + 1))
         # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
-        wanted, (first, end) = self.config.anytime_points, self._borders(len(batches))
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
         already = first + self.at.done
         left = moved_ahead(batches[already:end], self.learner.runtime)
@@ -147,21 +170,22 @@ class Course:
 
     def _memory_phase(self) -> None:
         self.clock.switch("consolidate")
+        task, epochs = self.at.task, self.learner.options.epochs
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
-        evaluate = self.config.evaluate_epochs and self.at.task == self.stream.n_tasks - 1 and self._in_last_part
-        epochs = self.learner.options.epochs
+        evaluate = self.config.evaluate_epochs and task == self.stream.n_tasks - 1 and self._in_last_part
+        before = (sum(self.trainings[:task]) + self.at.part) * epochs
         for epoch in self.learner.consolidation(warn_if_left=False):
             if evaluate:
                 self.clock.switch("evaluate")
-            # Else not a phase of its own: it looks at the sets while the device still works on the epoch.
-            self.recorder.epoch(self.learner, self.at.task, self.at.part * epochs + epoch, evaluate)
+            # Else not a phase of its own: it reads the sets while the device still works on the epoch.
+            self.recorder.epoch(self.learner, task, self.at.part * epochs + epoch, before + epoch + 1, evaluate)
             self._advance(epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
             self._safe_point()
             self.clock.switch("consolidate")
-        self.recorder.consolidated(self.learner, self.at.task)
+        self.recorder.consolidated(self.learner, task)
         if not self._in_last_part:  # after the last one all of the task is evaluated
             self.clock.switch("evaluate")
-            self.recorder.anytime(self.learner, self.at.task)
+            self.recorder.anytime(self.learner, task)
 
     def _evaluate_phase(self) -> None:
         self.clock.switch("evaluate")
@@ -171,19 +195,14 @@ class Course:
         self.at = self.at.after(done, work)
         self.progress.advance(work, f"task {self.at.task + 1}/{self.stream.n_tasks}: {text}")
 
-    def _total_work(self) -> int:
-        limit = self.config.stream_limit
-        samples = len(self.stream) if limit is None else self.stream.n_tasks * limit
-        return samples + sum(self.trainings) * self.learner.options.epochs * self.learner.memory.capacity
-
     # Leaving and going on --------------------------------------------------------------------------------------
 
     def _safe_point(self, phase_ended: bool = False) -> None:
         """A moment between two moves, at which the run can be saved and left."""
-        stopping, saving = self._stopping.is_set(), self._saving
-        if saving is not None and (phase_ended or stopping or saving.checkpoints.due()):
+        stopping, checkpoints = self._stopping.is_set(), self._checkpoints
+        if checkpoints is not None and (phase_ended or stopping or checkpoints.due()):
             self.clock.switch("checkpoint")
-            saving.checkpoints.begin_save(*self.state(saving.out.metrics_size()))
+            checkpoints.begin_save(*self.state(self._events_size()))
         if stopping:
             raise KeyboardInterrupt
 
@@ -194,7 +213,7 @@ class Course:
         settings = {
             "position": dataclasses.asdict(self.at),
             "started": self.started,
-            "seconds": self.clock.state(),
+            "seconds": self.clock.seconds,
             "metrics_size": metrics_size,
             "learner": learner,
             "recorder": figures,
@@ -209,13 +228,20 @@ class Course:
             for name, value in tensors.items():
                 part, _, rest = name.partition(".")
                 parts[part][rest] = value
+            at, size = Position(**settings["position"]), settings["metrics_size"]
+            if at.task > self.stream.n_tasks or type(size) is not int or size < 0:
+                raise ValueError(f"task {at.task} of {self.stream.n_tasks}, metrics_size {size!r}")
+            seconds = {str(phase): float(value) for phase, value in settings["seconds"].items()}
             self.learner.load_state(settings["learner"], parts["learner"])
-            self.recorder.load_state(settings["recorder"], parts["recorder"])
-            self.clock.load_state(settings["seconds"])
-            self.at, self.started = Position(**settings["position"]), settings["started"]
-            return settings["metrics_size"]
-        except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
-            raise DataError(f"the checkpoint does not hold a whole run of this version: {error}") from error
+            self.recorder.load_state(settings["recorder"], parts["recorder"], self.learner.runtime.device)
+        except DataError:
+            raise
+        # RuntimeError: weights of another architecture
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise DataError(f"the checkpoint does not hold a whole run of this version: {reason}") from error
+        self.at, self.clock.seconds, self.started = at, seconds, str(settings["started"])
+        return size
 
 
 def moved_ahead(batches: Sequence[Callable[[], Batch]], runtime: Runtime) -> Iterator[Batch]:
@@ -227,18 +253,17 @@ def moved_ahead(batches: Sequence[Callable[[], Batch]], runtime: Runtime) -> Ite
         return
     per_group = max(1, AHEAD_BYTES // max(1, batches[0]().images.nbytes))
     groups = [batches[start : start + per_group] for start in range(0, len(batches), per_group)]
+
+    def read(group: Sequence[Callable[[], Batch]]) -> tuple[list[Batch], Tensor]:
+        found = [read_batch() for read_batch in group]
+        return found, torch.cat([batch.images for batch in found])
+
     with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(read_group, groups[0])
+        coming = reader.submit(read, groups[0])
         for following in [*groups[1:], None]:
             group, images = coming.result()
             if following is not None:
-                coming = reader.submit(read_group, following)
+                coming = reader.submit(read, following)
             parts = runtime.move(images).split([len(batch) for batch in group])
             for batch, moved in zip(group, parts, strict=True):
                 yield dataclasses.replace(batch, images=moved)
-
-
-def read_group(batches: Sequence[Callable[[], Batch]]) -> tuple[list[Batch], Tensor]:
-    """Batches and all their images in one tensor."""
-    group = [read() for read in batches]
-    return group, torch.cat([batch.images for batch in group])
