@@ -9,6 +9,7 @@ learner, or a plugin raised; 2 wrong usage, bad input or missing data; 3 out of 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import io
@@ -24,7 +25,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from puridiver._version import __version__
-from puridiver.cli.output import forget_stdout, plain
+from puridiver.cli.output import forget_stdout, meant, plain
 from puridiver.errors import PuridiverError
 
 HELPERS = ("app", "flags", "notes", "output")
@@ -132,9 +133,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return old_main(words)
         names = command_names()
         program = build([name] if name in names else names)
-        with program.make_context("puridiver", words, obj=words) as context:
-            return int(program.invoke(context) or 0)
-    except typer.Exit as stop:
+        with program.make_context("puridiver", list(words), obj=words) as context:
+            code = int(program.invoke(context) or 0)
+        sys.stdout.flush()  # here, where a reader that left is no error
+        return code
+    except typer.Exit as stop:  # --help and --version
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.flush()
         return stop.exit_code
     except KeyboardInterrupt:
         print("puridiver: interrupted", file=sys.stderr)
@@ -172,9 +177,9 @@ def _report(error: Exception, words: Sequence[str]) -> int:
 
 def _usage(error: Any, words: Sequence[str]) -> str:
     """What is wrong with the words of a command, which option is nearest, and where to look."""
-    message = error.format_message().rstrip(".")
+    message = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
     if near := getattr(error, "possibilities", None):
-        message = f"no such option: {error.option_name}; did you mean {' or '.join(sorted(near)[:3])}?"
+        message = f"no such option: {error.option_name}{meant(error.option_name, near)}"
     named = [word for word in words[:1] if word in command_names()]
     where = error.ctx.command_path if error.ctx else " ".join(["puridiver", *named])
     return f"{message[0].lower()}{message[1:]} (`{where} --help` lists what there is)"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from puridiver.cli.output import meant
 from puridiver.runs.config import SETTINGS, Role, Setting
 
 PANELS = {
@@ -42,12 +42,6 @@ def value_of(kind: type, choices: Sequence[str] = (), least: float | None = None
         return found
 
     return read
-
-
-def meant(word: str, known: Iterable[str]) -> str:
-    """What an unknown word may stand for, as the end of a message."""
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sys
@@ -80,6 +81,12 @@ def forget_stdout() -> None:
 def percent(value: float | None) -> str:
     """One decimal, no minus before a zero, "-" for what is not known."""
     return "-" if value is None or value != value else f"{value:z.1%}"
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """What an unknown word may stand for, as the end of a message."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def counted(number: int, noun: str) -> str:

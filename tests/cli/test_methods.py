@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import pytest
 
 from puridiver.cli import main
-from puridiver.recipes import RECIPES, Options
+from puridiver.options import RECIPES, declared, recipe
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -17,21 +18,15 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return captured.out
 
 
-def test_json_lists_every_family_by_its_short_names(capsys):
+def test_json_lists_every_family_and_every_option_of_every_recipe(capsys):
     found = json.loads(printed(capsys, "--json"))
-    assert sorted(found["samplers"]) == ["crsv", "gbs", "ntd", "puridiver", "rm", "rsv", "spr"]
-    assert sorted(found["trainers"]) == [
-        "coteaching", "dividemix", "elr", "gce", "plain", "puridiver", "sce", "selfie", "spr",
-    ]  # fmt: skip
-    assert sorted(found["recipes"]) == ["official", "paper", "puridiver"]
-    assert {"resnet18", "resnet32", "resnet34", "small"} <= set(found["networks"])
-
-
-def test_json_has_every_option_of_every_recipe(capsys):
-    found = json.loads(printed(capsys, "--json"))
-    for name, recipe in found["recipes"].items():
-        assert Options(**recipe["options"]) == RECIPES[name]
-    assert set(found["options"]) == set(Options().to_dict())
+    assert {"rsv", "puridiver", "spr"} <= set(found["samplers"])
+    assert {"plain", "puridiver", "dividemix", "spr"} <= set(found["trainers"])
+    assert {"small", "resnet18"} <= set(found["networks"])
+    assert {name: told["options"] for name, told in found["recipes"].items()} == {
+        name: dict(recipe(name)) for name in RECIPES
+    }
+    assert set(found["options"]) == set(declared())
     assert all(option["help"] for option in found["options"].values())
 
 
@@ -41,26 +36,40 @@ def test_the_rows_of_the_reference_are_all_named_by_an_option(capsys):
     assert [row for row in range(1, 16) if f"[row {row}]" not in text] == []
 
 
-def test_the_table_names_every_method(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "150")
+@pytest.mark.parametrize("width", ["80", "150"])
+def test_no_name_is_cut(capsys, monkeypatch, width):
+    """Names are there to be typed."""
+    monkeypatch.setenv("COLUMNS", width)
     text = printed(capsys)
-    for name in ("rsv", "gbs", "rm", "ntd", "plain", "selfie", "coteaching", "dividemix", "official", "paper"):
-        assert f" {name} " in text
-
-
-def test_the_options_table_names_every_option_and_row(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    text = printed(capsys, "--options")
-    for name in Options().to_dict():
-        assert f"{name}\n" in text
-    assert "[row 13]" in text
-    assert "images under 24 px, whatever the recipe: 31" in text.split("\nepochs\n")[1].split("\nlr\n")[0]
-
-
-def test_no_name_or_value_is_cut_at_the_usual_width(capsys, monkeypatch):
-    """Names are there to be typed after --set; a terminal, or a file, of 80 columns must show them whole."""
-    monkeypatch.setenv("COLUMNS", "80")
-    assert "…" not in printed(capsys)
-    text = printed(capsys, "--options")
-    assert [name for name in Options().to_dict() if name not in text] == []
+    assert [name for name in ("rsv", "coteaching", "resnet18", "official") if f" {name} " not in text] == []
+    lines = printed(capsys, "--options").splitlines()
+    assert [name for name in declared() if not any(line.split(" (")[0] == name for line in lines)] == []
     assert "…" not in text
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_a_plugin_is_listed_and_checked(tmp_path, capsys):
+    assert main(["methods", "--check"]) == 2
+    assert "--check needs a plugin" in capsys.readouterr().err
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(
+        textwrap.dedent("""
+            import torch
+            import puridiver
+
+            @puridiver.register
+            class Newest(puridiver.Sampler):
+                "Keeps the newest samples."
+                name = "newest"
+
+                def choose(self, pool, n_old, capacity, moment):
+                    return torch.arange(len(pool))[-capacity:]
+
+            class Forgotten(Newest):
+                name = "forgotten"
+            """)
+    )
+    assert "Keeps the newest" in printed(capsys, "--plugin", str(plugin))
+    checked = printed(capsys, "--plugin", str(plugin), "--check")
+    assert "sampler newest: no fault found" in checked
+    assert "put @puridiver.register before its class" in checked

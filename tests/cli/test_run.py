@@ -1,395 +1,291 @@
-"""`puridiver run` from the outside: exit codes, JSON, tables, folders."""
+"""`puridiver run`: what it prints and keeps, how it is resumed, and the errors it gives before the work."""
 
 from __future__ import annotations
 
+import csv
+import dataclasses
 import json
-import os
 import signal
-import subprocess
-import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+import torch
 
+from puridiver import Experiment, Learner, data
 from puridiver.cli import main
-from puridiver.cli.run import ProgressBar, _percent
-from puridiver.cli.run_settings import flag_specs, parse_assignments
-from puridiver.recipes import OFFICIAL, RECIPES, replaced
-from puridiver.runs import folder as runs
+from puridiver.cli.notes import run_notes
+from puridiver.cli.output import Progress, percent
+from puridiver.cli.run import print_summary
+from puridiver.runs.config import RunConfig
+from puridiver.runs.folder import read_ledger
+from puridiver.runtime.device import Runtime
+from tests.cli.conftest import PICTURES, TINY
 from tests.learner_samples import patterns
-from tests.resume_samples import traces
-
-TINY = (
-    "--tasks", "2", "--memory", "20", "--network", "small", "--device", "cpu", "--epochs", "1",
-    "--stream-limit", "32", "--test-limit", "50", "--no-diversity",
-)  # fmt: skip
+from tests.wild import write_bad_kinds, write_classes, write_good_kinds, write_oddly_named
 
 
-def make_pictures(folder):
-    """Two classes of ten small images each."""
-    for label in ("dark", "light"):
-        (folder / label).mkdir(parents=True)
-        for number in range(10):
-            shade = 10 * number + (100 if label == "light" else 0)
-            Image.new("L", (8, 8), shade).save(folder / label / f"{number}.png")
+def summary_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
 
 
-def test_json_is_all_there_is_on_stdout():
-    """A real process, as a script would start it, at the recipe's defaults but for the size."""
-    command = [sys.executable, "-m", "puridiver", "run", "--json", "--epochs", "1", "--stream-limit", "32"]
-    command += ["--test-limit", "50", "--no-diversity", "--set", "warmup_epochs=0"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    assert {"last_accuracy", "average_accuracy", "memory_purity", "seconds"} <= set(summary)
-    assert summary["shortened"]
-    assert done.stderr == ""
+def test_the_table_has_the_figures(capsys):
+    assert main(["run", *TINY, "--set", "eta=0.5"]) == 0
+    shown = capsys.readouterr()
+    for words in ("recipe puridiver", "eta=0.5", "last accuracy", "memory purity", "shortened run", "seed 0"):
+        assert words in shown.out
+    assert f"puridiver run {' '.join(TINY)} --set eta=0.5 --out runs/mine" in shown.err  # how to keep it
+    assert "after task 2: accuracy" in shown.err
 
 
-def test_the_json_is_the_summary_of_the_folder(capsys, tmp_path):
-    assert main(["run", *TINY, "--json", "--out", str(tmp_path / "run")]) == 0
-    captured = capsys.readouterr()
-    assert json.loads(captured.out) == json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert {path.name for path in (tmp_path / "run").iterdir()} == {
-        "config.json", "learner", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json",
-    }  # fmt: skip
+def test_json_is_the_summary_and_quiet_says_nothing(tmp_path, capsys):
+    out, ledger = tmp_path / "run", tmp_path / "ledger.jsonl"
+    assert main(["run", *TINY, "--json", "--quiet", "--out", str(out), "--ledger", str(ledger)]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    assert json.loads(shown.out) == summary_of(out) == read_ledger(ledger)[0]
+    assert {path.name for path in out.iterdir()} >= {"config.json", "manifest.json", "metrics.jsonl", "learner"}
 
 
-def test_the_table_sets_accuracy_and_purity_against_the_noise(capsys, monkeypatch, tmp_path):
-    monkeypatch.setenv("COLUMNS", "150")
-    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
-    captured = capsys.readouterr()
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    for part in ("60.0% of labels right", "last accuracy", "memory purity", "against the stream", "shortened run"):
-        assert part in captured.out
-    assert f"{summary['last_accuracy']:.1%}" in captured.out
-    assert f"{summary['memory_purity']:.1%}" in captured.out
-    assert "after task 2" in captured.err
-    assert str(tmp_path / "run") in captured.err.replace("\n", "")
+def test_a_trace_and_tensorboard_follow_a_run(tmp_path):
+    words = ["--trace", str(tmp_path / "t.csv"), "--tensorboard", str(tmp_path / "tb"), "--quiet"]
+    assert main(["run", *TINY, *words]) == 0
+    assert list((tmp_path / "tb").iterdir())
+    assert len((tmp_path / "t.csv").read_text().splitlines()) > 12
 
 
-def test_the_table_fits_a_terminal_of_80_columns(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["run", *TINY, "--quiet"]) == 0
-    assert "…" not in capsys.readouterr().out
+def test_a_run_is_kept_where_nobody_reads_its_figures(tmp_path, monkeypatch):
+    def gone(value: object) -> None:
+        raise BrokenPipeError
 
-
-def test_quiet_shows_the_table_alone(capsys):
-    assert main(["run", *TINY, "--quiet"]) == 0
-    captured = capsys.readouterr()
-    assert "last accuracy" in captured.out
-    assert captured.err == ""
-
-
-def test_a_single_task_has_a_table_too(capsys):
-    one = ["--tasks", "1", "--stream", "disjoint", "--noise", "none", "--sampler", "rsv", "--trainer", "plain"]
-    assert main(["run", *TINY, *one, "--quiet"]) == 0
-    assert "100.0% of labels right" in capsys.readouterr().out
-
-
-def test_disjoint_tasks_are_also_judged_on_the_classes_that_had_come(capsys):
-    stream = ["--stream", "disjoint", "--noise", "none", "--sampler", "rsv", "--trainer", "plain"]
-    assert main(["run", *TINY, *stream, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["average_seen_accuracy"] > summary["average_accuracy"]
-    assert summary["task_seen_accuracy"][-1] == summary["last_accuracy"]
-    assert summary["anytime_seen_area"] > summary["anytime_area"]
-    ((first, _), (then, _)) = summary["task_group_accuracy"]
-    assert summary["backward_transfer"] == pytest.approx(then - first)
-    assert main(["run", *TINY, *stream, "--quiet"]) == 0
-    printed = capsys.readouterr().out
-    assert printed.count("on classes that had come") == 2
-
-
-def test_every_flag_reaches_the_run(tmp_path, capsys):
-    flags = [
-        "--seed", "3", "--noise", "asym-20", "--stream", "blurry-20", "--sampler", "rm", "--trainer", "dividemix",
-        "--recipe", "paper", "--tell-noise", "--holdout", "20", "--evaluate-on", "validation", "--anytime-points", "1",
-        "--evaluate-epochs", "--set", "eta=0.5", "--set", "flip=no", "--set", "baseline-warmup=0",
-    ]  # fmt: skip
-    assert main(["run", *TINY, *flags, "--json", "--out", str(tmp_path / "run")]) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert (summary["seed"], summary["noise"], summary["noise_rate"]) == (3, "asym", 0.2)
-    assert (summary["sampler"], summary["trainer"], summary["recipe"]) == ("rm", "dividemix", "paper")
-    assert (summary["told_noise"], summary["evaluated_on"], summary["memory"]) == (True, "validation", 20)
-    assert "best_epoch_accuracy" in summary
-    resolved = json.loads((tmp_path / "run" / "config.json").read_text())["resolved"]["options"]
-    assert (resolved["eta"], resolved["flip"], resolved["baseline_warmup"]) == (0.5, False, 0)
-    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
-    assert manifest["minor_share"] == pytest.approx(0.2)
-
-
-def test_the_ledger_gets_a_row_for_each_finished_run(tmp_path, capsys):
-    ledger = tmp_path / "ledger.jsonl"
-    for seed in ("1", "2"):
-        assert main(["run", *TINY, "--seed", seed, "--ledger", str(ledger), "--json"]) == 0
-    assert [row["seed"] for row in runs.read_ledger(ledger)] == [1, 2]
-
-
-def test_an_old_run_is_replaced_only_with_force(tmp_path, capsys):
-    out = ["--out", str(tmp_path), "--json"]
-    assert main(["run", *TINY, *out]) == 0
-    capsys.readouterr()
-    assert main(["run", *TINY, *out]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "--force" in captured.err
-    assert main(["run", *TINY, *out, "--force"]) == 0
+    monkeypatch.setattr("puridiver.cli.run.say_json", gone)
+    monkeypatch.setattr("puridiver.cli.run.forget_stdout", lambda: None)
+    assert main(["run", *TINY, "--quiet", "--json", "--ledger", str(tmp_path / "l.jsonl")]) == 0
+    assert len(read_ledger(tmp_path / "l.jsonl")) == 1
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("words", "message"),
     [
-        (["--sampler", "best"], "sampler should be one of"),
-        (["--trainer", "best"], "trainer should be one of"),
-        (["--recipe", "best"], "recipe should be one of"),
-        (["--network", "vit"], "network should be one of resnet18, resnet32, resnet34, small, but got 'vit'"),
-        (["--device", "abacus"], "device should be"),
-        (["--data", "marsrocks"], "marsrocks"),
-        (["--data", "nowhere.npz"], "nowhere.npz"),
-        (["--stream", "wild"], "a stream should be"),
-        (["--stream", "nowhere.json"], "nowhere.json"),
-        (["--stream", "official:sym40:1"], "sym40"),
-        (["--noise", "loud"], "loud"),
-        (["--set", "speed=3"], "there is no option 'speed'"),
-        (["--set", "epoch=3"], "there is no option 'epoch'; did you mean epochs"),
-        (["--set", "eta"], "--set needs OPTION=VALUE, but got 'eta'"),
-        (["--set", "eta=much"], "option eta should be float, but got 'much'"),
-        (["--set", "flip=maybe"], "option flip should be true or false"),
-        (["--set", "replay=often"], "option replay should be one of"),
-        (["--epochs", "0"], "epochs should be at least 1"),
-        (["--evaluate-on", "validation"], "holdout"),
+        (["--resume"], "--resume needs --out FOLDER"),
+        (["--resume", "--out", "NEW"], "there is no run in"),
+        (["--resume", "--force", "--out", "NEW", "--seed", "1"], "say one of them"),
+        (["--out", "RUN"], "holds a finished run; choose another folder"),
+        (["--epochs", "5", "--set", "epochs=3"], "--epochs 5 and --set epochs=3 differ"),
+        (["--set", "lr"], "name=value"),
+        (["--set", "learn_rate=1"], "there is no option 'learn_rate'"),
+        (["--set", "gce_q=0.5"], "trainer gce"),
+        (["--sampler", "rvs"], "rsv"),
+        (["--data", "nowhere"], "there is no such file or folder"),
+        (["--data", "cifar10", "--data-root", "NEW"], "puridiver data fetch cifar10"),
+        (["--stream", "spiral"], "a stream should be"),
+        (["--trace", "RUN/summary.json"], "is already there"),
+        (["--ledger", "RUN/memory.safetensors"], "ledger"),
     ],
 )
-def test_bad_input_exits_with_2_says_why_and_leaves_nothing(flags, message, tmp_path, capsys):
-    assert main(["run", *TINY, "--data-root", str(tmp_path), "--out", str(tmp_path / "run"), *flags]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("puridiver: error: ")
-    assert message in captured.err
-    assert not (tmp_path / "run").exists()
+def test_bad_input_is_told_before_the_work(words, message, finished_run, tmp_path, capsys):
+    places = {"RUN": str(finished_run), "NEW": str(tmp_path / "new")}
+    words = [next((word.replace(key, place) for key, place in places.items() if key in word), word) for word in words]
+    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
+    assert main(["run", *([] if "--resume" in words else TINY[:4]), *words]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.out == ""
+    assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
+    assert not (tmp_path / "new").exists()
 
 
-def test_missing_data_exits_with_2_and_says_how_to_get_it(tmp_path, capsys):
-    assert main(["run", "--data", "cifar10", "--data-root", str(tmp_path)]) == 2
-    assert "puridiver data fetch cifar10" in capsys.readouterr().err
-
-
-def test_an_interrupted_run_exits_with_130_and_has_no_summary(tmp_path, capsys, monkeypatch):
-    def interrupt(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("puridiver.metrics.Recorder.task_ended", interrupt)
-    assert main(["run", *TINY, "--out", str(tmp_path / "run"), "--ledger", str(tmp_path / "l.jsonl")]) == 130
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert not (tmp_path / "run" / "summary.json").exists()
-    assert (tmp_path / "run" / "metrics.jsonl").exists()
-    assert f"to continue: puridiver run --out {tmp_path / 'run'} --resume --ledger {tmp_path}/l.jsonl" in captured.err
-
-
-def test_without_a_folder_an_interrupted_run_has_nothing_to_continue(capsys, monkeypatch):
-    def interrupt(*arguments: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("puridiver.metrics.Recorder.task_ended", interrupt)
-    assert main(["run", *TINY]) == 130
-    assert "to continue" not in capsys.readouterr().err
+def test_results_do_not_lie_among_the_data(tmp_path, capsys):
+    write_classes(tmp_path / "pictures", 2)
+    (tmp_path / "link").symlink_to(tmp_path / "pictures")
+    for place in (tmp_path / "pictures" / "run", tmp_path / "link" / "run"):
+        assert main(["run", "--data", str(tmp_path / "pictures"), "--out", str(place)]) == 2
+        assert "lies in the folder of the data" in capsys.readouterr().err
 
 
 # Resuming ----------------------------------------------------------------------------------------------------------
 
 
-def interrupted(folder, *flags: str) -> None:
+def interrupted(folder: Path, *words: str) -> None:
     """A run that gets Ctrl-C when its first task ends."""
-    event = ProgressBar.event
+    event = Progress.event
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started to ignore it
     with pytest.MonkeyPatch.context() as patch:
 
-        def press(self, found):
+        def press(self: Progress, found: dict[str, Any]) -> None:
             signal.raise_signal(signal.SIGINT)
             event(self, found)
 
-        patch.setattr(ProgressBar, "event", press)
-        assert main(["run", *TINY, *flags, "--out", str(folder)]) == 130
-
-
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_continue(tmp_path, capsys):
-    interrupted(tmp_path / "my run", "--checkpoint-every", "0")
-    told = capsys.readouterr().err
-    assert "stopping after this batch or memory epoch; Ctrl-C again stops at once" in told
-    assert f"to continue: puridiver run --out '{tmp_path}/my run' --resume" in told
-    assert any((tmp_path / "my run" / "checkpoint").iterdir())
+        patch.setattr(Progress, "event", press)
+        assert main(["run", *TINY, *words, "--out", str(folder)]) == 130
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_run_of_an_older_default_recipe_is_resumed_with_what_that_was(tmp_path, capsys, monkeypatch):
-    folder, ledger = tmp_path / "run", tmp_path / "ledger.jsonl"
-    with monkeypatch.context() as older:
-        older.setitem(RECIPES, "puridiver", replaced(OFFICIAL, {"eta": 0.5}))
-        assert main(["run", *TINY, "--out", str(folder), "--quiet"]) == 0
-    path = folder / "config.json"
-    begun = json.loads(path.read_text())
-    del begun["resolved"]["options"]["online_prediction"]  # had not come yet
-    path.write_text(json.dumps(begun))
-    capsys.readouterr()
-    assert main(["run", "--out", str(folder), "--resume", "--quiet", "--ledger", str(ledger)]) == 0
-    assert main(["run", "--out", str(folder), "--resume", "--recipe", "puridiver"]) == 2  # said: the one of now
-    assert "eta is 0.5 there and 1.0 here" in capsys.readouterr().err
-
-
-def test_a_run_is_resumed_with_its_own_config_however_much_of_it_is_said_again(tmp_path, capsys):
-    flags = ["--seed", "3", "--noise", "asym-20", "--set", "eta=0.5"]
-    assert main(["run", *TINY, *flags, "--out", str(tmp_path / "whole")]) == 0
-    for again in ([], flags[:2], [*TINY, *flags]):
-        folder = tmp_path / f"parts{len(again)}"
-        interrupted(folder, *flags)
-        assert main(["run", "--out", str(folder), "--resume", "--quiet", *again]) == 0
-        assert traces(folder) == traces(tmp_path / "whole")
-
-
-def test_resuming_with_another_config_exits_with_2_and_names_what_differs(tmp_path, capsys):
-    interrupted(tmp_path / "run", "--seed", "3")
-    capsys.readouterr()
-    again = ["run", "--out", str(tmp_path / "run"), "--resume"]
-    assert main([*again, "--noise", "asym-20"]) == 2
-    assert "another config: noise is 'sym-40' there and 'asym-20' here; `puridiver" in capsys.readouterr().err
-    assert main([*again, "--set", "eta=0.5", "--seed", "3"]) == 2
-    assert "another config: eta is 1.0 there and 0.5 here; `puridiver" in capsys.readouterr().err
-
-
-def test_other_epochs_are_refused_however_they_are_said(tmp_path, capsys):
-    interrupted(tmp_path / "run", "--seed", "3")
-    capsys.readouterr()
-    for said in (["--epochs", "9"], ["--set", "epochs=9"]):
-        assert main(["run", "--out", str(tmp_path / "run"), "--resume", *said]) == 2
-        assert "epochs is 1 there and 9 here" in capsys.readouterr().err
-
-
-def test_a_run_goes_on_after_its_data_moved(tmp_path, capsys):
-    make_pictures(tmp_path / "old" / "pictures")
-    flags = ["--data", str(tmp_path / "old" / "pictures"), "--test-share", "0.2", "--noise", "none"]
-    begun = ["run", *TINY[:-1], "--out", str(tmp_path / "run"), "--quiet", "--no-diversity", *flags]
-    assert main(begun) == 0
-    (tmp_path / "run" / "summary.json").unlink()
-    (tmp_path / "old").rename(tmp_path / "new")
-    again = ["run", "--out", str(tmp_path / "run"), "--resume", "--quiet"]
-    assert main([*again, "--data", str(tmp_path / "new" / "pictures")]) == 0, capsys.readouterr().err
-
-
-def test_an_option_at_its_default_is_named_as_it_is(tmp_path, capsys):
-    interrupted(tmp_path / "run", "--seed", "3")
-    capsys.readouterr()
-    assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--set", "online_prediction=network"]) == 2
-    assert "online_prediction is 'consolidated' there and 'network' here" in capsys.readouterr().err
-
-
-def test_epochs_said_in_two_ways_must_agree(capsys):
-    assert main(["run", "--epochs", "5", "--set", "epochs=3"]) == 2
-    assert "--epochs 5 and --set epochs=3 differ: say one of them" in capsys.readouterr().err
-
-
-def test_the_summary_names_the_options_that_were_changed(capsys):
-    assert main(["run", *TINY, "--quiet", "--set", "eta=0.5"]) == 0
-    assert "recipe puridiver, eta=0.5" in " ".join(capsys.readouterr().out.split())
-
-
-def test_resuming_where_there_is_no_run_starts_it(tmp_path, capsys):
-    assert main(["run", *TINY, "--out", str(tmp_path / "run"), "--resume", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads((tmp_path / "run" / "summary.json").read_text())
-
-
-def test_resuming_a_finished_run_prints_its_summary_and_adds_no_second_row(tmp_path, capsys, monkeypatch):
-    out = ["--out", str(tmp_path / "run"), "--ledger", str(tmp_path / "ledger.jsonl"), "--json"]
-    assert main(["run", *TINY, *out]) == 0
-    first = capsys.readouterr().out
-    monkeypatch.setattr("puridiver.learner.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
-    assert main(["run", *out, "--resume"]) == 0
-    assert capsys.readouterr().out == first
-    assert len(runs.read_ledger(tmp_path / "ledger.jsonl")) == 1
-    assert main(["run", "--out", str(tmp_path / "run"), "--resume"]) == 0
-    assert "the run was finished already. run folder: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--resume"], "--resume needs --out FOLDER"),
-        (["--resume", "--force", "--out", "RUN"], "say one of them"),
-        (["--checkpoint-every", "-1", "--out", "RUN"], "seconds between checkpoints should be at least 0"),
-    ],
-)
-def test_wrong_ways_to_resume_exit_with_2(flags, message, tmp_path, capsys):
-    assert main(["run", *TINY, *(str(tmp_path / "run") if flag == "RUN" else flag for flag in flags)]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_config_of_another_version_is_named(tmp_path, capsys):
-    (tmp_path / "config.json").write_text('{"config": {"colour": "red"}}')
-    assert main(["run", "--out", str(tmp_path), "--resume"]) == 2
-    assert "config.json is not of this version" in capsys.readouterr().err
-
-
-def test_assignments_take_the_options_type():
-    found = parse_assignments(["eta=2", "epochs = 3", "flip=off", "alpha=adaptive", "set-batches=clean_full"])
-    assert found == {"eta": 2.0, "epochs": 3, "flip": False, "alpha": -1.0, "set_batches": "clean_full"}
-    assert type(found["eta"]) is float
-
-
-def test_a_run_without_a_folder_says_how_to_keep_it(tmp_path, capsys):
-    assert main(["run", *TINY]) == 0
+def test_an_interrupted_run_is_resumed_to_the_same_figures(tmp_path, capsys):
+    said = ["--seed", "3", "--noise", "asym-20", "--set", "eta=0.5"]
+    assert main(["run", *TINY, *said, "--out", str(tmp_path / "whole")]) == 0
+    interrupted(tmp_path / "my run", *said, "--ledger", str(tmp_path / "l.jsonl"))
     told = capsys.readouterr().err
-    assert f"not kept; to keep them: puridiver run {' '.join(TINY)} --out runs/mine" in told
-    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
-    assert "not kept" not in capsys.readouterr().err
+    assert "Ctrl-C again stops at once" in told
+    assert f"to continue: puridiver run --out '{tmp_path}/my run' --resume --ledger {tmp_path}/l.jsonl" in told
+    again = ["run", "--out", str(tmp_path / "my run"), "--resume"]
+    for other, message in (("--noise=sym-20", "asym-20"), ("--set=eta=0.25", "eta"), ("--epochs=9", "epochs")):
+        assert main([*again, other]) == 2
+        assert message in capsys.readouterr().err
+    assert main([*again, "--quiet", "--seed", "3"]) == 0
+    parts, whole = summary_of(tmp_path / "my run"), summary_of(tmp_path / "whole")
+    for name in ("task_accuracy", "memory_purity", "stream_hash", "anytime_area"):
+        assert parts[name] == whole[name]
+    capsys.readouterr()
+    assert main(again) == 0  # a finished run gives its figures again
+    assert "finished already" in capsys.readouterr().err
 
 
-def test_every_setting_of_a_run_has_a_flag():
-    assert {"--data", "--data-root", "--stream", "--seed", "--sampler", "--trainer", "--recipe"} <= set(flag_specs())
-    assert all(spec["help"] for spec in flag_specs().values())
-
-
-def test_there_must_be_something_to_resume_or_to_begin(tmp_path, capsys):
-    assert main(["run", "--out", str(tmp_path / "typo"), "--resume"]) == 2
-    assert f"there is no run in {tmp_path / 'typo'} to resume" in capsys.readouterr().err
-    assert not (tmp_path / "typo").exists()
-    assert main(["run", *TINY, "--out", str(tmp_path / "new"), "--resume"]) == 0
-
-
-def test_a_run_and_a_grid_do_not_share_a_folder(tmp_path, capsys):
-    file = tmp_path / "small.toml"
-    file.write_text('[grid]\nmethods = ["rsv+plain"]\nepochs = 1\nstream_limit = 8\ntest_limit = 20\ntasks = 2\n')
-    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
-    assert main(["grid", str(file), "--out", str(tmp_path / "run"), "--quiet"]) == 2
-    assert "holds a run of `puridiver run`; name another --out" in capsys.readouterr().err
-    assert main(["grid", str(file), "--out", str(tmp_path / "grid"), "--engine", "lanes", "--quiet"]) == 0
-    for more in ([], ["--force"]):
-        assert main(["run", *TINY, "--out", str(tmp_path / "grid"), *more]) == 2
-        assert "is the folder of a grid; name another one" in capsys.readouterr().err
-
-
-def test_a_run_on_data_of_ones_own_is_resumed_from_any_folder(tmp_path, monkeypatch, capsys):
+def test_a_run_is_resumed_from_any_folder_also_after_its_data_moved(tmp_path, monkeypatch, capsys):
     images, labels = patterns(60)
     (tmp_path / "here").mkdir()
     np.savez(tmp_path / "here" / "own.npz", train_images=images, train_labels=labels)
     monkeypatch.chdir(tmp_path / "here")
-    words = ["--data", "own.npz", "--test-share", "0.2", "--memory", "100", "--epochs", "2", "--tasks", "2"]
-    event = ProgressBar.event
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            ProgressBar, "event", lambda self, found: (signal.raise_signal(signal.SIGINT), event(self, found))
-        )
-        assert main(["run", *words, "--network", "small", "--out", "run"]) == 130
-    assert "a memory of 100 holds the whole stream (48 samples)" in capsys.readouterr().err
+    words = ["--data", "own.npz", "--test-share", "0.2", "--memory", "20", "--epochs", "1", "--tasks", "2", "--quiet"]
+    assert main(["run", *words, "--network", "small", "--out", "run"]) == 0
+    (tmp_path / "here" / "run" / "summary.json").unlink()
     monkeypatch.chdir(tmp_path)
-    assert main(["run", "--out", "here/run", "--resume", "--json"]) == 0
-    assert '"command": "puridiver run --data own.npz' in capsys.readouterr().out
+    assert main(["run", "--out", "here/run", "--resume", "--quiet"]) == 0
+    (tmp_path / "here" / "run" / "summary.json").unlink()
+    (tmp_path / "here" / "own.npz").rename(tmp_path / "own.npz")
+    assert main(["run", "--out", "here/run", "--resume"]) == 2
+    assert "if the data have moved, add --data PLACE" in capsys.readouterr().err
+    assert main(["run", "--out", "here/run", "--resume", "--quiet", "--data", "own.npz"]) == 0
+
+
+def test_a_config_of_something_else_is_named(tmp_path, capsys):
+    for content in ('{"config": {"colour": "red"}}', '{"config": 3}', "{}", "[1]"):
+        (tmp_path / "config.json").write_text(content)
+        assert main(["run", "--out", str(tmp_path), "--resume"]) == 2
+        assert "config.json" in capsys.readouterr().err
+
+
+# Own data ----------------------------------------------------------------------------------------------------------
+
+
+def run_on(root: Path, *words: object, out: str = "run") -> dict[str, Any]:
+    command = ["run", "--data-root", str(root), "--out", str(root / out), *PICTURES, *map(str, words)]
+    assert main(command) == 0
+    return summary_of(root / out)
+
+
+def test_a_folder_of_wild_files_without_true_labels(tmp_path, capsys):
+    folder = tmp_path / "pictures"
+    write_classes(folder / "train", 12)
+    write_classes(folder / "test", 4, first_seed=500)
+    write_good_kinds(folder / "train" / "kinds")
+    write_oddly_named(folder / "train" / "kinds")
+    write_bad_kinds(folder / "train" / "red")
+    assert main(["run", "--data", str(folder), "--data-root", str(tmp_path), *PICTURES]) == 2
+    told = capsys.readouterr().err
+    assert "red/empty.jpg: the file is empty" in told
+    assert "--bad-files skip" in told
+    summary = run_on(tmp_path, "--data", folder, "--bad-files", "skip")
+    assert {summary[name] for name in ("memory_purity", "stream_noise", "clean_precision")} == {None}
+    shown = capsys.readouterr().out
+    assert "true labels not known" in shown
+    assert "by the labels that they came with" in " ".join(shown.replace("│", " ").split())
+    assert str(tmp_path) not in summary["command"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_tables_with_true_labels_in_the_order_of_time(kind, tmp_path):
+    write_classes(tmp_path / "p", 10)
+    rows = [
+        {"path": str(path.relative_to(tmp_path)), "label": path.parent.name, "true_label": path.parent.name,
+         "timestamp": int(path.stem), "split": "test" if int(path.stem) % 5 == 4 else "train"}
+        for path in sorted((tmp_path / "p").rglob("*.*"))
+    ]  # fmt: skip
+    file = tmp_path / f"list.{kind}"
+    if kind == "csv":
+        with file.open("w", newline="") as lines:
+            writer = csv.DictWriter(lines, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    elif kind == "jsonl":
+        file.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(pytest.importorskip("pyarrow").Table.from_pylist(rows), file)
+    summary = run_on(tmp_path, "--data", file, "--stream", "time", "--tasks", 4)
+    assert (summary["stream_noise"], summary["memory_purity"], len(summary["task_accuracy"])) == (0, 1, 4)
+
+
+def test_what_the_memory_holds_can_be_traced_to_its_files(picture_run):
+    rows = Learner.load(picture_run, device="cpu").audit()
+    assert rows
+    assert all((picture_run.parent / "pictures" / row.id).is_file() for row in rows)
+
+
+def test_noise_by_a_matrix_of_ones_own_and_long_tailed_classes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    np.save("T.npy", np.eye(10) * 0.6 + 0.04)
+    assert main(["run", *TINY, "--noise", "matrix:T.npy", "--imbalance", "0.2", "--json", "--out", "run"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["stream_noise"] == pytest.approx(0.36, abs=0.02)
+    assert "--noise matrix:T.npy" in found["command"]
+    assert "--imbalance 0.2" in found["command"]
+    monkeypatch.chdir("/")
+    assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--quiet"]) == 0
+
+
+def test_human_noise(tmp_path):
+    true = data.load("digits").train.labels.numpy()
+    worst = np.where(np.arange(len(true)) % 4 == 0, (true + 3) % 10, true)
+    torch.save({"clean_label": true, "worse_label": worst}, tmp_path / "human.pt")
+    words = ["--noise", "human:worst", "--noise-file", str(tmp_path / "human.pt"), "--tell-noise", "--quiet"]
+    assert main(["run", *TINY, *words, "--out", str(tmp_path / "run")]) == 0
+    assert summary_of(tmp_path / "run")["stream_noise"] == pytest.approx(0.25, abs=0.02)
+
+
+# Notes and figures -------------------------------------------------------------------------------------------------
+
+
+def notes_of(source: data.DataSource | None = None, **settings: Any) -> list[str]:
+    config = RunConfig(device="cpu", **{"network": "small", **settings})
+    run = Experiment(dataclasses.replace(config, network="small", device="cpu"), source=source)
+    return list(run_notes(config, run.source, Runtime(torch.device("cpu")), run.manifest))
+
+
+@pytest.mark.parametrize(
+    ("settings", "part", "other"),
+    [
+        ({"network": "resnet18"}, "takes hours on a CPU", {"network": "small"}),
+        ({"epochs": 255}, "take long on a CPU", {"epochs": 63}),
+        ({"memory": 5000}, "holds the whole stream", {"memory": 500}),
+        ({"memory": 9}, "each of the 10 classes", {"memory": 10}),
+        ({"epochs": 10}, "warm-up", {"epochs": 11}),
+        ({"trainer": "coteaching"}, "--tell-noise", {"trainer": "coteaching", "tell_noise": True}),
+    ],
+)
+def test_notes_tell_what_a_user_would_not_expect(settings, part, other):
+    assert [note for note in notes_of(**settings) if part in note]
+    assert not [note for note in notes_of(**other) if part in note]
+
+
+def test_notes_name_classes_that_only_one_part_has_and_noise_on_top_of_wrong_labels():
+    images, labels = np.random.default_rng(0).integers(0, 255, (40, 8, 8, 3), np.uint8), np.arange(40) % 3
+    names = ["cat", "dog", "owl", "elk"]
+    source = data.from_arrays(images, labels, images[:3], np.array([0, 1, 3]), class_names=names)
+    known = dataclasses.replace(source.train, true=torch.from_numpy(np.where(np.arange(40) < 10, 0, labels)))
+    source = dataclasses.replace(source, train=known)
+    found = notes_of(source, memory=10, noise="sym-40", tasks=2)
+    assert "no train image has the label 'elk': test images of it count as wrong" in found
+    assert "no test image shows 'owl': the accuracy says nothing of it" in found
+    assert any("wrong already" in note for note in found)
 
 
 def test_no_forgetting_has_no_minus() -> None:
-    assert [_percent(value) for value in (-0.0002, -0.0, 0.0, -0.021, None)] == ["0.0%", "0.0%", "0.0%", "-2.1%", "-"]
+    assert [percent(value) for value in (-0.0002, -0.0, 0.0, -0.021, None)] == ["0.0%", "0.0%", "0.0%", "-2.1%", "-"]
+
+
+def test_a_summary_of_a_run_without_truth_is_printed_whole(finished_run, capsys):
+    found = {**summary_of(finished_run), "stream_noise": None, "memory_purity": None, "forgetting": None}
+    print_summary(found)
+    assert "not known" in capsys.readouterr().out

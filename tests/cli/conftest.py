@@ -1,0 +1,34 @@
+"""Tiny runs that the tests of several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+from tests.wild import write_classes
+
+TINY = (
+    "--memory", "12", "--device", "cpu", "--epochs", "1", "--stream-limit", "8", "--test-limit", "20", "--tasks", "2",
+    "--no-diversity", "--anytime-points", "1",
+)  # fmt: skip
+PICTURES = ("--memory", "12", "--network", "small", "--device", "cpu", "--epochs", "1", "--image-size", "8", "--quiet")
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on digits. Tests must not change it."""
+    folder = tmp_path_factory.mktemp("runs") / "digits"
+    assert main(["run", *TINY, "--quiet", "--out", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture(scope="session")
+def picture_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on pictures in red, green and blue, which lie beside it. Tests must not change it."""
+    place = tmp_path_factory.mktemp("pictures")
+    write_classes(place / "pictures", 12)
+    words = ["run", "--data", str(place / "pictures"), "--test-share", "0.2", *PICTURES, "--data-root", str(place)]
+    assert main([*words, "--set", "warmup_epochs=0", "--out", str(place / "run")]) == 0
+    return place / "run"

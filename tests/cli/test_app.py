@@ -1,0 +1,224 @@
+"""The command line as a whole: help, wrong usage, exit codes, what reaches the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import puridiver.cli
+from puridiver import __version__
+from puridiver.cli import app, flags, main
+from puridiver.cli.output import plain, say_table
+from puridiver.errors import DataError
+from puridiver.runs.config import SETTINGS
+from tests.cli.conftest import TINY
+
+HELP_OF_ALL = """
+import contextlib, io, json, sys
+from puridiver.cli.app import build, command_names, main
+program = build(command_names())
+found = {}
+for name, command in [("", None), *program.commands.items()]:
+    for action in ["", *getattr(command, "commands", {})]:
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            code = main([*name.split(), *action.split(), "--help"])
+        found[f"{name} {action}".strip()] = [code, out.getvalue()]
+print(json.dumps({"help": found, "heavy": [name for name in ("torch", "numpy", "pandas") if name in sys.modules]}))
+"""
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict:
+    done = subprocess.run([sys.executable, "-c", HELP_OF_ALL], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_help_does_not_wait_for_heavy_libraries(helps):
+    assert helps["heavy"] == []
+
+
+def test_every_command_has_help_with_examples_that_parse(helps):
+    program = app.build(app.command_names())
+    assert {"run", "grid", "table", "report", "figure", "audit", "learn", "predict", "methods"} <= set(helps["help"])
+    for command, (code, text) in helps["help"].items():
+        assert code == 0
+        assert text.startswith(f"Usage: puridiver {command}".strip())
+        lines = [line.strip() for line in text.partition("Examples:")[2].splitlines()]
+        examples = [re.split(r"\s{2,}| \| ", line)[0] for line in lines if line.startswith("puridiver ")]
+        assert 2 <= len(examples) <= 4, command
+        for example in examples:
+            assert example.startswith(f"puridiver {command}".strip())
+            words, found = shlex.split(example)[1:], program
+            while hasattr(found, "commands"):
+                found = found.commands[words.pop(0)]
+            found.make_context("x", [word for word in words if word not in ("--plugin", "mine.py")]).close()
+
+
+def test_every_option_says_what_it_does():
+    pending = list(app.build(app.command_names()).commands.values())
+    while pending:
+        command = pending.pop()
+        pending += getattr(command, "commands", {}).values()
+        assert command.help
+        assert [param.name for param in command.params if not param.help] == []
+
+
+def test_a_file_in_the_folder_is_a_command(tmp_path, monkeypatch, capsys):
+    (tmp_path / "hello.py").write_text('def hello(name: str) -> int:\n    "Greet."\n    print(name)\n    return 1\n')
+    monkeypatch.setattr(app, "__file__", str(tmp_path / "app.py"))
+    monkeypatch.setattr(puridiver.cli, "__path__", [*puridiver.cli.__path__, str(tmp_path)])
+    assert main(["hello", "you"]) == 1
+    assert capsys.readouterr().out == "you\n"
+
+
+def test_a_field_of_the_config_is_a_flag(monkeypatch, capsys):
+    new = dataclasses.replace(SETTINGS["memory"], name="colour_bits", help="bits of a colour")
+    monkeypatch.setitem(SETTINGS, "colour_bits", new)
+    said = []
+
+    @flags.settings_flags(lambda field: field.name in ("colour_bits", "graphs", "bad_files"))
+    def paint(settings: dict) -> int:
+        said.append(settings)
+        return 0
+
+    monkeypatch.setattr(app, "command_names", lambda: ["paint"])
+    monkeypatch.setitem(sys.modules, "puridiver.cli.paint", type("module", (), {"paint": staticmethod(paint)}))
+    assert main(["paint", "--colour-bits", "3", "--no-graphs"]) == 0
+    assert said == [{"colour_bits": 3, "graphs": False}]
+    assert main(["paint", "--help"]) == 0
+    assert "bits of a colour" in capsys.readouterr().out
+
+
+def test_the_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"puridiver {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fly"], "no such command 'fly'"),
+        (["rnu"], "did you mean 'run'"),
+        (["run", "--memroy", "10"], "did you mean --memory? (`puridiver run --help` lists"),
+        (["stream", "make", "--nosie", "sym-20"], "did you mean --noise? (`puridiver stream make --help`"),
+        (["run", "--epochs", "many"], "'--epochs': should be a whole number, but got 'many'"),
+        (["run", "--epochs", "0"], "should be at least 1, but got 0"),
+        (["run", "--bad-files", "skp"], "should be one of refuse, skip, but got 'skp'; did you mean skip?"),
+        (["run", "--data"], "requires an argument (`puridiver run --help`"),
+        (["run", "extra"], "unexpected extra argument"),
+        (["predict", "runs/a", "--probabilities"], "missing argument 'IMAGES"),
+        (["run", "--out", ""], "an argument is empty: is a variable of the shell not set?"),
+        (["run", "--out="], "an argument is empty"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exits_with_2(words, message, capsys):
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [[], ["data"], ["stream"]])
+def test_a_command_without_an_action_shows_its_help(words, capsys):
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert f"Usage: puridiver {' '.join(words)}".strip() in captured.err
+
+
+ERRORS = [
+    (ValueError("a bad value"), 2, "a bad value"),
+    (DataError("no\ndata"), 2, "no data"),
+    (FileNotFoundError(2, "No such file", "x.csv"), 2, "x.csv: no such file"),
+    (RecursionError("too deep"), 2, "nested too deeply"),
+    (MemoryError(), 3, "out of memory"),
+    (RuntimeError("CUDA out of memory. Tried to allocate"), 3, "out of memory"),
+    (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), 3, "out of memory"),
+    (KeyboardInterrupt(), 130, "interrupted"),
+]
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    def fail() -> dict:
+        raise error
+
+    monkeypatch.setattr("puridiver.cli.methods.listing", fail)
+
+
+@pytest.mark.parametrize(("error", "code", "message"), ERRORS)
+def test_errors_become_one_line_and_an_exit_code(error, code, message, monkeypatch, capsys):
+    failing(monkeypatch, error)
+    assert main(["methods"]) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    if code != 130:
+        assert main(["--debug", "methods"]) == code
+        assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("allocate", [lambda: torch.empty(1 << 55), lambda: np.empty(1 << 55)])
+def test_out_of_memory_on_a_cpu_exits_with_3(allocate, monkeypatch, capsys):
+    monkeypatch.setattr("puridiver.cli.methods.listing", allocate)
+    assert main(["methods"]) == 3
+    assert "out of memory: try a smaller --memory" in capsys.readouterr().err
+
+
+def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
+    failing(monkeypatch, KeyError("oops"))
+    with pytest.raises(KeyError):
+        main(["methods"])
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_a_plugin_that_raises_is_named(tmp_path, capsys):
+    (tmp_path / "mine.py").write_text("raise TypeError('broken')")
+    assert main(["methods", "--plugin", str(tmp_path / "mine.py")]) != 0
+    assert "mine.py" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{shlex.quote(sys.executable)} -m puridiver methods --json | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("0\n", "")
+
+
+def test_what_a_terminal_cannot_show_is_spelt_out(monkeypatch):
+    shown = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", shown)
+    assert main(["methods"]) == 0
+    shown.flush()
+    assert shown.buffer.getvalue()
+
+
+def test_a_width_of_nothing_is_not_believed(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert main(["methods"]) == 0
+    assert "puridiver" in capsys.readouterr().out
+
+
+def test_control_codes_are_spelt_out_and_markup_is_text(capsys):
+    assert plain("red\x1b[31m\x07 \u202e\x9b2J tab\tline\n") == r"red\x1b[31m\x07 \u202e\x9b2J tab" "\tline\n"
+    say_table([["a[/b]", "\x1b[2Jcat", "[bold]dog"]], ["x", "y", "z>"], title="[red]\x1b]0;t\x07")
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert all(text in shown for text in ("a[/b]", r"\x1b[2Jcat", "[bold]dog", r"[red]\x1b]0;t\x07"))
+
+
+def test_a_run_in_a_folder_whose_name_is_markup(tmp_path, capsys):
+    out = tmp_path / "a[/b]"
+    assert main(["run", *TINY, "--out", str(out)]) == 0
+    assert f"run folder: {out}" in capsys.readouterr().err
+    assert (out / "summary.json").exists()
