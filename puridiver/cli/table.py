@@ -2,58 +2,69 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from puridiver.cli.common import add_command, add_plugin_option
+from puridiver.cli.flags import Plugins, argument, option
+from puridiver.cli.grid import Data, Methods, Noises, listed
+from puridiver.cli.output import say
 
-EXAMPLES = """\
-examples:
-  puridiver table runs/ledger.jsonl                  everything that a ledger has, by method and column
-  puridiver table table1 runs/table1                 the paper's Table 1 from a grid's folder, beside its figures
-  puridiver table table1 runs/a runs/b --format latex    several ledgers are read as one
-  puridiver table mine.toml --against "rsv + plain"  differences seed by seed, with an interval and p
-  puridiver table table1 --against paper             against the paper's figures
-  puridiver table table1 --metric memory_purity      another figure of the runs
-"""
+FORMATS = ("text", "markdown", "csv", "latex")
 
 
-def add_parser(subparsers: Any) -> None:
-    table = add_command(subparsers, "table", "print finished runs with mean and deviation over seeds", EXAMPLES)
-    table.add_argument(
-        "words", nargs="+", metavar="[GRID] LEDGER",
-        help="ledgers, or folders of `puridiver grid`; a preset's name or a grid file before them asks for its table "
-        "(alone: from runs/NAME)",
-    )  # fmt: skip
-    table.add_argument("--format", choices=("text", "markdown", "csv", "latex"), default="text", help="(default: text)")
-    table.add_argument("--data", nargs="+", default=[], help="data sets of a preset's table (default: those there are)")
-    table.add_argument("--methods", nargs="+", default=[], metavar="TITLE", help="of a grid's table only these rows")
-    table.add_argument("--noises", nargs="+", default=[], metavar="NOISE", help="of a grid's table only these columns")
-    table.add_argument(
-        "--against", metavar="METHOD",
-        help="compare every method with this one, seed by seed, or with the paper: difference, 95 %% interval, p",
-    )  # fmt: skip
-    table.add_argument("--metric", default="last_accuracy", help="the figure to show (default: last_accuracy)")
-    add_plugin_option(table)
-    table.set_defaults(handler=handle_table)
+def table(
+    words: Annotated[
+        list[str],
+        argument(
+            "[GRID] LEDGER",
+            "ledgers, or folders of `puridiver grid`; a preset's name or a .toml file before them asks for that table",
+        ),
+    ],
+    format: Annotated[str, option("how to write it (default: text)", choices=FORMATS)] = "text",
+    data: Data = None,
+    methods: Methods = None,
+    noises: Noises = None,
+    against: Annotated[
+        str | None,
+        option(
+            "compare every method with this one, or with the `paper`: difference, 95 % interval, p", metavar="METHOD"
+        ),
+    ] = None,
+    metric: Annotated[str, option("the figure to show (default: last_accuracy)", metavar="NAME")] = "last_accuracy",
+    plugins: Plugins = None,
+) -> int:
+    """Print finished runs by method and column, with mean and deviation over seeds.
 
-
-def handle_table(args: argparse.Namespace) -> int:
+    Examples:
+      puridiver table runs/ledger.jsonl
+          everything that a ledger has; several are read as one
+      puridiver table table1 runs/table1 --format latex
+          the paper's Table 1 from a grid's folder, beside its figures (without a folder: runs/table1)
+      puridiver table mine.toml --against "rsv + plain"
+          differences seed by seed, with an interval and p
+      puridiver table table1 --metric memory_purity --noises sym-20,sym-40
+          another figure of the runs, some columns
+    """
     from puridiver.grid.presets import PRESETS
     from puridiver.grid.spec import find_grid, with_methods, with_noises
     from puridiver.grid.table import build, read
 
-    name, *places = args.words
+    name, *places = words
+    grid = None
     if name in PRESETS or name.endswith(".toml"):
         rows = read(places or [f"runs/{Path(name).stem}"])
         sizes = PRESETS[name].sizes if name in PRESETS else {}
-        grids = [find_grid(name, args.data or [data for data in sizes if data in set(rows["data"])])]
-        grids = with_methods(grids, [*args.methods, *filter(None, [args.against])]) if args.methods else grids
-        grids = with_noises(grids, args.noises) if args.noises else grids
-        table = build(rows, grids[0], args.metric, args.against)
+        grids = [find_grid(name, data or [each for each in sizes if each in set(rows["data"])])]
+        grids = with_methods(grids, [*methods, *filter(None, [against])]) if methods else grids
+        (grid,) = with_noises(grids, listed(noises)) if noises else grids
+    elif data or methods or noises:
+        raise ValueError("--data, --methods and --noises need a preset's name or a grid file before the ledger")
     else:
-        table = build(read(args.words), None, args.metric, args.against)
-    sys.stdout.write(getattr(table, f"to_{args.format}")().rstrip("\n") + "\n")
+        rows = read(words)
+    text = getattr(build(rows, grid, metric, against), f"to_{format}")().rstrip("\n")
+    if format == "text":
+        say(text)
+    else:
+        sys.stdout.write(text + "\n")
     return 0

@@ -1,0 +1,174 @@
+"""`puridiver grid` and `puridiver table`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from puridiver.cli import main
+from puridiver.runs.folder import read_ledger
+from tests.cli.conftest import TINY
+
+FILE = """[grid]
+methods = ["rsv+plain", {title = "PuriDivER [/b]", sampler = "puridiver", trainer = "puridiver"}]
+noises = ["sym-20", "sym-40"]
+seeds = [0, 1]
+tasks = 2
+memory = 12
+epochs = 1
+diversity = false
+anytime_points = 1
+stream_limit = 8
+test_limit = 20
+device = "cpu"
+"""
+LANES = ("--engine", "lanes", "--workers", "1")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a grid file, mine.toml, and its finished runs, out."""
+    folder = tmp_path_factory.mktemp("grid")
+    (folder / "mine.toml").write_text(FILE)
+    assert main(["grid", str(folder / "mine.toml"), "--out", str(folder / "out"), *LANES, "--quiet"]) == 0
+    return folder
+
+
+def test_the_presets_are_listed(capsys):
+    assert main(["grid", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("table1", "table4", "figure-tasks", "fidelity-paper"))
+
+
+def test_a_grid_goes_on_where_it_was(tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text(FILE)
+    words = ["grid", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out"), *LANES, "--noises", "sym-40"]
+    assert main([*words, "--dry-run"]) == 0
+    assert "4 runs: 0 done, 4 to run" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+    assert main([*words, "--limit", "1"]) == 0
+    assert "[1/1] digits-sym-40-rsv-plain-s0" in capsys.readouterr().err
+    assert main([*words, "--seeds", "0,1", "--methods", "rsv + plain"]) == 0
+    shown = capsys.readouterr()
+    assert "1 run done, 1 to run, about" in shown.err
+    assert "(2)" in shown.out
+    assert len(read_ledger(tmp_path / "out" / "ledger.jsonl")) == 2
+
+
+def test_settings_options_and_shards(made, tmp_path, capsys):
+    words = ["grid", str(made / "mine.toml"), *LANES, "--quiet", "--seeds", "3"]
+    out = tmp_path / "out"
+    assert main([*words, "--memory", "15", "--set", "eta=0.5", "--shard", "1/2", "--out", str(out)]) == 0
+    rows = read_ledger(out / "ledger.jsonl")
+    assert len(rows) == 2
+    assert {row["memory"] for row in rows} == {15}
+    assert [row["options_changed"].get("eta") for row in rows if row["trainer"] == "puridiver"] == [0.5]
+
+
+def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.toml").write_text(FILE)
+    words = ["grid", str(tmp_path / "mine.toml"), "--seeds", "0", "--noises", "sym-40", *LANES]
+
+    def fail(*anything: object) -> None:
+        raise ValueError("odd")
+
+    def stop(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    for place, act, code, message in (
+        ("puridiver.learner.learner.Learner.observe", fail, 1, "failures.jsonl has the tracebacks"),
+        ("puridiver.grid.engines.lanes.LaneEngine.run", stop, 130, "To go on:\n  puridiver grid"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(place, act)
+            assert main([*words, "--out", str(tmp_path / "out")]) == code
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name a preset or a .toml file"),
+        (["tabel1"], "table1"),
+        (["nowhere.toml"], "nowhere.toml"),
+        (["table1", "--data", "digits", "--methods", "RSW"], "'RSV'"),
+        (["FILE", "--noises", "pink"], "sym-20"),
+        (["FILE", "--seeds", "1,x"], "but got 'x'"),
+        (["FILE", "--shard", "3/2"], "such as 1/3, but got '3/2'"),
+        (["FILE", "--set", "gce_q=0.5"], "gce_q"),
+        (["FILE", "--engine", "steam"], "should be one of auto, lanes, processes, ray"),
+        (["FILE", "--out", "RUN"], "choose another folder"),
+    ],
+)
+def test_bad_input_is_told(words, message, made, finished_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    places = {"FILE": str(made / "mine.toml"), "RUN": str(finished_run)}
+    assert main(["grid", *(places.get(word, word) for word in words)]) == 2
+    shown = capsys.readouterr()
+    assert message in shown.err
+    assert shown.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+# Tables ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("form", "part"), [("text", "(2)"), ("markdown", "| method |"), ("latex", r"\begin{tabular}")])
+def test_tables_in_every_format(form, part, made, capsys):
+    for words in (["FILE", "OUT"], ["OUT"]):
+        places = {"FILE": str(made / "mine.toml"), "OUT": str(made / "out")}
+        assert main(["table", *map(places.get, words), "--format", form]) == 0
+        shown = capsys.readouterr().out
+        assert part in shown
+        assert "[/b]" in shown
+
+
+def test_a_csv_table_has_numbers_alone(made, capsys):
+    assert main(["table", str(made / "out"), "--format", "csv", "--metric", "memory_purity"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = read_ledger(made / "out" / "ledger.jsonl")
+    assert len(lines) == 4
+    for line in lines:
+        cell = line["method"], line["column"]
+        own = [row["memory_purity"] for row in rows if (row["method"], row["column"]) == cell]
+        assert float(line["mean"]) == pytest.approx(100 * sum(own) / 2, rel=1e-4)
+
+
+def test_a_table_against_a_method_and_a_part_of_it(made, capsys):
+    words = ["table", str(made / "mine.toml"), str(made / "out"), "--noises", "sym-40"]
+    assert main([*words, "--against", "rsv + plain"]) == 0
+    shown = capsys.readouterr().out
+    assert "sym-40" in shown
+    assert "sym-20" not in shown
+
+
+def test_runs_of_a_ledger_without_a_grid(tmp_path, capsys):
+    ledger = str(tmp_path / "l.jsonl")
+    for seed in ("0", "1"):
+        assert main(["run", *TINY, "--quiet", "--seed", seed, "--ledger", ledger]) == 0
+    capsys.readouterr()
+    assert main(["table", ledger, "--format", "csv"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (line["method"], line["seeds"]) == ("puridiver + puridiver", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.jsonl"], "nowhere.jsonl"),
+        (["OUT", "--metric", "beauty"], "beauty"),
+        (["OUT", "--data", "digits"], "need a preset's name or a grid file"),
+        (["OUT", "--against", "nobody"], "rsv + plain"),
+        (["BAD"], "bad.jsonl"),
+        (["OUT", "--format", "pdf"], "should be one of text, markdown, csv, latex"),
+    ],
+)
+def test_a_table_of_what_is_not_there(words, message, made, tmp_path, capsys):
+    (tmp_path / "bad.jsonl").write_text(json.dumps({"a": 1})[:-1] + "\n")
+    places = {"OUT": str(made / "out"), "BAD": str(tmp_path / "bad.jsonl")}
+    assert main(["table", *(places.get(word, word) for word in words)]) == 2
+    assert message in capsys.readouterr().err
