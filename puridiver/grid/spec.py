@@ -132,7 +132,7 @@ def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] =
     from puridiver.grid.presets import PRESETS, grid_of_preset
 
     if str(name).endswith(".toml"):
-        return read_grid(Path(name), data, seeds)
+        return read_grid(Path(name), data, seeds, official)
     if name not in PRESETS:
         raise ValueError(f"a grid should be a .toml file or one of {', '.join(PRESETS)}, but got {str(name)!r}")
     return grid_of_preset(str(name), data, seeds, official)
@@ -202,15 +202,27 @@ def _check_options_reach(options: Mapping[str, Any], grid: Grid) -> None:
 # Files ---------------------------------------------------------------------------------------------------------------
 
 
-def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = ()) -> Grid:
-    """The grid in the table [grid] of a TOML file; an error names the file and the key."""
+def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
+    """The grid in the table [grid] of a TOML file, or the preset that it names; an error names the file and the key.
+
+    The grid is called like the file. A study.toml is called like its folder, and so are further files beside it:
+    arrival-loss/study.toml is "arrival-loss" and arrival-loss/digits.toml is "arrival-loss-digits".
+    """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}") from error
+    if set(content) == {"preset"}:
+        return find_grid(content["preset"], data, seeds, official)
     if set(content) != {"grid"} or not isinstance(content["grid"], dict):
-        raise DataError(f"{path} should hold one table, [grid], but holds {', '.join(content) or 'none'}")
-    name = path.parent.name if path.stem == "study" else path.stem
+        raise DataError(
+            f"{path} should hold a table [grid] or a preset's name, but holds {', '.join(content) or 'none'}"
+        )
+    name, folder = path.stem, path.absolute().parent
+    if name == "study":
+        name = folder.name
+    elif (folder / "study.toml").exists():
+        name = f"{folder.name}-{name}"
     return grid_of_table(content["grid"], name, str(path), data, seeds)
 
 
