@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         PuridiverError,
     )
     from puridiver.grid.run import run_grid
-    from puridiver.learner.audit_rows import AuditRow
     from puridiver.learner.learner import Learner
+    from puridiver.learner.samples import AuditRow
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
     from puridiver.options import Option, Options, recipe
@@ -66,7 +66,7 @@ __all__ = [
 
 _HOMES = {
     "AuditReport": "puridiver.auditing.report",
-    "AuditRow": "puridiver.learner.audit_rows",
+    "AuditRow": "puridiver.learner.samples",
     "AuditSettings": "puridiver.auditing.settings",
     "BusyError": "puridiver.errors",
     "ConsolidatingError": "puridiver.errors",

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from puridiver.learner.learner import Learner
-from puridiver.memory.base import Moment, row_faults
-from puridiver.memory.samples import Samples
+from puridiver.memory import Moment, Samples
+from puridiver.memory.base import row_faults
 from puridiver.nets import Network, build_network
 from puridiver.options import Options
 
@@ -144,7 +144,7 @@ def _predicts_nan(learner: Learner) -> bool:
     """Of any network as it is, or of the states that the learner answers by."""
     trainer, images = learner.trainer, learner.memory.samples.images
     found = [trainer.outputs(images, k).logits for k in range(trainer.n_networks)]
-    return not all(bool(part.isfinite().all()) for part in [*found, trainer.predict(images)])
+    return not all(bool(part.isfinite().all()) for part in [*found, learner.predictor.predict(images)[0]])
 
 
 def _stream(shape: Shape) -> Iterator[tuple[np.ndarray, list[int]]]:

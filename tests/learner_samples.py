@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from puridiver import Learner, NoiseHint, recipe
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.runtime.device import choose_runtime
 from puridiver.trainers import TRAINERS, TrainerContext
 
@@ -64,13 +64,8 @@ def as_samples(images: np.ndarray, labels: np.ndarray, first_arrival: int = 0) -
 
 def tensors_of(learner: Learner) -> dict[str, Tensor]:
     """Copies of every tensor that the learner's future depends on, its generators and counts among them."""
-    found = {f"memory.{name}": value for name, value in learner.memory.state().items()}
-    found |= {f"delayed.{name}": value for name, value in learner.delayed.state().items()}
-    found["generator.trainer"] = learner._trainer_generator.get_state()
-    found["generator.sampler"] = learner._sampler_generator.get_state()
+    found = learner.state()[1]
     found["counts"] = torch.tensor([learner.seen, learner.consolidations, len(learner.classes)])
-    if learner.classes:
-        found |= {f"trainer.{name}": value for name, value in learner.trainer.state().items()}
     return {name: value.detach().clone() for name, value in found.items()}
 
 

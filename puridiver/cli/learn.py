@@ -96,7 +96,7 @@ def learn(
 
 def _check_out(learner: Path, out: Path, force: bool) -> None:
     """What would fail at the end must fail before the work."""
-    from puridiver.learner import saved, storage
+    from puridiver.learner import state, storage
     from puridiver.runs import folder as runs
 
     if (out / runs.CONFIG).exists() or (out / runs.GRID_CELLS).is_dir():
@@ -104,7 +104,7 @@ def _check_out(learner: Path, out: Path, force: bool) -> None:
     if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
         raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
     runs.check_no_run(out)
-    saved.check_place(out)
+    state.check_place(out)
 
 
 def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progress) -> DataSource:

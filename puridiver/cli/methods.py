@@ -116,7 +116,7 @@ def _remarks(trainer: str) -> Iterator[str]:
     from puridiver.method_check import EPOCHS, idle_networks
 
     if idle := idle_networks(trainer):
-        named = " and ".join(f"self.trainees[{k}]" for k in idle)
+        named = " and ".join(f"self.models[{k}]" for k in idle)
         yield (
             f"{EPOCHS} epochs on the memory did not change the weights of {named}; to train there, call "
             "self.plain_epoch(memory) or self.step(network, loss)"

@@ -51,7 +51,7 @@ def predict(
     """
     from puridiver.auditing.tables import guarded
     from puridiver.files import write_atomically
-    from puridiver.learner import divergence
+    from puridiver.learner.predictor import check_finite
 
     model = load_learner(learner, settings.get("device", "auto"))
     found = find_images(images)
@@ -65,7 +65,7 @@ def predict(
             p = model.predict_proba(pixels)
         except ValueError as error:
             raise DataError(f"{names[0]}: {error}") from error
-        divergence.check(p)
+        check_finite(p)
         for name, row in zip(names, p, strict=True):
             every = [f"{value:.4f}" for value in row] if probabilities else []
             writer.writerow([guarded(name), guarded(classes[int(row.argmax())]), f"{row.max():.4f}", *every])

@@ -1,22 +1,22 @@
-"""A learner's trainings on its memory: one at a time, an epoch at a turn, so that others may predict in between."""
+"""A learner's trainings on its memory: one at a time, under the learner's lock for an epoch at a time."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from time import monotonic, time
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from puridiver.errors import ConsolidatingError
-from puridiver.learner.replay import Replay
-from puridiver.learner.time_budget import TimeBudget
-from puridiver.learner.turns import Turns
-from puridiver.memory import Keeper, Moment
+from puridiver.learner.predictor import FEWEST_EPOCHS
 from puridiver.runtime.device import learning
-from puridiver.trainers import FEWEST_EPOCHS, Trainer, lows
+from puridiver.trainers.schedule import lows
+
+if TYPE_CHECKING:
+    from puridiver.learner.learner import Learner
 
 logger = logging.getLogger(__name__)
 
@@ -31,128 +31,160 @@ class Consolidation:
     def __str__(self) -> str:
         return f"consolidation {self.epochs_done} of {self.epochs} under way"
 
-    def check_goes_on_for(self, epochs: int | None) -> None:
-        if epochs not in (None, self.epochs):
-            raise ValueError(
-                f"epochs should be {self.epochs}, or left out, to go on with the consolidation "
-                f"that this learner was saved in, but got {epochs}"
-            )
-
-    def warn_if_left(self, why: str = "") -> None:
-        """For when it is over, to its end or not."""
-        if self.epochs_done < self.epochs:
-            logger.warning(
-                "a consolidation was left after %d of %d epochs%s: what predicted meanwhile goes on to "
-                "(online_prediction='network': the network as it is), until another one has come to its end",
-                self.epochs_done, self.epochs, why,
-            )  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Ended:
-    """A consolidation that came to its end, or was left; when, in seconds since 1970."""
+    """A consolidation that is over, at its end or before; times in seconds since 1970."""
 
     how_far: Consolidation
     begun_at: float | None  # None: by an earlier process
     ended_at: float
 
 
-class Consolidating:
-    """Begins, goes on with and ends trainings on the memory; knows how many there were and how far one has come.
+class TimeBudget:
+    """Stops memory training at the last learning-rate minimum that fits a number of seconds.
 
-    `trainer` and `moment` are asked when a training begins: a learner that knows no class yet has neither. `changing`
-    is held by those who change the learner as long as that takes, `lock` by all who compute (taken last).
+    Between two lows of the rate the network is much worse. So the training stops at a low if the next one is not
+    likely to be reached in time, by the mean time of the epochs since the low before: the first ones may have taken
+    longer than any that follow. Lows before `FEWEST_EPOCHS` do not count. If epochs got slower, the training stops
+    after the one in which the time ran out, whatever the rate.
     """
 
-    def __init__(
-        self, keeper: Keeper, replay: Replay, lock: Turns, changing: Turns, trainer: Callable[[], Trainer],
-        moment: Callable[[Tensor], Moment],
-    ) -> None:  # fmt: skip
-        self._keeper, self._replay, self._lock, self._changing = keeper, replay, lock, changing
-        self._trainer, self._moment = trainer, moment
-        self.count = 0  # of those that came to an end, or were left after an epoch or more
+    def __init__(self, seconds: float, asked_at: float, lows: Sequence[int], epochs_done: int = 0) -> None:
+        self.seconds, self._end, self._lows = seconds, asked_at + seconds, lows
+        self._since = epochs_done, monotonic()  # the last low, or the beginning
+
+    def is_spent(self, epochs_done: int) -> bool:
+        """Whether the training should stop after so many epochs."""
+        now = monotonic()
+        return now >= self._end or (self.stops_low(epochs_done) and not self._reaches_next(epochs_done, now))
+
+    def stops_low(self, epochs_done: int) -> bool:
+        """Whether the network after so many epochs is good enough to answer."""
+        return epochs_done in self._lows and epochs_done >= FEWEST_EPOCHS
+
+    def _reaches_next(self, epochs_done: int, now: float) -> bool:
+        done_before, then = self._since
+        an_epoch = (now - then) / (epochs_done - done_before)
+        self._since = epochs_done, now
+        next_low = next((low for low in self._lows if low > epochs_done), epochs_done)
+        return now + an_epoch * (next_low - epochs_done) <= self._end
+
+
+class Consolidations:
+    """Begins, continues and ends trainings on a learner's memory; knows how many there were and how far one is."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+        self.count = 0  # of those that ended, at their end or after an epoch or more
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self.under_way = False
         self.begun_at: float | None = None
         self.last: Ended | None = None
+        self._running: object | None = None  # stands for the `run` that is under way
 
     def load_state(self, count: int, begun: Consolidation | None) -> None:
         self.count, self.begun = count, begun
 
-    def run(
-        self, epochs: int | None, default: int, seconds: float | None, warn_if_left: bool
-    ) -> Generator[int, None, None]:
-        """Train for some epochs, or go on with what was begun; yields the number of each finished epoch."""
-        asked_at = monotonic()  # who has so many seconds has them for the waiting, too
-        with self._changing, self._lock:
-            planned = self._planned(epochs, default)
-            budget = None if seconds is None else self._budget(seconds, asked_at, planned)
-            self._begin(planned)
-            steps = self._trainer().consolidate(self._keeper.memory.samples, planned.epochs, planned.epochs_done)
-        stopped = False
+    @property
+    def under_way(self) -> bool:
+        return self._running is not None
+
+    def run(self, epochs: int | None, seconds: float | None, warn_if_left: bool) -> Generator[int, None, None]:
+        """Train for some epochs, or continue what was begun; yields the number of each finished epoch."""
+        asked_at = monotonic()  # the seconds include the time spent waiting
+        lock, trainer, me = self._learner.lock, self._learner.trainer, object()
+        steps: Generator[int, None, None] | None = None
+        spent: TimeBudget | None = None
         try:
-            while not stopped:
-                with self._lock, learning():  # for one epoch: another thread may predict between two
-                    epoch = next(steps, None)
-                    if epoch is None:
-                        return
-                    self.begun = Consolidation(epoch + 1, planned.epochs)
+            planned, budget = lock.run(self._begin, me, epochs, seconds, asked_at)
+            steps = trainer.consolidate(self._learner.memory.samples, planned.epochs, planned.epochs_done)
+            while spent is None:
+                epoch = lock.run(self._next_epoch, steps, planned.epochs)
+                if epoch is None:
+                    return
                 yield epoch
-                stopped = budget is not None and self._is_spent(budget, epoch + 1)
+                if budget is not None:
+                    trainer.runtime.wait()  # for what a GPU has yet to do
+                    spent = budget if budget.is_spent(epoch + 1) else None
         finally:  # also where the caller leaves before the last epoch
-            with self._lock:
-                steps.close()
-                self._end(warn_if_left, budget if stopped else None)
+            if self._running is me:
+                lock.run(self._close, steps, warn_if_left, spent)
 
-    def _budget(self, seconds: float, asked_at: float, planned: Consolidation) -> TimeBudget:
-        found = lows(self._trainer().memory_rate, planned.epochs)
-        if found == [planned.epochs] and planned.epochs > FEWEST_EPOCHS:
-            raise ValueError(
-                "seconds should be left out with a rate of memory training that is low at its end alone, since what is "
-                "left before that never predicts: say how many epochs, or make a learner with schedule='warm_restarts' "
-                "(and a trainer that goes by it)"
-            )
-        return TimeBudget(seconds, asked_at, found, planned.epochs_done)
-
-    def _is_spent(self, budget: TimeBudget, epochs_done: int) -> bool:
-        self._trainer().runtime.wait()  # for what a GPU has yet to do
-        return budget.is_spent(epochs_done)
-
-    def leave(self) -> None:
-        """Be done with what was begun, saved and loaded, and is not gone on with."""
+    def abandon(self) -> None:
+        """End a consolidation that was saved and loaded, and is not continued."""
         if self.begun is not None:
-            self._trainer().end_consolidation()
+            self._learner.trainer.end_consolidation()
             self._end(warn_if_left=True)
 
     def check_none_under_way(self, before: str) -> None:
         if self.under_way:
             raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
-    def _planned(self, epochs: int | None, default: int) -> Consolidation:
-        """The training that is asked for, before anything has changed."""
-        if not len(self._keeper.memory) and not len(self._keeper.delayed):
+    def _begin(
+        self, me: object, epochs: int | None, seconds: float | None, asked_at: float
+    ) -> tuple[Consolidation, TimeBudget | None]:
+        learner = self._learner
+        memory, trainer = learner.memory, learner.trainer
+        if not len(memory) and not len(memory.waiting):
             raise ValueError("the memory is empty: observe a batch before consolidating")
         self.check_none_under_way("another")
+        if self.begun is not None and epochs not in (None, self.begun.epochs):
+            raise ValueError(
+                f"epochs should be {self.begun.epochs}, or left out, to continue the consolidation that this learner "
+                f"was saved in, but got {epochs}"
+            )
+        planned = self.begun or Consolidation(0, learner.options.epochs if epochs is None else epochs)
+        budget = None if seconds is None else self._budget(seconds, asked_at, planned)
         if self.begun is None:
-            return Consolidation(0, default if epochs is None else epochs)
-        self.begun.check_goes_on_for(epochs)
-        return self.begun
+            learner.replay.drop()
+            if not len(memory):  # all that came is still waiting
+                no_loss = torch.zeros((), device=learner.runtime.device)
+                memory.choose_early(learner.moment(no_loss), trainer.on_candidates)
+        trainer.runtime.wait()  # other lanes have the host meanwhile
+        memory.counts()  # whoever asks for them during the training need not wait for the device
+        self.begun, self._running, self.begun_at = planned, me, time()
+        if planned.epochs_done == 0:
+            learner.predictor.begin(memory.samples.labels, trainer.n_classes)
+        return planned, budget
 
-    def _begin(self, planned: Consolidation) -> None:
-        if self.begun is None:
-            self._replay.drop()
-            if not len(self._keeper.memory):  # all that came is still waiting
-                no_loss = torch.zeros((), device=self._keeper.memory.samples.labels.device)
-                self._keeper.take_waiting(self._moment(no_loss), self._trainer().meet)
-        self._trainer().runtime.wait()  # other lanes have the host meanwhile
-        self._keeper.counts()  # who asks for them while it trains shall not wait for the device
-        self.begun, self.under_way, self.begun_at = planned, True, time()
+    def _budget(self, seconds: float, asked_at: float, planned: Consolidation) -> TimeBudget:
+        found = lows(self._learner.trainer.memory_rate, planned.epochs)
+        if found == [planned.epochs] and planned.epochs > FEWEST_EPOCHS:
+            raise ValueError(
+                "seconds should be left out if the learning rate is low only at the end of memory training, since a "
+                "network from before that never answers: give a number of epochs, or make a learner with "
+                "schedule='warm_restarts' (and a trainer that uses it)"
+            )
+        return TimeBudget(seconds, asked_at, found, planned.epochs_done)
+
+    def _next_epoch(self, steps: Generator[int, None, None], epochs: int) -> int | None:
+        """Train for one epoch; None after the last."""
+        trainer = self._learner.trainer
+        with learning():
+            epoch = next(steps, None)
+        if epoch is not None:
+            done, is_last = epoch + 1, epoch + 1 == epochs
+            self.begun = Consolidation(done, epochs)
+            rises = not is_last and trainer.memory_rate(done, epochs) > trainer.memory_rate(epoch, epochs)
+            self._learner.predictor.after_epoch(done, is_last, rises)
+        return epoch
+
+    def _close(self, steps: Generator[int, None, None] | None, warn_if_left: bool, spent: TimeBudget | None) -> None:
+        if steps is not None:
+            steps.close()
+        self._end(warn_if_left, spent)
 
     def _end(self, warn_if_left: bool, spent: TimeBudget | None = None) -> None:
-        """Of a training that stopped because its time was `spent` it is told where that was not at a low."""
+        """A training that stopped because its time was `spent` gets a warning only if that was not at a low."""
+        self._learner.predictor.end()
         if self.begun is not None:
-            self.count += self.begun.epochs_done > 0
+            done, epochs = self.begun.epochs_done, self.begun.epochs
+            self.count += done > 0
             self.last = Ended(self.begun, self.begun_at, time())
-            if warn_if_left and not (spent and spent.stops_low(self.begun.epochs_done)):
-                self.begun.warn_if_left(f", when its {spent.seconds:g} seconds were over" if spent else "")
-        self.begun, self.under_way, self.begun_at = None, False, None
+            if done < epochs and warn_if_left and not (spent and spent.stops_low(done)):
+                logger.warning(
+                    "a consolidation stopped after %d of %d epochs%s: the weights that answered meanwhile go on to "
+                    "answer (online_prediction='network': the live network) until another one has come to its end",
+                    done, epochs, f", when its {spent.seconds:g} seconds were over" if spent else "",
+                )  # fmt: skip
+        self.begun, self._running, self.begun_at = None, None, None

@@ -1,9 +1,9 @@
-"""Checks of what a user hands to the learner: every error says what was expected and what came."""
+"""Checks of what a user hands to the learner. Every error says what was expected and what came."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -13,26 +13,37 @@ from torch import Tensor
 Label = int | str
 SourceId = int | str  # by which a caller knows a sample
 
+# Limits of what one bad label can cost: predictions hold an array as wide as the longest name.
+LONGEST_LABEL = 1_000
+MOST_CLASSES = 100_000
+
+# Arguments of the learner, offered when a name is misspelt.
+LEARNER_ARGUMENTS = (
+    "classes", "image_shape", "memory", "sampler", "trainer", "recipe", "network", "device", "precision", "graphs",
+    "seed", "grow", "hint",
+)  # fmt: skip
+
+
+# Images ----------------------------------------------------------------------------------------------------------
+
 
 def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
-    """uint8 (N, H, W, C) from a NumPy array or tensor of that shape: uint8, or floats in [0, 1]."""
+    """uint8 (N, H, W, C) from an array or tensor of that shape: uint8, or floats in [0, 1].
+
+    Grey images may leave out the last axis.
+    """
     tensor = _dense(images, "images") if isinstance(images, Tensor) else _as_tensor(images)
-    if tensor.ndim and not len(tensor):
+    shape = tuple(tensor.shape)
+    if shape and not shape[0]:
         raise ValueError("the batch is empty: images should hold at least one image")
-    _check_shape(tuple(tensor.shape), image_shape)
+    one = (image_shape, image_shape[:2]) if image_shape[2] == 1 else (image_shape,)
+    if shape[1:] not in one:
+        advice = ": a single image is a batch of one, image[None]" if shape in one else ""
+        wanted = ", ".join(map(str, image_shape))
+        raise ValueError(f"images should have the shape (N, {wanted}), but got {shape}{advice}")
     if tensor.dtype != torch.uint8:
         tensor = _from_float(tensor)
     return tensor.reshape(-1, *image_shape)
-
-
-def _check_shape(shape: tuple[int, ...], image_shape: tuple[int, int, int]) -> None:
-    """Grey images may leave out the last axis."""
-    one = (image_shape, image_shape[:2]) if image_shape[2] == 1 else (image_shape,)
-    if shape[1:] in one:
-        return
-    advice = ": a single image is a batch of one, image[None]" if shape in one else ""
-    height, width, channels = image_shape
-    raise ValueError(f"images should have the shape (N, {height}, {width}, {channels}), but got {shape}{advice}")
 
 
 def _dense(tensor: Tensor, what: str) -> Tensor:
@@ -45,22 +56,22 @@ def _dense(tensor: Tensor, what: str) -> Tensor:
 
 def _as_tensor(images: Any) -> Tensor:
     if isinstance(images, list | tuple) and images and all(isinstance(image, Tensor) for image in images):
-        _check_alike(images)
+        _check_same_shape(images)
         return torch.stack([_dense(image, "images") for image in images])
     try:
         array = np.asarray(images)
-    except ValueError:  # of several shapes, in NumPy's words
-        _check_alike(images)
+    except ValueError:  # images of several shapes
+        _check_same_shape(images)
         raise
     if array.dtype.kind == "f":
-        array = array.astype(np.float32)  # also of kinds that torch does not have
+        array = array.astype(np.float32)  # torch lacks some of NumPy's floats
     elif array.dtype != np.uint8:
         raise ValueError(f"images should be uint8, or floats in [0, 1], but got an array of {array.dtype}")
     # A copy: torch cannot read from arrays that are read-only or run backwards.
     return torch.from_numpy(np.array(array, order="C"))
 
 
-def _check_alike(images: Iterable[Any]) -> None:
+def _check_same_shape(images: Iterable[Any]) -> None:
     shapes = [tuple(np.shape(image)) for image in images]
     for number, shape in enumerate(shapes):
         if shape != shapes[0]:
@@ -81,29 +92,156 @@ def _from_float(tensor: Tensor) -> Tensor:
     return (tensor * 255).round().to(torch.uint8)
 
 
+# Labels and classes ----------------------------------------------------------------------------------------------
+
+
 def as_labels(labels: Any, n_images: int) -> list[Label]:
-    """A plain list of int or str labels, one for each image."""
+    """A plain list of int or str labels, one for each image.
+
+    Lists do not pass through NumPy: it would turn large integers into floats and drop the zero bytes of "a\\0".
+    """
     if isinstance(labels, Tensor):
         if labels.dtype.is_floating_point or labels.dtype.is_complex:
-            raise ValueError(
-                f"labels should be integers or strings, but got {str(labels.dtype).removeprefix('torch.')}"
-            )
+            raise ValueError(f"labels should be integers or strings, but got {str(labels.dtype)[6:]}")
         labels = _dense(labels, "labels").cpu().numpy()
-    if isinstance(labels, list | tuple):
-        _check_kinds(labels)
-    values = np.asarray(labels)
-    if values.ndim != 1 or len(values) != n_images:
-        raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got {values.shape}")
-    if values.dtype.kind not in "iuUS" and not all(map(_is_label, values.tolist())):
-        raise ValueError(f"labels should be integers or strings, but got {values.dtype}")
-    return [v.item() if isinstance(v, np.generic) else v for v in values.tolist()]
+    if not isinstance(labels, list | tuple):
+        if isinstance(labels, np.ma.MaskedArray):
+            raise ValueError("labels should be integers or strings, but got a masked array: leave masked samples out")
+        labels = np.asarray(labels)
+        if labels.ndim != 1:
+            raise ValueError(f"labels should have the shape ({n_images},), but got {labels.shape}")
+        if labels.dtype.kind not in "iuUO":
+            raise ValueError(f"labels should be integers or strings, but got {labels.dtype}")
+        labels = labels.tolist()
+    if len(labels) != n_images:
+        raise ValueError(f"labels should have the shape ({n_images},), one for each image, but got ({len(labels)},)")
+    return _of_one_kind(labels, "labels")
+
+
+def _of_one_kind(values: Iterable[Any], what: str) -> list[Label]:
+    """The values as Python's own integers, or strings; an error where they are mixed or anything else."""
+    found = list(values)
+    kinds = set(map(type, found))
+    if not (kinds <= {int} or kinds <= {str}):  # NumPy's, or classes derived from int or str
+        found = [str.__str__(v) if isinstance(v, str) else int(v) if is_whole(v) else v for v in found]
+        kinds = set(map(type, found))
+        if not (kinds <= {int} or kinds <= {str}):
+            names = ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise ValueError(f"{what} should be all integers or all strings, but got {names}")
+    return found
+
+
+def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
+    """Class labels without repeats: from a number (0 to n - 1), a list, or nothing."""
+    if classes is None:
+        return []
+    if isinstance(classes, str):
+        raise ValueError(f"classes should be a list of labels, but got the single word {classes!r}")
+    if is_whole(classes) and classes >= 1:
+        _check_names((), int(classes))
+        return list(range(classes))
+    if not isinstance(classes, Iterable) or getattr(classes, "ndim", 1) == 0:
+        raise ValueError(f"classes should be a positive whole number or a list of labels, but got {classes!r}")
+    found = _of_one_kind(classes, "classes")
+    if not found:
+        raise ValueError("classes should name at least one class; leave it out to let classes grow")
+    if len(set(found)) < len(found):
+        raise ValueError("classes should not name a class twice")
+    _check_names(found, len(found))
+    return found
+
+
+def class_ids(labels: list[Label], known: Mapping[Label, int], grow: bool) -> tuple[Tensor, list[Label]]:
+    """Class ids of labels, int64 (N,), and the labels of new classes in order of appearance.
+
+    `known` has the ids of the classes so far. A label that is none of them is an error unless classes may `grow`.
+    """
+    ids = dict(known)
+    for label in labels:
+        if label not in ids:
+            ids[label] = len(ids)
+    new = list(ids)[len(known) :]
+    if new:
+        if not grow:
+            raise _unknown(new[0], known, "make the learner with grow=True to accept new classes")
+        first = next(iter(ids))
+        if type(first) is not type(new[0]):
+            kinds = type(first).__name__, type(new[0]).__name__
+            raise ValueError(
+                f"labels should be of the kind of the classes, {kinds[0]}, but got {kinds[1]}: {new[0]!r}"
+            )
+        _check_names(new, len(ids))
+    return torch.tensor(list(map(ids.__getitem__, labels)), dtype=torch.int64), new
+
+
+def _check_names(new: Iterable[Label], n_classes: int) -> None:
+    if n_classes > MOST_CLASSES:
+        raise ValueError(f"there should be at most {MOST_CLASSES:,} classes, but got {n_classes:,}")
+    for label in new:
+        if isinstance(label, str) and not label.strip():
+            raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
+        if isinstance(label, str) and len(label) > LONGEST_LABEL:
+            raise ValueError(
+                f"a label should have at most {LONGEST_LABEL:,} characters, but got {len(label):,}: {label[:20]!r}..."
+            )
+
+
+def _unknown(label: Label, known: Iterable[Label], advice: str) -> ValueError:
+    classes = list(known)
+    shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
+    return ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
+
+
+def label_array(classes: list[Label]) -> np.ndarray:
+    """The labels as an array that holds each exactly.
+
+    NumPy's own types do not hold every label: integers beyond 64 bits become floats, and zero bytes at the end go.
+    """
+    array = np.array(classes, dtype=object)
+    exact = np.asarray(classes)
+    return exact if exact.dtype.kind in "iuU" and bool((exact.astype(object) == array).all()) else array
+
+
+# Numbers ---------------------------------------------------------------------------------------------------------
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is an integer, Python's or NumPy's; True would count as 1."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def as_whole(value: Any, what: str, least: int, unit: str = "") -> int:
+    """Python's own integer, at least so much."""
+    if not is_whole(value) or value < least:
+        raise ValueError(f"{what} should be a whole number, at least {least}{unit}, but got {value!r}")
+    return int(value)
+
+
+def as_seconds(seconds: Any) -> float | None:
+    """A time to spend, or None: as long as it takes."""
+    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and 0 < seconds < math.inf):
+        raise ValueError(f"seconds should be a number above 0, or None for as long as it takes, but got {seconds!r}")
+    return None if seconds is None else float(seconds)
+
+
+def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """(height, width, channels) of the images a learner is made for."""
+    whole = isinstance(shape, tuple | list) and len(shape) == 3 and all(map(is_whole, shape))
+    if not whole or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+        raise ValueError(
+            f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
+        )
+    height, width, channels = (int(n) for n in shape)
+    return height, width, channels
+
+
+# Samples that the caller names -----------------------------------------------------------------------------------
 
 
 def as_source_ids(ids: Any, n_images: int) -> list[SourceId]:
     """A plain list of int or str ids, one for each image."""
-    found = [
-        _plain_id(each) for each in _listed(ids, "ids", f"a list of {n_images}, one for each image in their order")
-    ]
+    found = list(map(_as_id, _listed(ids, "ids", f"a list of {n_images}, one for each image in their order")))
     if len(found) != n_images:
         raise ValueError(f"ids should be as many as the images, {n_images}, but got {len(found)}")
     return found
@@ -119,7 +257,7 @@ def _listed(values: Any, what: str, expected: str, allowed: tuple[type, ...] = (
     return values.tolist() if isinstance(values, Tensor | np.ndarray) else list(values)
 
 
-def _plain_id(value: object) -> SourceId:
+def _as_id(value: object) -> SourceId:
     if isinstance(value, str):
         return str(value)
     if is_whole(value):
@@ -127,168 +265,40 @@ def _plain_id(value: object) -> SourceId:
     raise ValueError(f"ids should be strings or integers, but got a {type(value).__name__}: {value!r}")
 
 
-def _is_label(value: object) -> bool:
-    return isinstance(value, str) or is_whole(value)
-
-
-def _check_kinds(labels: Sequence[object]) -> None:
-    """Before NumPy makes text of everything: a missing label must not become a class called "nan"."""
-    kinds = {
-        int if isinstance(label, np.integer) else str if isinstance(label, str) else type(label) for label in labels
-    }
-    if kinds == {int, str}:
-        raise ValueError("labels should be all integers or all strings, but got both")
-    wrong = sorted(kind.__name__ for kind in kinds - {int, str})
-    if wrong and len(kinds) > 1:
-        raise ValueError(f"labels should be all integers or all strings, but got {', '.join(wrong)} among them")
-
-
-# What a misspelt argument of the learner's could be meant as, beside an option.
-LEARNER_ARGUMENTS = (
-    "classes", "image_shape", "memory", "sampler", "trainer", "recipe", "network", "device", "precision", "graphs",
-    "seed", "grow", "hint",
-)  # fmt: skip
-
-
-def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
-    """Class labels without repeats: from a number (0 to n - 1), a list, or nothing."""
-    if classes is None:
-        return []
-    if isinstance(classes, str):
-        raise ValueError(f"classes should be a list of labels, but got the single word {classes!r}")
-    if is_whole(classes) and classes >= 1:
-        return list(range(classes))
-    if not isinstance(classes, Iterable) or getattr(classes, "ndim", 1) == 0:
-        raise ValueError(f"classes should be a positive whole number or a list of labels, but got {classes!r}")
-    found = [c.item() if isinstance(c, np.generic) else c for c in classes]
-    if not found:
-        raise ValueError("classes should name at least one class; leave it out to let classes grow")
-    _check_labels(found)
-    if len(set(found)) < len(found):
-        raise ValueError("classes should not name a class twice")
-    _check_names(found)
-    return found
-
-
-def _check_labels(labels: Sequence[Hashable], what: str = "classes") -> None:
-    kinds = {type(label) for label in labels}
-    if kinds and kinds not in ({int}, {str}):
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise ValueError(f"{what} should be all integers or all strings, but got {names}")
-
-
-def new_classes(labels: list[Label], classes: list[Label], grow: bool) -> list[Label]:
-    """Labels that are not among the classes yet, in order of appearance; an error if there may be none."""
-    known = set(classes)
-    unknown = list(dict.fromkeys(label for label in labels if label not in known))
-    if not grow:
-        check_known(labels, classes, "make the learner with grow=True to accept new classes")
-    _check_labels(unknown, "new labels")
-    if classes and unknown and type(classes[0]) is not type(unknown[0]):
-        kinds = [type(each[0]).__name__ for each in (classes, unknown)]
-        raise ValueError(f"labels should be of the kind of the classes, {kinds[0]}, but got {kinds[1]}: {unknown[0]!r}")
-    _check_names(unknown)
-    return unknown
-
-
-def _check_names(new: Sequence[Label]) -> None:
-    if any(isinstance(label, str) and not label.strip() for label in new):
-        raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
-
-
-def check_known(labels: Iterable[Label], classes: list[Label], advice: str) -> None:
-    """An error, which ends with the advice, where a label is not among the classes."""
-    known = set(classes)
-    for label in labels:
-        if label not in known:
-            shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
-            raise ValueError(f"labels should be among the classes {shown or '(none yet)'}, but got {label!r}; {advice}")
-
-
-def numbered(labels: Iterable[Label], classes: list[Label]) -> list[int]:
-    """Class ids of labels that are among the classes."""
-    numbers = {label: i for i, label in enumerate(classes)}
-    return [numbers[label] for label in labels]
-
-
-def as_epochs(epochs: Any) -> int | None:
-    """A number of epochs, or None: as many as the options say."""
-    if epochs is not None and (not is_whole(epochs) or epochs < 1):
-        raise ValueError(f"epochs should be a whole number, at least 1, but got {epochs!r}")
-    return None if epochs is None else int(epochs)
-
-
-def as_seconds(seconds: Any) -> float | None:
-    """A time to spend, or None: as long as it takes."""
-    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
-    if seconds is not None and not (number and 0 < seconds < math.inf):
-        raise ValueError(f"seconds should be a number above 0, or None for as long as it takes, but got {seconds!r}")
-    return None if seconds is None else float(seconds)
-
-
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is an integer, Python's or NumPy's; True would count as 1."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def as_memory(memory: Any) -> int:
-    """How many samples a memory holds."""
-    if not is_whole(memory) or memory < 1:
-        raise ValueError(f"memory should be a whole number, at least 1 sample, but got {memory!r}")
-    return int(memory)
-
-
-def as_seed(seed: Any) -> int:
-    if not is_whole(seed) or seed < 0:
-        raise ValueError(f"seed should be a whole number, at least 0, but got {seed!r}")
-    return int(seed)
+def as_arrivals(samples: Any, seen: int, ids: Mapping[int, SourceId] | None = None) -> list[int]:
+    """Arrivals of samples; with `ids` (those held, by arrival) the samples are named by id instead."""
+    expected = "whole numbers, as `audit` tells them" if ids is None else "strings or integers"
+    found = _listed(samples, "arrivals" if ids is None else "ids", f"a list or set of {expected}", (set, frozenset))
+    if ids is None:
+        _check_arrivals(found, seen)
+        return list(map(int, found))
+    named = set(map(_as_id, found))
+    return [arrival for arrival, key in ids.items() if key in named]
 
 
 def as_corrections(
     labels: Mapping[Any, Label], classes: list[Label], seen: int, grow: bool, ids: Mapping[int, SourceId] | None = None
 ) -> dict[int, int]:
-    """Class ids of labels by arrival; an error where a class is not known or nothing has arrived so.
-
-    With `ids`, those of the caller's by arrival that are held, the labels came by these.
-    """
+    """Class ids by arrival, from labels by arrival; or by id, with `ids` (those held, by arrival)."""
+    if not isinstance(labels, Mapping):
+        example = "arrival: label, such as {17: 'dog'}" if ids is None else "id: label, such as {'photo-17.png': 'dog'}"
+        raise ValueError(f"corrections should be a dict of {example}, but got a {type(labels).__name__}")
     if ids is None:
-        _check_is_dict(labels, "arrival", 17)
         _check_arrivals(labels, seen)
-        return {int(arrival): number for arrival, number in _corrected(labels, classes, grow).items()}
-    _check_is_dict(labels, "id", "photo-17.png")
-    numbers = _corrected({_plain_id(key): label for key, label in labels.items()}, classes, grow)
-    return {arrival: numbers[key] for arrival, key in ids.items() if key in numbers}
-
-
-def as_arrivals(samples: Any, seen: int, ids: Mapping[int, SourceId] | None = None) -> list[int]:
-    """Arrivals of samples, given as such; or with `ids`, those of the caller's by arrival that are held, by these."""
-    expected = "whole numbers, as `audit` tells them" if ids is None else "strings or integers"
-    found = _listed(samples, "arrivals" if ids is None else "ids", f"a list or set of {expected}", (set, frozenset))
-    if ids is None:
-        _check_arrivals(found, seen)
-        return [int(arrival) for arrival in found]
-    named = {_plain_id(each) for each in found}
-    return [arrival for arrival, key in ids.items() if key in named]
-
-
-def _corrected(labels: Mapping[Any, Label], classes: list[Label], grow: bool) -> dict[Any, int]:
-    """Class ids of labels that correct others, by the keys that they came with."""
+    numbers = dict(zip(classes, range(len(classes)), strict=True))
+    advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
+    found: dict[SourceId, int] = {}
     for key, label in labels.items():
-        if not _is_label(label):  # True would be class 1, and 3.0 class 3
+        if not (isinstance(label, str) or is_whole(label)):  # True would be class 1, and 3.0 class 3
             raise ValueError(
                 f"the label of a correction should be an integer or a string, but got {label!r} for {key!r}"
             )
-    advice = "a correction adds no class" + (": observe an image of it first" if grow else "")
-    check_known(labels.values(), classes, advice)
-    return dict(zip(labels, numbered(labels.values(), classes), strict=True))
-
-
-def _check_is_dict(labels: object, what: str, example: object) -> None:
-    if not isinstance(labels, Mapping):
-        raise ValueError(
-            f"corrections should be a dict of {what}: label, such as {{{example!r}: 'dog'}}, but got a "
-            f"{type(labels).__name__}"
-        )
+        if label not in numbers:
+            raise _unknown(label, classes, advice)
+        found[_as_id(key)] = numbers[label]
+    if ids is None:
+        return {int(arrival): number for arrival, number in found.items()}
+    return {arrival: found[key] for arrival, key in ids.items() if key in found}
 
 
 def _check_arrivals(arrivals: Collection[object], seen: int) -> None:
@@ -301,18 +311,7 @@ def _check_arrivals(arrivals: Collection[object], seen: int) -> None:
             raise ValueError(f"arrivals should be from 0 to {seen - 1}, as seen so far, but got {arrival!r}")
 
 
-def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(height, width, channels) of the images a learner is made for."""
-    whole = isinstance(shape, tuple | list) and len(shape) == 3 and all(map(is_whole, shape))
-    if not whole or shape[2] not in (1, 3) or min(shape[:2]) < 4:
-        raise ValueError(
-            f"image_shape should be (height, width, channels) with at least 4 px and 1 or 3 channels, but got {shape}"
-        )
-    height, width, channels = (int(n) for n in shape)
-    return height, width, channels
-
-
-def member(registry: dict[str, Any], family: str, name: str) -> Any:
+def member(registry: Mapping[str, Any], family: str, name: str) -> Any:
     """What a registry has under a name, or a ValueError that says what there is."""
     if name not in registry:
         raise ValueError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -14,25 +16,23 @@ import torch
 from torch import Tensor
 
 from puridiver import plugins
-from puridiver.errors import DataError
-from puridiver.learner import divergence, inputs, saved, storage
-from puridiver.learner.audit_rows import AuditRow, audit_rows
-from puridiver.learner.checks import Checks
-from puridiver.learner.consolidation import Consolidating, Consolidation
+from puridiver.learner import inputs, state, storage
+from puridiver.learner.consolidation import Consolidation, Consolidations
 from puridiver.learner.inputs import Label, SourceId
+from puridiver.learner.lock import FairLock, exclusive
+from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.replay import Replay
-from puridiver.learner.sample_ids import ByArrival
-from puridiver.learner.saved import Parts, settings_of
-from puridiver.learner.status import LastTimes, status_of
-from puridiver.learner.turns import Turns
-from puridiver.memory import SAMPLERS, Keeper, Moment, Sampler
-from puridiver.memory.samples import arrived
+from puridiver.learner.samples import AuditRow, Corrections, SampleIds, audit_rows
+from puridiver.learner.status import status_of
+from puridiver.memory import SAMPLERS, Memory, Moment, Sampler, Samples
 from puridiver.nets import Network, choose_network
 from puridiver.options import Options, check_reached, resolve
 from puridiver.runtime.device import choose_runtime, learning
-from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, as_hint, split_memory
+from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
-LOOK_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
+logger = logging.getLogger(__name__)
+
+INFER_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
 
 
@@ -47,7 +47,7 @@ class Learner:
     image_shape
         (height, width, channels) of the images; 1 or 3 channels.
     memory
-        How many samples the episodic memory holds, those included that wait in a sampler's delay buffer.
+        How many samples the episodic memory holds, including those in a sampler's delay buffer.
     sampler, trainer, recipe
         Short names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). A recipe is made for 32 px and more: for images under 24 px its augmentation, online
@@ -81,6 +81,8 @@ class Learner:
     (4,)
     """
 
+    predictor: Predictor  # from the first class on
+
     def __init__(
         self,
         classes: int | Iterable[Label] | None = None,
@@ -101,91 +103,101 @@ class Learner:
     ) -> None:
         self.classes = inputs.as_classes(classes)
         self.image_shape = inputs.as_image_shape(image_shape)
-        memory, seed = inputs.as_memory(memory), inputs.as_seed(seed)
+        places, self.seed = inputs.as_whole(memory, "memory", 1, " sample"), inputs.as_whole(seed, "seed", 0)
+        if hint is not None and not isinstance(hint, NoiseHint):
+            raise ValueError(f"hint should be a NoiseHint, such as NoiseHint('sym', 0.4), or None, but got {hint!r}")
+        self.grow, self.hint = bool(grow) or classes is None, hint
         plugins.load_all()
         self.options = resolve(recipe, self.image_shape, overrides=options, others=inputs.LEARNER_ARGUMENTS)
-        self.sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
-        self._trainer_class = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
+        self.sampler: Sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
+        self._trainer_class: type[Trainer] = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
         check_reached(options, self.methods)
-        self.seed, self.grow, self.hint = seed, bool(grow) or classes is None, as_hint(hint)
-        self._keeper = Keeper(self.sampler, memory, self.image_shape, self.runtime.device)
-        self.memory, self.delayed = self._keeper.memory, self._keeper.delayed
-        self._ids, self._checks = ByArrival[SourceId](self._keeper), Checks(self._keeper)  # ids: the caller's
-        trainer_seed, sampler_seed = np.random.SeedSequence(seed).generate_state(2).tolist()
+        self.memory = Memory(self.sampler, places, self.image_shape, self.runtime.device)
+        self.source_ids, self.corrections = SampleIds[SourceId](self.memory), Corrections(self.memory)
+        trainer_seed, sampler_seed = np.random.SeedSequence(self.seed).generate_state(2).tolist()
         self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
         self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
-        self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class
-        self._replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
+        self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
         self.has_said_nan = False  # among its predictions: it has diverged
-        self._times = LastTimes()
-        # One thread may predict while another learns, between two parts of that; of those who change it each waits for
-        # the one before to end (taken first).
-        self._lock, self._changing = Turns(), Turns()
-        self._consolidating = Consolidating(
-            self._keeper, self._replay, self._lock, self._changing, lambda: self.trainer, self._moment
-        )
-        self._trainer: Trainer | None = self._build_trainer(len(self.classes)) if self.classes else None
+        # When this process last did it, in seconds since 1970. Saves leave it out: equal learners have equal saves.
+        self.observed_at: float | None = None
+        self.saved_at: float | None = None
+        # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
+        self.lock, self._saving = FairLock(), threading.Lock()
+        self.replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
+        self.consolidating = Consolidations(self)
+        self._trainer: Trainer | None = None
+        self._class_ids: dict[Label, int] = {}
+        if self.classes:
+            self._set_classes(self.classes)
 
     def __repr__(self) -> str:
-        return saved.described(self)
+        return (
+            f"<Learner: {len(self.classes)} classes{', growing' if self.grow else ''}; images "
+            f"{'x'.join(map(str, self.image_shape))}; sampler {self.sampler.name}, trainer {self.trainer_name}, "
+            f"network {self.network} on {self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in "
+            f"a memory of {self.capacity}{f'; {self.begun}' if self.begun else ''}>"
+        )
 
     # Learning --------------------------------------------------------------------------------------------------
 
     def observe(self, images: Any, labels: Any, ids: Any = None) -> range:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
-        Returns their arrivals, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or floats in
-        [0, 1]. `ids`, strings or integers of your own, one for each image, stay with what the memory keeps
-        (`held_ids`, `audit`); that they differ is up to you. A `ValueError` leaves the learner as it was. More than 64
-        images (four times the option `batch_size`) are learnt from as several batches, between which another thread
-        may predict; a single one is joined by memory samples from the start, where the recipe replays: BatchNorm has
-        no statistics of one.
+        Returns the arrivals of the images, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or
+        floats in [0, 1]. `ids`, strings or integers of your own, one for each image, stay with what the memory keeps
+        (`held_ids`, `audit`); they need not differ. A `ValueError` leaves the learner unchanged. More than 64 images
+        (four times the option `batch_size`) are learnt from as several batches. A single image is joined by memory
+        samples from the start, if the recipe replays: BatchNorm has no statistics of one.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
-        own_ids = [] if ids is None else inputs.as_source_ids(ids, len(x))
-        with self._changing, learning():
-            numbers, first = self._numbers_of(given), self.seen
-            # A large batch has as much to teach as the small ones that it could have come as.
-            n_parts = max(1, -(-len(x) // (LARGE * self.options.batch_size)))
-            for part, its_numbers in zip(x.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
-                with self._lock:
-                    self._learn(part, its_numbers.tolist())
-                    # Not before: where learning fails, what comes next would inherit them.
-                    self._ids.note({a: own_ids[a - first] for a in range(self.seen - len(part), self.seen) if own_ids})
-            return range(first, self.seen)
+        own_ids = None if ids is None else inputs.as_source_ids(ids, len(x))
+        return self.lock.run(self._observe, x, given, own_ids)
 
-    def _numbers_of(self, labels: list[Label]) -> Tensor:
-        """Class ids of labels that are about to be learnt, (N,); new classes join."""
-        with self._lock:
-            self._consolidating.check_none_under_way("observing")
-            found = inputs.new_classes(labels, self.classes, self.grow)
-            self._consolidating.leave()
-            self._add_classes(found)
-        return torch.tensor(inputs.numbered(labels, self.classes), dtype=torch.int64)
+    def _observe(self, images: Tensor, labels: list[Label], ids: list[SourceId] | None) -> range:
+        self.consolidating.check_none_under_way("observing")
+        numbers, new = inputs.class_ids(labels, self._class_ids, self.grow)
+        self.consolidating.abandon()
+        if new:
+            self._set_classes(self.classes + new)
+        first = self.seen
+        # A large batch has as much to teach as the small ones that it could have come as.
+        n_parts = max(1, -(-len(images) // (LARGE * self.options.batch_size)))
+        for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
+            with learning():
+                self._learn(part, part_numbers)
+            if ids is not None:  # not before: if learning fails, the next samples would inherit them
+                self.source_ids.note({a: ids[a - first] for a in range(self.seen - len(part), self.seen)})
+        return range(first, self.seen)
 
-    def _learn(self, images: Tensor, numbers: list[int]) -> None:
-        """From one batch, by class ids."""
-        labels = self.runtime.move(torch.tensor(numbers, dtype=torch.int64))
-        batch = arrived(self._on_device(images), labels, self.seen)
-        freeze = self.options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
-        replayed = self._replay.next(self.trainer, self.consolidations > 0, alone=len(batch) == 1)
-        loss = self.trainer.observe(batch.images, batch.labels, replayed, freeze)
-        self._keeper.take(batch, self._moment(loss), self.trainer.meet)
-        self.seen += len(batch)
-        self.seen_of.update(numbers)
-        self._times.observed = time.time()
+    def _learn(self, images: Tensor, numbers: Tensor) -> None:
+        """Learn from one batch, labelled by class ids."""
+        trainer, n, options = self.trainer, len(images), self.options
+        arrivals = torch.arange(self.seen, self.seen + n, device=self.runtime.device)
+        notes = torch.zeros(n, device=self.runtime.device)
+        batch = Samples(self._on_device(images), self.runtime.move(numbers), arrivals, notes)
+        freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
+        replayed = self.replay.next(trainer, self.consolidating.count > 0, alone=n == 1)
+        if trainer.learns_online:
+            self.predictor.learns_on()
+        loss = trainer.observe(batch.images, batch.labels, replayed, freeze)
+        self.memory.update(batch, self.moment(loss), trainer.on_candidates)
+        self.seen += n
+        self.seen_of.update(numbers.tolist())
+        self.observed_at = time.time()
+        self.predictor.publish()
 
     def consolidate(
         self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None, *, seconds: float | None = None
     ) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
 
-        15, 31, 63, ... epochs end where the rate of warm restarts is low, others amid one. With `seconds` it ends
-        there, too: after the last such number that they are likely to suffice for, and no later than after the epoch
-        in which they are over (`status` tells how many it were).
+        After 15, 31, 63, ... epochs the rate of warm restarts is low, and the network at its best. With `seconds`
+        training stops at the last such low that the time is likely to suffice for, and no later than after the epoch
+        in which it runs out (`status` tells how many epochs it were).
         """
         for epoch in self.consolidation(epochs, seconds=seconds):
             if on_epoch is not None:
@@ -196,115 +208,121 @@ class Learner:
     ) -> Generator[int, None, None]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
-        Where it is left before the last, what predicted meanwhile goes on to, and a warning is logged (but with
-        `warn_if_left=False`, for those who saved it and go on later). A learner that was saved in the middle of a
-        consolidation and loaded goes on with it here; one that observes a batch instead has left it early.
+        If you stop before the last, the weights that answered meanwhile go on to answer, and a warning is logged
+        (unless `warn_if_left=False`, for callers that save the learner and continue later). A learner that was saved
+        in the middle of a consolidation and loaded continues it here; if it observes a batch instead, that ends it.
         """
-        asked = inputs.as_epochs(epochs), self.options.epochs, inputs.as_seconds(seconds)
-        return self._consolidating.run(*asked, warn_if_left)
+        wanted = None if epochs is None else inputs.as_whole(epochs, "epochs", 1)
+        return self.consolidating.run(wanted, inputs.as_seconds(seconds), warn_if_left)
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
     def predict(self, images: Any) -> np.ndarray:
         """The most likely class label of each image, (N,).
 
-        By `online_prediction` the network as the last consolidation left it (the default: it has forgotten nothing
-        since), as it is, or the mean of both; of classes that it had few samples of, always as it is. While a
-        consolidation goes on: as before it, until that comes to a low of its rate. `DivergedError`: nothing but nan.
+        The option `online_prediction` decides which weights answer: the snapshot of the last consolidation (the
+        default: it has forgotten nothing since), the live network, or the mean of both; the live network always
+        answers for classes that the snapshot saw too little of. During a consolidation the weights from before it
+        answer, until its rate comes to a low. On a CPU a prediction waits for nobody. `DivergedError`: it is all nan.
         """
-        with self._lock:  # another thread may add a class
-            probabilities = self.predict_proba(images)
-            divergence.check(probabilities)
-            return np.asarray(self.classes)[probabilities.argmax(axis=1)]
+        probabilities, labels = self._answer(images)
+        check_finite(probabilities)
+        return labels[probabilities.argmax(axis=1)]
 
     def predict_proba(self, images: Any, as_it_is: bool = False) -> np.ndarray:
-        """Class probabilities, float32 (N, C), in the order of `learner.classes` then; or by the network `as_it_is`."""
-        x = inputs.as_images(images, self.image_shape)
-        with self._lock:
-            look = self.trainer.probabilities if as_it_is else self.trainer.predict
-            found = self.runtime.read(look(self._on_device(x)).float()).numpy()
-        self.has_said_nan = self.has_said_nan or divergence.warn_of(found)
-        return found
+        """Class probabilities, float32 (N, C), in the order of `learner.classes` then; or of the live network."""
+        return self._answer(images, as_it_is)[0]
 
-    def look(self, images: Any) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (N, C) and features (N, d) of images, on the learner's device; a chunk at a time."""
+    def _answer(self, images: Any, live: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities, and the labels of their columns."""
         x = inputs.as_images(images, self.image_shape)
-        with self._lock:
-            seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(LOOK_AT_ONCE)]
+        self.trainer  # noqa: B018
+        predict = partial(self.predictor.predict, self._on_device(x), live)
+        p, labels = self.lock.run(predict) if live or self.predictor.waits else predict()
+        found = self.runtime.read(p.float()).numpy()
+        if not np.isfinite(found).all():
+            self.has_said_nan = True
+            logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")
+        return found, labels
+
+    @exclusive
+    def look(self, images: Any) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (N, C) and features (N, d) by the live network, on the learner's device."""
+        x = inputs.as_images(images, self.image_shape)
+        seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(INFER_AT_ONCE)]
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
+    @exclusive
     def correct(self, labels: Mapping[Any, Label], *, by_id: bool = False) -> int:
         """Replace the labels of memory samples; returns how many of them are held.
 
         Samples are named by their arrival, or with `by_id` by the ids that you gave to `observe`. For labels that a
-        person has checked, those found right included: such a label is not doubted any more (by the trainer
-        `puridiver`, `split` and `audit`), and the sampler `puridiver` drops others first (for half of a class at most:
-        option `checked_share`). Samples that the memory does not hold any more change nothing: what the network learnt
-        from them in passing stays. The next `consolidate` trains on the corrected labels. `uncheck` undoes it.
+        person has checked, including those found right. The trainer `puridiver`, `split` and `audit` no longer doubt
+        such a label, and the sampler `puridiver` evicts others first (for half of a class at most: option
+        `checked_share`). Samples that the memory does not hold any more change nothing: what the network learnt from
+        them in passing stays. The next `consolidate` trains on the corrected labels. `uncheck` undoes it.
         """
-        with self._changing, self._lock:
-            self._consolidating.check_none_under_way("correcting labels")
-            ids = self._ids.held() if by_id else None
-            new = inputs.as_corrections(labels, self.classes, self.seen, self.grow, ids)
-            self._replay.drop()  # drawn with the old labels
-            return self._checks.make(new)
+        self.consolidating.check_none_under_way("correcting labels")
+        ids = self.source_ids.held() if by_id else None
+        new = inputs.as_corrections(labels, self.classes, self.seen, self.grow, ids)
+        self.replay.drop()  # drawn with the old labels
+        return self.corrections.make(new)
 
+    @exclusive
     def uncheck(self, samples: Iterable[Any], *, by_id: bool = False) -> int:
         """Undo `correct` for samples, named by arrival or id; returns how many of them are held and were checked.
 
-        They get back the labels that they came with, and may be doubted and dropped like any other.
+        They get back the labels that they came with, and may be doubted and evicted like any other.
         """
-        with self._changing, self._lock:
-            self._consolidating.check_none_under_way("undoing checks of labels")
-            arrivals = inputs.as_arrivals(samples, self.seen, self._ids.held() if by_id else None)
-            self._replay.drop()
-            return self._checks.undo(arrivals)
+        self.consolidating.check_none_under_way("undoing checks of labels")
+        arrivals = inputs.as_arrivals(samples, self.seen, self.source_ids.held() if by_id else None)
+        self.replay.drop()
+        return self.corrections.undo(arrivals)
 
+    @exclusive
     def held_ids(self) -> dict[int, SourceId]:
-        """Your own ids (`observe`) of the samples that are held, by arrival; those that wait included."""
-        with self._lock:
-            return self._ids.held()
+        """Your own ids (`observe`) of the samples that are held, by arrival; including those that wait."""
+        return self.source_ids.held()
 
+    @exclusive
     def audit(self) -> list[AuditRow]:
-        """What the learner thinks of every memory sample's label, the most doubtful first.
+        """The learner's opinion of every memory sample's label, the most doubtful first.
 
-        Those that it takes for another class, then the others, whose `p_correct` may be small, too (`AuditRow`).
+        First come samples with another suggested class; the `p_correct` of the others may be small, too (`AuditRow`).
         """
-        with self._lock:
-            held = self.memory.samples
-            return audit_rows(held, self.split(), self.classes, self._ids.held()) if len(held) else []
+        held = self.memory.samples
+        return audit_rows(held, self.split(), self.classes, self.source_ids.held()) if len(held) else []
 
+    @exclusive
     def split(self) -> Split:
-        """The memory divided by the network as it is now, whatever the trainer."""
-        with self._lock:
-            samples = self.memory.samples
-            logits = self.trainer.outputs(samples.images).logits
+        """The memory divided by the live network, whatever the trainer."""
+        samples = self.memory.samples
+        logits = self.trainer.outputs(samples.images).logits
         return split_memory(logits, samples.labels, samples.arrivals, samples.checked, self.options)
 
     def status(self) -> dict[str, Any]:
-        """Figures to watch a learner by, as JSON can hold them; told at once, also while a consolidation is under way.
+        """Figures to watch a learner by, as JSON can hold them; it waits for nobody, also during a consolidation.
 
         Samples and classes that came, what of them is held, how far consolidations are, the sizes of the sets of the
         last memory epoch, when something was last done (seconds since 1970, by this process); see docs/SERVICE.md.
         """
-        trainer = self._trainer
-        return status_of(self, self._keeper, self._consolidating, trainer.sets if trainer else None, self._times)
+        return status_of(self, self.consolidating)
 
     @property
     def capacity(self) -> int:
-        """How many samples are held at most, those that wait included."""
-        return self._keeper.capacity
+        """How many samples are held at most, including those that wait."""
+        return self.memory.capacity + self.memory.delay
 
     @property
     def consolidations(self) -> int:
-        """How many there were; also those that were left after an epoch or more."""
-        return self._consolidating.count
+        """How many there were, including those that stopped after an epoch or more."""
+        return self.consolidating.count
 
     @property
     def begun(self) -> Consolidation | None:
         """The consolidation that has begun and not ended: it is under way, or the learner was saved in it."""
-        return self._consolidating.begun
+        return self.consolidating.begun
 
     @property
     def methods(self) -> tuple[str, str, str]:
@@ -328,78 +346,77 @@ class Learner:
 
         Between observations, or between two epochs of a `consolidation`.
         """
-        with self._changing:
-            with self._lock:
-                frozen = saved.frozen(Path(folder), *self.state())
-            written = storage.write(Path(folder), frozen)  # the disk takes its time: others may predict meanwhile
-            self._times.saved = time.time()
+        with self._saving:  # so that an older state never replaces a newer one
+            frozen = self.lock.run(state.frozen, self, Path(folder))
+            written = storage.write(Path(folder), frozen)  # the disk takes its time: others need not wait for it
+            self.saved_at = time.time()
             return written
 
+    @exclusive
     def __reduce__(self) -> tuple[Any, ...]:
         """For `copy.deepcopy` and `pickle`: what `save` would write."""
-        with self._changing, self._lock:
-            return Learner._restore, (*self.state(), str(self.runtime.device))
+        return Learner._restore, (*self.state(), str(self.runtime.device))
 
     @classmethod
     def load(
         cls, folder: str | Path, device: str = "auto", grow: bool | None = None, memory: int | None = None
     ) -> Learner:
-        """A saved learner, or a run's; `grow` says anew if classes may join, `memory` (no less) what it may hold."""
-        settings, tensors = saved.read(Path(folder))
-        try:
-            return cls._restore(saved.changed(settings, grow, memory), tensors, device)
-        except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: weights of another architecture
-            raise DataError(f"{folder} does not hold a whole learner of this version: {error}") from error
+        """A saved learner, or that of a run. `grow` sets anew if classes may join, `memory` a larger memory.
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """What `save` writes: settings, which are JSON, and tensors."""
-        settings = {**settings_of(self), "ids": self._ids.state(), "came_with": self._checks.state()}
-        return settings, self._parts().state()
-
-    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go back to a `state` of a learner that was made with these settings."""
-        self.seen = settings["seen"]
-        # What has a default here is absent in what older versions saved.
-        self.seen_of = Counter(dict(enumerate(settings.get("seen_of", []))))
-        self._ids.load_state(settings.get("ids", []))
-        self._checks.load_state(settings.get("came_with", []))
-        self._consolidating.load_state(settings["consolidations"], saved.consolidation_of(settings))
-        self._parts().load_state(tensors)
+        A `DataError` names what is missing, damaged or does not fit in the save.
+        """
+        settings, tensors = state.read(Path(folder), grow, memory)
+        choose_runtime(device)  # a device that is not there is no fault of the save
+        with state.faults_named(folder):
+            return cls._restore(settings, tensors, device)
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
-        learner = cls(**saved.arguments(settings, device))
+        learner = cls(**state.arguments(settings, device))
         learner.grow = settings["grow"]
         learner.load_state(settings, tensors)
         return learner
 
-    def _parts(self) -> Parts:
-        generators = {"trainer": self._trainer_generator, "sampler": self._sampler_generator}
-        return Parts(self._keeper, self._trainer, self._replay, generators)
+    @exclusive
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """What `save` writes: settings, which are JSON, and tensors."""
+        return state.settings_of(self), state.tensors_of(self)
+
+    @exclusive
+    def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go back to a `state` of a learner that was made with these settings."""
+        state.restore(self, settings, tensors)
 
     # Inside ----------------------------------------------------------------------------------------------------
 
-    def _build_trainer(self, n_classes: int) -> Trainer:
-        settings = self.options, self.network, n_classes, self.image_shape, self.runtime
-        return self._trainer_class(TrainerContext(*settings, self._trainer_generator, self.hint))
+    @property
+    def generators(self) -> dict[str, torch.Generator]:
+        return {"trainer": self._trainer_generator, "sampler": self._sampler_generator}
 
-    def _add_classes(self, found: list[Label]) -> None:
-        if not found:
-            return
-        classes = self.classes + found
+    def _set_classes(self, classes: list[Label]) -> None:
+        """Make the trainer, or let it grow."""
         if self._trainer is None:
-            self._trainer = self._build_trainer(len(classes))
+            context = TrainerContext(
+                self.options, self.network, len(classes), self.image_shape, self.runtime, self._trainer_generator,
+                self.hint,
+            )  # fmt: skip
+            trainer = self._trainer_class(context)
+            self._trainer, self.predictor = trainer, Predictor(trainer, classes)
         else:
             self._trainer.grow(len(classes))
-        self.classes = classes  # at last: where there can be no trainer nothing has changed
+            self.predictor.publish(classes)
+        # At last: if there can be no trainer, nothing has changed.
+        self.classes, self._class_ids = classes, {label: number for number, label in enumerate(classes)}
 
     def _on_device(self, images: Tensor) -> Tensor:
         """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""
         return self.runtime.move(images).permute(0, 3, 1, 2).contiguous()
 
-    def _moment(self, loss: Tensor) -> Moment:
+    def moment(self, loss: Tensor) -> Moment:
+        """What the sampler is told of a batch with this training loss."""
         trainer, generator = self.trainer, self._sampler_generator
         return Moment(
-            trainer, loss, len(self.classes), self.seen, generator,
-            partial(trainer.strong_view, generator=generator), self.runtime, trainer.new_encoder, self.seen_of,
+            trainer, loss, len(self.classes), self.seen, generator, partial(trainer.strong_view, generator=generator),
+            self.runtime, self.seen_of,
         )  # fmt: skip
+

@@ -1,12 +1,11 @@
-"""The episodic memory and the samplers that choose what it keeps: one file a sampler."""
+"""The episodic memory and the samplers that choose what it keeps: one file a sampler, found by listing the folder."""
 
 from puridiver.discovery import members
-from puridiver.memory.base import Moment, NetworkView, Sampler
-from puridiver.memory.keeper import Keeper
+from puridiver.memory.base import Moment, NetworkView, Sampler, Samples
 from puridiver.memory.memory import Memory
 from puridiver.options import declare_family
 
-__all__ = ["SAMPLERS", "Keeper", "Memory", "Moment", "NetworkView", "Sampler"]
+__all__ = ["SAMPLERS", "Memory", "Moment", "NetworkView", "Sampler", "Samples"]
 
-SAMPLERS: dict[str, type[Sampler]] = members(__name__, Sampler)
+SAMPLERS: dict[str, type[Sampler]] = members(__name__, Sampler)  # type: ignore[type-abstract]
 declare_family("sampler", SAMPLERS)

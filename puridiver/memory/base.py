@@ -1,4 +1,4 @@
-"""What a sampler is: a choice of which samples of memory + batch stay."""
+"""What a sampler is: it chooses which samples of memory + batch stay. And what it is told: samples and the moment."""
 
 from __future__ import annotations
 
@@ -8,19 +8,62 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.memory.samples import Samples
+from puridiver.nets import Network
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
-from puridiver.spr import Encoder
+
+NTD_VIEWS = Option(8, "augmented views over which an arriving sample's loss is averaged", low=1)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Labelled images as the memory and the trainers pass them on: tensors of one device, a row a sample."""
+
+    NAMES: ClassVar = ("images", "labels", "arrivals", "notes", "checked")
+
+    images: Tensor  # uint8 (N, C, H, W)
+    labels: Tensor  # int64 (N,): class ids of the given labels
+    arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
+    notes: Tensor  # float32 (N,): a sampler's own figure, kept with the sample (its loss on arrival)
+    checked: Tensor = None  # type: ignore[assignment]  # bool (N,): a person has checked the label; default: nobody
+
+    def __post_init__(self) -> None:
+        if self.checked is None:
+            object.__setattr__(self, "checked", torch.zeros_like(self.labels, dtype=torch.bool))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def tensors(self) -> dict[str, Tensor]:
+        return dict(zip(self.NAMES, (self.images, self.labels, self.arrivals, self.notes, self.checked), strict=True))
+
+    def split(self, size: int) -> list[Samples]:
+        """Consecutive parts of `size` samples, as views."""
+        parts = [tensor.split(size) for tensor in self.tensors().values()]
+        return [Samples(*part) for part in zip(*parts, strict=True)]
+
+    def take(self, rows: Tensor | slice) -> Samples:
+        return Samples(*[tensor[rows] for tensor in self.tensors().values()])
+
+    def joined(self, others: Samples) -> Samples:
+        """These and then the others."""
+        return Samples(*map(torch.cat, zip(self.tensors().values(), others.tensors().values(), strict=True)))
 
 
 class NetworkView(Protocol):
-    """How a sampler may look through the network: no gradients, no BatchNorm updates."""
+    """What a sampler may ask of the network: no gradients, no BatchNorm updates."""
 
     def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
-        """Features (N, d) and logits (N, C) of uint8 images; faster for thousands of them in `large_passes`."""
+        """Features (N, d) and logits (N, C) of uint8 images; `large_passes` is faster for thousands of them."""
+
+    def to_float(self, images: Tensor) -> Tensor:
+        """uint8 images as a network takes them."""
+
+    def new_network(self, generator: torch.Generator) -> Network:
+        """Another network of the same kind, with weights of its own."""
 
     @property
     def class_weights(self) -> Tensor:
@@ -38,32 +81,28 @@ class Moment:
     generator: torch.Generator
     strong_view: Callable[[Tensor], Tensor]  # random augmentation of uint8 images
     runtime: Runtime
-    new_encoder: Callable[[], Encoder]  # a network of the run's kind that learns from images alone
     seen_of: Mapping[int, int] = field(default_factory=dict)  # samples of each class (by given label) before this batch
 
 
 class Sampler(ABC):
     """Decides which samples of a pool stay in the memory. A subclass writes `choose`.
 
-    Randomness comes from the moment's generator alone. `freezes_norm` marks the samplers with which the released
-    program leaves BatchNorm frozen online (row 13 of docs/FIDELITY.md). `filters` marks those that may turn samples
-    away while there is room for them. `own_options` declares the options of the sampler's own, by names that no other
-    method has; their values are in `self.options`.
+    Randomness comes from the moment's generator alone. `own_options` declares options of the sampler's own, by names
+    that no other method has; their values are in `self.options`.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
-    freezes_norm: ClassVar[bool] = False
-    filters: ClassVar[bool] = False
     own_options: ClassVar[Mapping[str, Option]] = {}
+    # The released program freezes BatchNorm online with this sampler (row 13 of docs/FIDELITY.md).
+    freezes_norm: ClassVar[bool] = False
+    # This share of the memory's places is a delay buffer: arrivals wait there until it is full, and the sampler then
+    # chooses among all of them. 0: it chooses at every batch.
+    delay_share: ClassVar[float] = 0.0
 
     def __init__(self, options: Options) -> None:
         self.options = options
-
-    def delay(self, memory: int) -> int:
-        """How many of the memory's places arrivals wait in, to be chosen from together; 0: each batch at once."""
-        return 0
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         """A figure to keep with each arriving sample, (B,)."""
@@ -93,6 +132,16 @@ def row_faults(rows: object, n: int, capacity: int) -> Iterator[str]:
         yield "choose keeps a sample twice"
     if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < n):
         yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
+
+
+# What several samplers use ---------------------------------------------------------------------------------------
+
+
+def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:
+    """Each sample's loss averaged over augmented views, (B,): before memory training can fit its label."""
+    logits = moment.network.outputs(moment.strong_view(batch.images.repeat(views, 1, 1, 1)))[1]
+    losses = F.cross_entropy(logits.float(), batch.labels.repeat(views), reduction="none")
+    return losses.view(views, len(batch)).mean(dim=0)
 
 
 def class_counts(labels: Tensor, members: Tensor, n_classes: int) -> Tensor:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler
-from puridiver.memory.samples import Samples
+from puridiver.memory.base import Moment, Sampler, Samples
 
 
 class ClassReservoir(Sampler):

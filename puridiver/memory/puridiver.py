@@ -11,9 +11,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.memory.arrival import NTD_VIEWS, loss_on_arrival
-from puridiver.memory.base import Moment, Sampler, class_counts, largest_class, surviving_rows
-from puridiver.memory.samples import Samples
+from puridiver.memory.base import (
+    NTD_VIEWS,
+    Moment,
+    Sampler,
+    Samples,
+    class_counts,
+    largest_class,
+    loss_on_arrival,
+    surviving_rows,
+)
 from puridiver.options import Option, Options
 from puridiver.runtime.plans import Captured
 

@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.augment.rainbow import PerturbationDraw, draw_perturbations, perturbations
-from puridiver.memory.base import Moment, Sampler, class_counts
-from puridiver.memory.samples import Samples
+from puridiver.memory.base import Moment, Sampler, Samples, class_counts
 
 TIE = 1 / 100  # less than the least difference of two variance ratios of twelve votes
 

@@ -8,22 +8,22 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler
-from puridiver.memory.samples import Samples
+from puridiver.memory.base import Moment, Sampler, Samples
 from puridiver.options import Option, Options
 from puridiver.spr import ENCODER_OPTIONS, Encoder, clean_probability, scaled_epochs
 
 
 class SelfCenteredFilter(Sampler):
-    """Half of the memory is a delay buffer; what is central among the samples of its label moves to the other half.
+    """Half of the memory is a delay buffer. Samples that are central among those of their label move to the other half.
 
-    The expert that says so is trained on the delay buffer alone, without labels, and forgotten afterwards.
+    An expert network tells how central they are. It learns from the delay buffer alone, without labels, and is then
+    forgotten.
     """
 
     name = "spr"
     title = "Self-Centered filter"
     summary = "SPR: arrivals wait in a delay buffer; keeps those that are central among the samples of their label"
-    filters = True
+    delay_share = 0.5
     own_options: ClassVar[Mapping[str, Option]] = {
         "spr_filter": Option(True, "filter the delay buffer; off: all of it competes for the memory"),
         "spr_expert_epochs": Option(4000, "self-supervised epochs of the expert for each delay buffer", low=0),
@@ -34,9 +34,6 @@ class SelfCenteredFilter(Sampler):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._expert: Encoder | None = None  # its place is kept; its weights are new for each delay buffer
-
-    def delay(self, memory: int) -> int:
-        return memory - max(1, memory // 2)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         stay = torch.ones(len(pool), dtype=torch.bool)
@@ -52,7 +49,8 @@ class SelfCenteredFilter(Sampler):
         """How likely the label of each sample is right, (N,)."""
         o = self.options
         if self._expert is None:
-            self._expert = moment.new_encoder()
+            network = moment.network.new_network(torch.Generator())  # `restart` draws its weights
+            self._expert = Encoder(network, moment.runtime, o, moment.network.to_float)
         self._expert.restart(moment.generator)
         self._expert.learn(samples.images, scaled_epochs(o.spr_expert_epochs, o.spr_budget), moment.generator)
         features = self._expert.projections(samples.images)

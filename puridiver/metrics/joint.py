@@ -21,7 +21,7 @@ from puridiver.learner import storage
 from puridiver.nets import NETWORKS, build_network
 from puridiver.options import Options, class_options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import Trainee
+from puridiver.runtime.model import TrainableModel
 from puridiver.runtime.plans import Buffers, PlanRunner
 from puridiver.trainers.schedule import cosine
 
@@ -84,7 +84,7 @@ class _Joint:
         self.generator = torch.Generator().manual_seed(SEED)
         classes = len(source.class_names)
         net = build_network(network, classes, source.image_shape, options, self.generator)
-        self.trainee = Trainee(net, runtime, _sgd)
+        self.model = TrainableModel(net, runtime, _sgd)
         self.buffers = Buffers()
         self._run = PlanRunner(runtime, self._step)
         # Looked at many times; a larger set comes in parts.
@@ -95,7 +95,7 @@ class _Joint:
         self.block = BATCH * min(per_block, -(-len(images) // BATCH))
 
     def train(self, epoch: int) -> None:
-        self.trainee.set_rate(cosine(epoch, EPOCHS, RATE))
+        self.model.set_rate(cosine(epoch, EPOCHS, RATE))
         for rows in torch.randperm(len(self.images), generator=self.generator).split(self.block):
             draws = [
                 augment.draw_crop_flip(len(part), self.views.crop_padding, self.views.flip, self.generator)
@@ -117,17 +117,17 @@ class _Joint:
                 self._run(plan, key, versions)
 
     def _step(self, row: Tensor, key: str, versions: object) -> None:
-        logits = self.trainee.logits(_scaled(self.buffers[key + "images"][row]))
-        self.trainee.step(F.cross_entropy(logits, self.buffers[key + "labels"][row]))
+        logits = self.model.logits(_scaled(self.buffers[key + "images"][row]))
+        self.model.step(F.cross_entropy(logits, self.buffers[key + "labels"][row]))
 
     def features(self) -> Tensor:
         """Of the train images, (N, d)."""
-        return torch.cat([self.trainee.outputs(part).features.cpu() for part in self._parts(self.images)])
+        return torch.cat([self.model.outputs(part).features.cpu() for part in self._parts(self.images)])
 
     def accuracy(self) -> float:
         """On the test images."""
         test = self.source.test
-        guesses = [self.trainee.outputs(part).logits.argmax(dim=1).cpu() for part in self._parts(test.images)]
+        guesses = [self.model.outputs(part).logits.argmax(dim=1).cpu() for part in self._parts(test.images)]
         return float((torch.cat(guesses) == test.labels).double().mean()) if guesses else float("nan")
 
     def _parts(self, images: Tensor) -> Iterator[Tensor]:

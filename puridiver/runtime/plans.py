@@ -165,14 +165,14 @@ class Captured:
         self.runtime, self.function, self.copies = runtime, function, copies
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
-    def __call__(self, *tensors: Tensor, version: Hashable = 0) -> Any:
-        """`version` stands for the address of whatever else the function reads, such as weights."""
+    def __call__(self, *tensors: Tensor, static: tuple[Any, ...] = (), version: Hashable = 0) -> Any:
+        """`version` stands for `static` arguments and for the address of whatever else the function reads."""
         if not self.runtime.graphs:
-            return self.function(*tensors)
+            return self.function(*tensors, *static)
         key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(self.runtime, self.function, self.copies)
+            entry = self._entries[key] = _Entry(self.runtime, self.function, static, self.copies)
         _keep_recent(self._entries, key)
         result = entry(*tensors)
         return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
@@ -181,9 +181,11 @@ class Captured:
 class _Entry(_Step):
     """One captured function of tensors of some shapes, with the places that its inputs are copied to."""
 
-    def __init__(self, runtime: Runtime, function: Callable[..., Any], shared: bool) -> None:
+    def __init__(
+        self, runtime: Runtime, function: Callable[..., Any], static: tuple[Any, ...], shared: bool
+    ) -> None:
         super().__init__(runtime, shared)
-        self.function = function
+        self.function, self.static = function, static
         self.inputs: list[Tensor] = []
         self.result: Any = None
 
@@ -193,7 +195,7 @@ class _Entry(_Step):
         graph = self.captured(self._compute)
         if graph is None:
             self.eager_calls += 1
-            return self.function(*tensors)
+            return self.function(*tensors, *self.static)
         for held, given in zip(self.inputs, tensors, strict=True):
             held.copy_(given)
         with share_given_back():
@@ -201,7 +203,7 @@ class _Entry(_Step):
         return self.result
 
     def _compute(self) -> None:
-        self.result = self.function(*self.inputs)
+        self.result = self.function(*self.inputs, *self.static)
 
 
 def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:

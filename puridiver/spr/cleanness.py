@@ -1,18 +1,25 @@
-"""How likely each label is right, by how central its sample is among those of the same label (SPR, section 3.2)."""
+"""How likely each label is right, by how central its sample is among those of the same label (SPR, section 3.2).
+
+Graphs over the samples of each class, the centrality of each sample in its graph, and a two-component Beta mixture of
+the centralities. Everything is computed on the tensors' own device, for many graphs and classes at once.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.spr.beta_mixture import fit_beta_mixture
-from puridiver.spr.centrality import class_graph, eigenvector_centrality, random_graphs
-
 OUTLIERS = 0.05  # share of the centralities at either end that the mixture is not fitted to
-
 SAME = 1e-6  # centralities that differ by far less are the same
+WEAKEST_EDGE = 1e-5  # between any two samples of a class, so that no graph falls apart
+POWER_ITERATIONS = 200
+EDGE = 1e-4  # a Beta density has no value, or no finite one, at 0 and 1
+START = ((1.0, 2.0), (2.0, 1.0))  # alpha, beta of the low and of the high component before the first step
+CONCENTRATION = (1e-2, 1e7)  # bounds of alpha + beta: a component of one value has no variance
 
 
 def clean_probability(
@@ -33,7 +40,7 @@ def central_posterior(centrality: Tensor, members: Tensor) -> Tensor:
     low, high = (_quantile(centrality, members, share) for share in (OUTLIERS, 1 - OUTLIERS))
     inside = members & (centrality >= low) & (centrality <= high)
     scaled = (centrality - low) / (high - low + SAME)
-    return fit_beta_mixture(scaled, inside, judged=members.expand_as(scaled)).high_posterior
+    return fit_beta_mixture(scaled, inside, among=members.expand_as(scaled)).high_posterior
 
 
 def _quantile(values: Tensor, members: Tensor, share: float) -> Tensor:
@@ -41,3 +48,113 @@ def _quantile(values: Tensor, members: Tensor, share: float) -> Tensor:
     ranked = torch.where(members, values, math.inf).sort(dim=-1).values
     place = ((members.sum(dim=-1, keepdim=True) - 1).clamp(min=0) * share).round().long()
     return ranked.gather(-1, place.expand(*ranked.shape[:-1], 1))
+
+
+# Graphs and centrality -------------------------------------------------------------------------------------------
+
+
+def class_graph(features: Tensor, labels: Tensor) -> Tensor:
+    """Cosine similarity of samples with the same label, (N, N); 0 where negative, across classes and with itself."""
+    u = F.normalize(features.float(), dim=1)
+    same = (labels[:, None] == labels[None, :]).fill_diagonal_(False)
+    return (u @ u.T).clamp(0, 1) * same
+
+
+def random_graphs(similarity: Tensor, draws: Tensor) -> Tensor:
+    """Graphs in which each edge is there with its similarity for probability, (G, N, N).
+
+    `draws` are numbers in [0, 1), (G, N, N), of which those above the diagonal are used.
+    """
+    upper = (draws < similarity).triu(diagonal=1)
+    return (upper | upper.mT).to(similarity.dtype)
+
+
+def eigenvector_centrality(adjacency: Tensor, labels: Tensor, iterations: int = POWER_ITERATIONS) -> Tensor:
+    """The eigenvector of the largest eigenvalue within each class, of length 1 there, (..., N).
+
+    By power iteration on all classes at once: edges (..., N, N) between classes must be 0. The matrix is shifted by
+    the identity, which leaves the eigenvectors as they are and keeps a bipartite graph from swinging to and fro.
+    """
+    groups = (labels[:, None] == labels[None, :]).to(adjacency.dtype)
+    connected = adjacency + WEAKEST_EDGE * groups
+    x = torch.ones(adjacency.shape[:-1], dtype=adjacency.dtype, device=adjacency.device)
+    for _ in range(iterations):
+        x = x + (connected @ x[..., None]).squeeze(-1)
+        x = x / (x.square() @ groups).sqrt()
+    return x
+
+
+# The Beta mixture ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class BetaMixture:
+    """A fitted mixture; component 1 always has the greater mean. `alphas`, `betas` and `weights` are (..., 2).
+
+    `high_posterior` (..., N) is p(component 1 | value), and 0 where the mask was False or the value not finite. Where
+    there is nothing to tell apart (fewer than two different values) every value belongs to component 1.
+    """
+
+    high_posterior: Tensor
+    alphas: Tensor
+    betas: Tensor
+    weights: Tensor
+
+    @property
+    def means(self) -> Tensor:
+        return self.alphas / (self.alphas + self.betas)
+
+
+def fit_beta_mixture(
+    values: Tensor, mask: Tensor | None = None, iterations: int = 10, among: Tensor | None = None
+) -> BetaMixture:
+    """Fit two Beta distributions to each row of values (..., N) where `mask` is True.
+
+    The M-step uses the method of moments, as SPR does. `among` widens the posterior to values outside the mask. The
+    posterior does not fall above the value where it is highest: a wide low component would otherwise claim the
+    highest values of all.
+    """
+    x = values.detach().double()
+    finite = torch.isfinite(x)
+    used = finite if mask is None else mask & finite
+    among = used if among is None else among & finite
+    x = torch.where(finite, x, 0.5).clamp(EDGE, 1 - EDGE)
+    weight = used.double()
+    start = torch.tensor(START, dtype=x.dtype, device=x.device).expand(*x.shape[:-1], 2, 2)
+    alphas, betas, weights = start[..., 0], start[..., 1], start.new_full(start.shape[:-1], 0.5)
+    for _ in range(iterations):
+        joint = _log_joint(x, alphas, betas, weights)
+        alphas, betas, weights = _maximise(x, weight, (joint - joint.logsumexp(-2, keepdim=True)).exp())
+    order = (alphas / (alphas + betas)).argsort(-1)
+    alphas, betas, weights = (parameter.gather(-1, order) for parameter in (alphas, betas, weights))
+    joint = _log_joint(x, alphas, betas, weights)
+    posterior = _never_falling(x, (joint[..., 1, :] - joint.logsumexp(-2)).exp(), among)
+    low, high = torch.where(used, x, math.inf).amin(-1), torch.where(used, x, -math.inf).amax(-1)
+    degenerate = ~(high > low)[..., None]  # also True where nothing is used: -inf > inf fails
+    posterior = torch.where(degenerate, 1.0, posterior) * among
+    return BetaMixture(posterior, alphas, betas, weights)
+
+
+def _log_joint(x: Tensor, alphas: Tensor, betas: Tensor, weights: Tensor) -> Tensor:
+    """log p(x, component), (..., 2, N)."""
+    a, b = alphas[..., None], betas[..., None]
+    log_beta = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
+    x = x[..., None, :]
+    return weights.clamp(min=1e-12).log()[..., None] + (a - 1) * x.log() + (b - 1) * (-x).log1p() - log_beta
+
+
+def _maximise(x: Tensor, weight: Tensor, responsibility: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """alpha, beta and weight of each component, (..., 2) each, from responsibilities (..., 2, N)."""
+    r = responsibility * weight[..., None, :]
+    tiny = torch.finfo(x.dtype).eps
+    total = r.sum(-1)
+    mean = ((r * x[..., None, :]).sum(-1) / (total + tiny)).clamp(EDGE, 1 - EDGE)
+    variance = (r * (x[..., None, :] - mean[..., None]).square()).sum(-1) / (total + tiny)
+    concentration = (mean * (1 - mean) / (variance + tiny) - 1).clamp(*CONCENTRATION)
+    return mean * concentration, (1 - mean) * concentration, total / (total.sum(-1, keepdim=True) + tiny)
+
+
+def _never_falling(x: Tensor, posterior: Tensor, among: Tensor) -> Tensor:
+    """The posterior with its highest value for every x from there on."""
+    peak = torch.where(among, posterior, -math.inf).argmax(-1, keepdim=True)
+    return torch.where(x >= x.gather(-1, peak), posterior.gather(-1, peak), posterior)

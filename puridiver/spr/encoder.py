@@ -12,13 +12,13 @@ from puridiver import augment
 from puridiver.nets import Network, global_draws, make_new
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import Trainee, adam
+from puridiver.runtime.model import TrainableModel, adam
 from puridiver.runtime.plans import Buffers, Captured, PlanRunner
 
 PROJECTION = 128
 # Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.
 VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
-LOOK_AT_ONCE = 500
+INFER_AT_ONCE = 500
 ENCODER_OPTIONS = {
     "spr_budget": Option(1.0, "share of SPR's self-supervised epochs, 1 as published", low=0),
     "spr_lr": Option(3e-4, "learning rate of self-supervised training (Adam)", low=0),
@@ -67,14 +67,14 @@ class Encoder:
         with global_draws():
             network.add_module("head", Projection(network.head.linear.in_features))
         self.runtime, self.options, self.to_float = runtime, options, to_float
-        self.trainee = Trainee(network, runtime, adam())
+        self.model = TrainableModel(network, runtime, adam())
         self.buffers = Buffers()
         self._run = PlanRunner(runtime, self._step)
-        self._look = Captured(runtime, self._outputs, copies=True)
+        self._infer = Captured(runtime, lambda x: self.model.outputs(to_float(x)), copies=True)
 
     @property
     def network(self) -> Network:
-        return self.trainee.network
+        return self.model.network
 
     def restart(self, generator: torch.Generator) -> None:
         """As if the network were new. In place, so that captured steps stay good."""
@@ -84,7 +84,7 @@ class Encoder:
         """Train on pairs of views of the images, with a fresh optimiser."""
         if not epochs:
             return
-        self.trainee.reset_optimiser(self.options.spr_lr)
+        self.model.reset_optimiser(self.options.spr_lr)
         # Epochs in blocks of one size, so that the views of each have the same place.
         at_once = min(VIEWS_AT_ONCE, VIEW_BYTES // images[0].nbytes)
         blocks = -(-epochs // max(1, at_once // (2 * len(images))))
@@ -101,16 +101,13 @@ class Encoder:
         for epoch in range(epochs):
             order = torch.randperm(n, generator=generator)[: n - n % size].view(-1, size) + 2 * n * epoch
             plans.append(torch.cat([order, order + n], dim=1))  # both views of the same images
-        self._run(torch.cat(plans), self.trainee.generation, self.buffers.versions("views"))
+        self._run(torch.cat(plans), self.model.generation, self.buffers.versions("views"))
 
     def _step(self, row: Tensor, *version: object) -> None:
-        first, second = self.trainee.logits(self.to_float(self.buffers["views"][row])).chunk(2)
-        self.trainee.step(nt_xent(first, second, self.options.spr_temperature))
+        first, second = self.model.logits(self.to_float(self.buffers["views"][row])).chunk(2)
+        self.model.step(nt_xent(first, second, self.options.spr_temperature))
 
     def projections(self, images: Tensor) -> Tensor:
-        """Where the images lie in the space in which the views were compared, (N, 128)."""
-        parts = images.split(LOOK_AT_ONCE)
-        return torch.cat([self._look(part, version=self.trainee.generation).logits for part in parts])
-
-    def _outputs(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        return self.trainee.outputs(self.to_float(images))
+        """The images in the space in which the views are compared, (N, 128)."""
+        parts = images.split(INFER_AT_ONCE)
+        return torch.cat([self._infer(part, version=self.model.generation).logits for part in parts])

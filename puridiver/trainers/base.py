@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from numbers import Real
 from typing import ClassVar
 
 import torch
@@ -12,17 +14,13 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.nets import Network, Outputs, build_network
-from puridiver.options import Option
-from puridiver.runtime.model import Trainee, sgd
+from puridiver.options import Option, Options
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import Inference, TrainableModel, sgd
 from puridiver.runtime.plans import Buffers, PlanRunner
-from puridiver.spr import Encoder
-from puridiver.trainers.answering import COPIES, Answering
-from puridiver.trainers.batches import in_batches
-from puridiver.trainers.context import TrainerContext
-from puridiver.trainers.looking import Look
-from puridiver.trainers.schedule import SCHEDULES
+from puridiver.trainers.schedule import SCHEDULES, in_batches
 from puridiver.trainers.split import Sets, Split
 
 # Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
@@ -30,17 +28,35 @@ from puridiver.trainers.split import Sets, Split
 VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
-
 BASELINE_WARMUP = Option(10, "plain epochs at the start of each consolidation", low=0)
 
 
-def mean_of(losses: Tensor, n: int) -> Tensor:
-    """The mean loss of a batch; an error where there is not one of each sample."""
-    if losses.shape != (n,):
-        raise ValueError(
-            f"sample_losses should return the loss of each sample, of shape ({n},), but returned {tuple(losses.shape)}"
-        )
-    return losses.mean()
+@dataclass(frozen=True)
+class NoiseHint:
+    """What a user may tell a trainer about the noise: its kind ("sym" or "asym") and its rate. Never needed."""
+
+    kind: str
+    rate: float
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("none", "sym", "asym") or not isinstance(self.rate, Real) or not 0 <= self.rate < 1:
+            raise ValueError(
+                f"a hint should be none, sym or asym with a rate in [0, 1), but got {self.kind!r}, {self.rate}"
+            )
+        object.__setattr__(self, "rate", float(self.rate))  # also a NumPy number, which could not be saved
+
+
+@dataclass(frozen=True)
+class TrainerContext:
+    """Everything a trainer is made of."""
+
+    options: Options
+    network: str
+    n_classes: int
+    image_shape: tuple[int, int, int]
+    runtime: Runtime
+    generator: torch.Generator  # on the CPU: initial weights, augmentation, order of batches
+    hint: NoiseHint | None = None
 
 
 class Trainer(ABC):
@@ -53,11 +69,11 @@ class Trainer(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
-    n_networks: ClassVar[int] = 1
-    wants_hint: ClassVar[bool] = False  # does little unless it is told the noise
-    reads_hint: ClassVar[bool] = False  # looks at the noise that it is told
-    learns_online: ClassVar[bool] = True  # from the labels of stream batches
     own_options: ClassVar[Mapping[str, Option]] = {}  # what only this method has; `self.options` holds the values
+    n_networks: ClassVar[int] = 1
+    wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
+    reads_hint: ClassVar[bool] = False  # uses a hint of the noise
+    learns_online: ClassVar[bool] = True  # from the labels of stream batches
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options
@@ -69,18 +85,17 @@ class Trainer(ABC):
         channels = context.image_shape[2]
         self._mean = torch.full((channels,), 0.5, device=self.runtime.device)
         self._std = torch.full((channels,), 0.25, device=self.runtime.device)
-        self.trainees: list[Trainee] = []
+        self.models: list[TrainableModel] = []
         for _ in range(self.n_networks):
-            self.trainees.append(self.new_trainee(self.new_network(self.generator)))
-            self.trainees[-1].set_rate(o.online_lr)
+            self.models.append(self.new_model(self.new_network(self.generator)))
+            self.models[-1].set_rate(o.online_lr)
+        self.inference = [Inference(model, self.to_float) for model in self.models]
         self.buffers = Buffers()
         self._run_plain = PlanRunner(self.runtime, self._plain_step)
         self._run_online = PlanRunner(self.runtime, self._online_step)
-        self._looks = [Look(trainee, self.runtime, self.to_float) for trainee in self.trainees]
         self._view_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
-        self._answering = Answering(self.trainees, self.runtime, o.online_prediction)
         # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
         self.split: Split | None = None
         self.sets: Sets | None = None
@@ -89,24 +104,22 @@ class Trainer(ABC):
         context = self.context
         return build_network(context.network, self.n_classes, context.image_shape, self.options, generator)
 
-    def new_trainee(self, network: Network) -> Trainee:
-        return Trainee(network, self.runtime, sgd(self.options), average=self.options.online_average)
-
-    def new_encoder(self) -> Encoder:
-        """A network of the same kind that learns from images alone; its weights are to be drawn by `restart`."""
-        return Encoder(self.new_network(torch.Generator()), self.runtime, self.options, self.to_float)
+    def new_model(self, network: Network) -> TrainableModel:
+        return TrainableModel(network, self.runtime, sgd(self.options), average=self.options.online_average)
 
     # The two moves ---------------------------------------------------------------------------------------------
 
     def observe(
         self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
     ) -> Tensor:
-        """One online step (`online_steps` of them) on a stream batch, joined by replayed memory samples as they are.
+        """Take `online_steps` steps on a stream batch, joined by replayed memory samples as they are.
 
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
-        alone = self._stream_loss(images, labels, mixed=replay is not None)
-        self._answering.learns_on()
+        alone: Tensor | None = None
+        if self.options.alpha_loss != "mixed" and (replay is not None or self.options.online_cutmix):
+            # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
+            alone = F.cross_entropy(self.outputs(images).logits, labels)
         losses = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
@@ -114,84 +127,83 @@ class Trainer(ABC):
         return losses[0] if alone is None else alone  # of the step before which the batch was new
 
     def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
-        """Train on the memory, yielding after every epoch; a fresh optimiser at the start and for what follows.
+        """Train on the memory, yielding after every epoch, with a fresh optimiser at the start and afterwards.
 
-        `start` goes on with a consolidation that was saved (`state`) after that many epochs.
+        `start` continues a consolidation that was saved (`state`) after that many epochs.
         """
         try:
             if start == 0:
-                for trainee in self.trainees:
-                    trainee.leave_average()
-                self._answering.begin(memory.labels, self.n_classes)
-                self._reset_optimisers(self.options.lr)
+                for model in self.models:
+                    model.leave_average()
+                    model.reset_optimiser(self.options.lr)
                 self._view_stock = []
                 self.begin_consolidation(memory)
-            else:
-                self._answering.teaches(memory.labels, self.n_classes)  # saves of older versions do not say it
             for epoch in range(start, epochs):
                 self._epochs_left = epochs - epoch
-                for trainee in self.trainees:
-                    trainee.set_rate(self.memory_rate(epoch, epochs))
+                for model in self.models:
+                    model.set_rate(self.memory_rate(epoch, epochs))
                 self.memory_epoch(memory, epoch)
-                if epoch + 1 == epochs:
-                    self._answering.leave_copy()
-                elif self.memory_rate(epoch + 1, epochs) > self.memory_rate(epoch, epochs):
-                    self._answering.came_low(epoch + 1)
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
             self.end_consolidation()
 
-    def memory_rate(self, epoch: int, epochs: int) -> float:
-        """The learning rate of an epoch on the memory."""
-        return SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
-
     def end_consolidation(self) -> None:
-        """Back to learning online; where it was left before its end, what predicted meanwhile goes on to.
-
-        But for classes that this was not taught, and half of what "both" asks: there it is the network as it is.
-        """
-        for trainee in self.trainees:
-            trainee.restart_average()
-        self._answering.end(keep=self.learns_online)
+        """Back to learning online."""
         self._view_stock = []
-        self._reset_optimisers(self.options.online_lr)
-
-    def meet(self, pool: Samples, n_old: int) -> None:
-        """A hook before the sampler chooses: the memory's `n_old` samples and those that came; most need none."""
-        return
-
-    def begin_consolidation(self, memory: Samples) -> None:
-        """A hook before the first epoch; most methods need none."""
-        return
+        for model in self.models:
+            model.restart_average()
+            model.reset_optimiser(self.options.online_lr)
 
     @abstractmethod
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         """One pass over the memory; `epoch` counts from 0 in each consolidation."""
 
-    # Looking through the network -------------------------------------------------------------------------------
+    # Hooks with defaults ---------------------------------------------------------------------------------------
+
+    def memory_rate(self, epoch: int, epochs: int) -> float:
+        """The learning rate of an epoch on the memory."""
+        return SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
+
+    def begin_consolidation(self, memory: Samples) -> None:
+        """Called before the first epoch; most methods need nothing."""
+        return
+
+    def on_candidates(self, pool: Samples, n_old: int) -> None:
+        """Called before the sampler chooses among the memory's `n_old` samples and what came; most need nothing."""
+        return
+
+    def memory_view(self, images: Tensor) -> Tensor:
+        """How memory training augments what it learns labels from."""
+        return self.strong_view(images)
+
+    def probabilities(self, logits_of: Callable[[int], Tensor]) -> Tensor:
+        """What the networks predict together, (N, C), from the logits of each: here the first network's alone."""
+        return logits_of(0).softmax(dim=1)
+
+    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The loss of each sample in `plain_epoch`, (N,), from logits and soft targets, (N, C) each."""
+        return soft_cross_entropy(logits, targets)
+
+    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
+        """The same of the online step, where that is another loss than cross-entropy."""
+        return None
+
+    # Inference -------------------------------------------------------------------------------------------------
 
     @property
     def networks(self) -> list[Network]:
-        return [trainee.network for trainee in self.trainees]
+        return [model.network for model in self.models]
 
     def outputs(self, images: Tensor, network: int = 0, large_passes: bool = False) -> Outputs:
         """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics.
 
-        `large_passes` takes more at once on a GPU: for those who ask for thousands at every batch.
+        `large_passes` takes more at once on a GPU: for callers that ask for thousands at every batch.
         """
-        return self._looks[network](images, large_passes)
-
-    def predict(self, images: Tensor) -> Tensor:
-        """What the learner predicts, (N, C): by which states of the networks, `Answering` tells."""
-        return self._answering.predict(lambda: self.probabilities(images))
-
-    def probabilities(self, images: Tensor) -> Tensor:
-        """What the networks say, (N, C): the first of them, unless a method says otherwise."""
-        return self.outputs(images).logits.softmax(dim=1)
+        return self.inference[network](images, large_passes=large_passes)
 
     @property
     def class_weights(self) -> Tensor:
-        return self.trainees[0].class_weights
+        return self.models[0].class_weights
 
     def strong_view(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Drawn by the trainer's generator, or by another."""
@@ -205,10 +217,6 @@ class Trainer(ABC):
         return scaled.contiguous(memory_format=torch.channels_last)
 
     # Pieces that the methods share -----------------------------------------------------------------------------
-
-    def memory_view(self, images: Tensor) -> Tensor:
-        """How memory training augments what it learns labels from."""
-        return self.strong_view(images)
 
     def next_memory_view(self, memory: Samples) -> Tensor:
         """A fresh view of the whole memory, from a stock that is made for several epochs at once."""
@@ -224,23 +232,22 @@ class Trainer(ABC):
         """Whether what fills no whole batch of a memory epoch is a smaller one at its end (row 24)."""
         return self.options.last_batch == "trained"
 
-    def batch_rows(self, n: int, size: int | None = None) -> Tensor:
+    def batch_rows(self, n: int) -> Tensor:
         """A random order of n rows in batches of equal size, (steps, size), on the host.
 
-        A rest that fills no batch waits for the next epoch.
+        Rows that fill no batch wait for the next epoch.
         """
-        return in_batches(self._random_order(n), size or self.options.batch_size)[0]
+        return self.batch_parts(n, with_rest=False)[0]
 
-    def batch_parts(self, n: int) -> list[Tensor]:
-        """`batch_rows` and, if it is to be trained on, the rest, (1, size).
+    def batch_parts(self, n: int, with_rest: bool | None = None) -> list[Tensor]:
+        """`batch_rows` and, if it is to be trained on (row 24), the rest, (1, size).
 
         A rest of a single row is left out all the same: BatchNorm cannot train on one.
         """
-        return in_batches(self._random_order(n), self.options.batch_size, self.trains_rest)
-
-    def _random_order(self, n: int) -> Tensor:
         order = torch.randperm(n, generator=self.generator)
-        return order.repeat(2) if n == 1 else order  # BatchNorm needs two rows
+        if n == 1:
+            order = order.repeat(2)  # BatchNorm needs two rows
+        return in_batches(order, self.options.batch_size, self.trains_rest if with_rest is None else with_rest)
 
     def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
         height, width, _ = self.context.image_shape
@@ -257,11 +264,11 @@ class Trainer(ABC):
 
     def step(self, network: int, loss: Tensor) -> None:
         """One optimiser step of a network: the only place where weights change."""
-        self.trainees[network].step(loss)
+        self.models[network].step(loss)
 
     def version(self, *buffers: str) -> tuple[int, ...]:
         """Changes whenever tensors that a captured step refers to were replaced: networks, or the named buffers."""
-        return (*(trainee.generation for trainee in self.trainees), *self.buffers.versions(*buffers))
+        return (*[model.generation for model in self.models], *self.buffers.versions(*buffers))
 
     def memory_batches(self, memory: Samples, targets: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """The batches of one `plain_epoch`, CutMix and last batch included: rows (n,), scaled images, targets (n, C).
@@ -275,14 +282,6 @@ class Trainer(ABC):
                 images, mixed = augment.planned_cutmix(views[rows], targets[rows], row[n:])
                 yield rows, self.to_float(images), mixed
 
-    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """What `plain_epoch` learns by, a loss of each sample, (N,): of logits and soft targets, (N, C) each."""
-        return soft_cross_entropy(logits, targets)
-
-    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
-        """The same of the online step, where that is another loss than cross-entropy."""
-        return None
-
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
@@ -293,20 +292,14 @@ class Trainer(ABC):
             self._run_plain(plan, network, n, entropy_weight, self.version("views", "targets"))
 
     def _plain_step(self, row: Tensor, network: int, n: int, entropy_weight: float, version: object) -> None:
-        rows, trainee = row[:n], self.trainees[network]
+        rows = row[:n]
         images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
         images, targets = augment.planned_cutmix(images, targets, row[n:])
-        logits = trainee.logits(self.to_float(images))
-        loss = mean_of(self.sample_losses(logits, targets), n)
+        logits = self.models[network].logits(self.to_float(images))
+        loss = _mean_of(self.sample_losses(logits, targets), n)
         self.step(network, loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
 
     # The online step -------------------------------------------------------------------------------------------
-
-    def _stream_loss(self, images: Tensor, labels: Tensor, mixed: bool) -> Tensor | None:
-        """Eq. 3's loss of the stream samples alone, where the training pass would see them mixed with others."""
-        if self.options.alpha_loss == "mixed" or not (mixed or self.options.online_cutmix):
-            return None
-        return F.cross_entropy(self.outputs(images).logits, labels)
 
     def _take_online_step(
         self, network: int, images: Tensor, labels: Tensor, replay: Samples | None, freeze_norm: bool
@@ -324,68 +317,66 @@ class Trainer(ABC):
 
     def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
         """What is random about one online step, a row, from a stock: small draws cost a host more than they should."""
-        width = n + 4 + 3 * n * self.options.online_crop_flip
-        if self._online_plans is None or not len(self._online_plans) or self._online_plans.shape[1] != width:
-            self._online_plans = self._draw_online_plans(n)
-        plan, self._online_plans = self._online_plans[:1], self._online_plans[1:]
-        if self.options.online_crop_flip:
-            augment.leave_unmoved(plan[:, n + 4 :], n_stream, self.views.crop_padding)  # replayed views have moved
+        views, moves, stock = self.views, self.options.online_crop_flip, self._online_plans
+        if stock is None or not len(stock) or stock.shape[1] != n + 4 + 3 * n * moves:
+            stock = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
+            if moves:
+                drawn = augment.draw_crop_flip_plan(PLANS_AT_ONCE, n, views.crop_padding, views.flip, self.generator)
+                stock = torch.cat([stock, drawn], dim=1)
+        plan, self._online_plans = stock[:1], stock[1:]
+        if moves:
+            augment.leave_unmoved(plan[:, n + 4 :], n_stream, views.crop_padding)  # replayed views have moved
         return plan
 
-    def _draw_online_plans(self, n: int) -> Tensor:
-        plans = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
-        if not self.options.online_crop_flip:
-            return plans
-        views = self.views
-        moves = augment.draw_crop_flip_plan(PLANS_AT_ONCE, n, views.crop_padding, views.flip, self.generator)
-        return torch.cat([plans, moves], dim=1)
-
     def _online_step(self, row: Tensor, network: int, n: int, train_norm: bool, version: object) -> None:
-        key, trainee = f"online{n}.", self.trainees[network]
+        key, model = f"online{n}.", self.models[network]
         images, targets = self.buffers[key + "images"], self.one_hot(self.buffers[key + "labels"])
         if self.options.online_crop_flip:
             images = augment.planned_crop_flip(images, row[n + 4 :], self.views.crop_padding)
         images, targets = augment.planned_cutmix(images, targets, row[: n + 4])
-        logits = trainee.logits(self.to_float(images), train_norm)
+        logits = model.logits(self.to_float(images), train_norm)
         loss = soft_cross_entropy(logits, targets).mean()  # Eq. 3's, whatever is learnt by
         own = self.online_losses(logits, targets)
-        self.step(network, loss if own is None else mean_of(own, n))
-        trainee.follow()
+        self.step(network, loss if own is None else _mean_of(own, n))
+        model.follow()
         self.buffers[key + "loss"].copy_(loss.detach())
-
-    def _reset_optimisers(self, rate: float) -> None:
-        for trainee in self.trainees:
-            trainee.reset_optimiser(rate)
 
     # Growth and state ------------------------------------------------------------------------------------------
 
     def grow(self, n_classes: int) -> None:
         """Room for more classes; the optimisers start afresh because their parameters changed shape."""
         self.n_classes = n_classes
-        for trainee in self.trainees:
-            trainee.grow(n_classes, self.generator)
+        for model in self.models:
+            model.grow(n_classes, self.generator)
 
     def state(self) -> dict[str, Tensor]:
         """All tensors that the future depends on, between two moves or two epochs of a consolidation."""
         tensors: dict[str, Tensor] = {}
-        for k, trainee in enumerate(self.trainees):
-            tensors |= trainee.state(k, self._answering.copies)
+        for k, model in enumerate(self.models):
+            tensors |= model.state(k)
         if self._online_plans is not None and len(self._online_plans):
             tensors["online_plans"] = self._online_plans
         if self._view_stock:
-            tensors["strong_stock"] = torch.stack(self._view_stock)
-        tensors |= self._answering.state()
+            tensors["view_stock"] = torch.stack(self._view_stock)
         if self.split is not None:
             tensors |= {f"split.{name}": value for name, value in self.split.tensors().items()}
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
-        for k, trainee in enumerate(self.trainees):
-            trainee.load_state(k, tensors, COPIES)
+        for k, model in enumerate(self.models):
+            model.load_state(k, tensors)
         self._online_plans = tensors.get("online_plans")
-        self._answering.load_state(tensors)
-        stock = tensors.get("strong_stock")
+        stock = tensors.get("view_stock")
         self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
         self.split = Split.from_tensors(split) if split else None
         self.sets = self.split.sets() if self.split is not None else None
+
+
+def _mean_of(losses: Tensor, n: int) -> Tensor:
+    """The mean loss of a batch; an error where there is not one of each sample."""
+    if losses.shape != (n,):
+        raise ValueError(
+            f"sample_losses should return the loss of each sample, of shape ({n},), but returned {tuple(losses.shape)}"
+        )
+    return losses.mean()

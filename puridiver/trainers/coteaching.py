@@ -10,11 +10,10 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import Trainer
-from puridiver.trainers.context import TrainerContext
+from puridiver.trainers.base import Trainer, TrainerContext
 
 
 def kept_share(epoch: int, noise_rate: float, forget_epochs: int) -> float:
@@ -57,7 +56,7 @@ class CoTeaching(Trainer):
         rows = row[:n]
         images, targets = augment.planned_cutmix(self.buffers["views"][rows], self.buffers["targets"][rows], row[n:])
         x = self.to_float(images)
-        losses = [soft_cross_entropy(trainee.logits(x), targets) for trainee in self.trainees]
+        losses = [soft_cross_entropy(model.logits(x), targets) for model in self.models]
         easy = [small_loss_rows(loss.detach(), share) for loss in losses]
         for k in range(2):
             self.step(k, losses[k][easy[1 - k]].mean())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar
 
 import torch
@@ -11,13 +11,12 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import refurbish, soft_cross_entropy
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import BASELINE_WARMUP, Trainer
-from puridiver.trainers.batches import rounded_up
-from puridiver.trainers.context import TrainerContext
+from puridiver.trainers.base import BASELINE_WARMUP, Trainer, TrainerContext
+from puridiver.trainers.schedule import rounded_up
 
 MIXTURE = MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4)
 SMALLEST_SET = 2  # a labelled or unlabelled set this small cannot fill a batch: the epoch is plain
@@ -82,10 +81,9 @@ class DivideMix(Trainer):
         """Crops and mirrors alone, as its authors and the released program have it."""
         return augment.crop_flip_view(images, self.views, self.generator)
 
-    def probabilities(self, images: Tensor) -> Tensor:
+    def probabilities(self, logits_of: Callable[[int], Tensor]) -> Tensor:
         """The mean of both networks (its authors add their logits, the released program asks the first alone)."""
-        first, second = (self.outputs(images, k).logits.softmax(dim=1) for k in range(2))
-        return (first + second) / 2
+        return (logits_of(0).softmax(dim=1) + logits_of(1).softmax(dim=1)) / 2
 
     def _p_clean(self, memory: Samples, network: int) -> Tensor:
         logits = self.outputs(memory.images, network).logits
@@ -126,8 +124,8 @@ class DivideMix(Trainer):
     def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int, version: object) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]
         inputs, targets = self._guess(network, x, u)
-        trainee, n_labelled = self.trainees[network], 2 * n_x
-        logits = trainee.logits(augment.planned_mix(inputs, mixup))
+        model, n_labelled = self.models[network], 2 * n_x
+        logits = model.logits(augment.planned_mix(inputs, mixup))
         targets = augment.planned_mix(targets, mixup)
         l_x = soft_cross_entropy(logits[:n_labelled], targets[:n_labelled]).mean()
         l_u = (logits[n_labelled:].softmax(dim=1) - targets[n_labelled:]).square().mean()
@@ -136,7 +134,7 @@ class DivideMix(Trainer):
     @torch.no_grad()
     def _guess(self, network: int, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """Co-refined labels of x and co-guessed ones of u, with the images of both views, labelled first."""
-        own, other = self.trainees[network], self.trainees[1 - network]
+        own, other = self.models[network], self.models[1 - network]
         x_views = [self.to_float(self.buffers[f"views{i}"][x]) for i in range(2)]
         u_views = [self.to_float(self.buffers[f"views{i}"][u]) for i in range(2)]
         seen_x = torch.stack([own.logits(v).softmax(dim=1) for v in x_views]).mean(dim=0)

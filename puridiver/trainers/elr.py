@@ -10,11 +10,10 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import Trainer
-from puridiver.trainers.context import TrainerContext
+from puridiver.trainers.base import Trainer, TrainerContext
 
 AVERAGES = "prediction_averages"  # of each memory sample, (N, C)
 FLOOR = 1e-4  # probabilities are kept this far from 0 and 1, as its authors do
@@ -71,7 +70,7 @@ class EarlyLearning(Trainer):
         rows, cut = row[:n], row[n:]
         views, averages = self.buffers["views"][rows], self.buffers[AVERAGES]
         images, targets = augment.planned_cutmix(views, self.buffers["targets"][rows], cut)
-        logits = self.trainees[0].logits(self.to_float(images))
+        logits = self.models[0].logits(self.to_float(images))
         p = bounded_probabilities(logits)
         y0, y1, x0, x1 = cut[n : n + 4]
         is_whole = (y0 >= y1) | (x0 >= x1)

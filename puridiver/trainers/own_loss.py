@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.trainers.base import Trainer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.trainers.base import Trainer
 
 

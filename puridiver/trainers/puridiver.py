@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from puridiver import augment, equations
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.runtime.plans import Captured, PlanRunner
-from puridiver.trainers.base import Trainer
-from puridiver.trainers.batches import FEWEST_ROWS, in_batches, rounded_up
-from puridiver.trainers.context import TrainerContext
+from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.schedule import FEWEST_ROWS, in_batches, rounded_up
 from puridiver.trainers.split import (
     CLEAN,
     RELABEL,
@@ -182,7 +181,7 @@ class PuriDivERTrainer(Trainer):
         views = [augment.planned_cut(strong[: shape.mixed], cutmix), strong[shape.mixed :], held["weak"][tail]]
         if shape.predicted:
             views.append(held["weak"][rows[shape.again]])
-        logits = self.trainees[0].logits(self.to_float(torch.cat(views)))
+        logits = self.models[0].logits(self.to_float(torch.cat(views)))
         targets = self._targets(held, rows, logits[n + shape.tail :], shape)
         mixed = augment.planned_shares(targets[: shape.mixed], cutmix, strong.shape[2] * strong.shape[3])
         losses = equations.soft_cross_entropy(logits[:n], torch.cat([mixed, targets[shape.mixed :]]))

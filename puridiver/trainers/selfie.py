@@ -10,11 +10,10 @@ from torch import Tensor
 
 from puridiver import augment
 from puridiver.equations import soft_cross_entropy
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.options import Option
 from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import BASELINE_WARMUP, Trainer
-from puridiver.trainers.context import TrainerContext
+from puridiver.trainers.base import BASELINE_WARMUP, Trainer, TrainerContext
 
 CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
 
@@ -66,7 +65,7 @@ class Selfie(Trainer):
     def _looking_step(self, row: Tensor, n: int, version: object) -> None:
         rows, classes, times = row[:n], self.buffers[CLASS], self.buffers[TIMES]
         images, targets = augment.planned_cutmix(self.buffers["views"][rows], self.buffers["targets"][rows], row[n:])
-        logits = self.trainees[0].logits(self.to_float(images))
+        logits = self.models[0].logits(self.to_float(images))
         said = logits.detach().argmax(dim=1)
         times.index_copy_(0, rows, torch.where(said == classes[rows], times[rows] + 1, 1))
         classes.index_copy_(0, rows, said)
@@ -77,5 +76,4 @@ class Selfie(Trainer):
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
         super().load_state(tensors)
-        empty = torch.empty(0, dtype=torch.int64)  # of older versions, which looked otherwise
-        self._set_looks(tensors.get(CLASS, empty), tensors.get(TIMES, empty))
+        self._set_looks(tensors[CLASS], tensors[TIMES])

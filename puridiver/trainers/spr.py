@@ -9,14 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.nets import Network, initialise_afresh
 from puridiver.options import Option
-from puridiver.runtime.model import Trainee, adam
+from puridiver.runtime.model import TrainableModel, adam
 from puridiver.runtime.plans import PlanRunner
-from puridiver.spr import ENCODER_OPTIONS, scaled_epochs
-from puridiver.trainers.base import Trainer
-from puridiver.trainers.context import TrainerContext
+from puridiver.spr import ENCODER_OPTIONS, Encoder, scaled_epochs
+from puridiver.trainers.base import Trainer, TrainerContext
 
 
 class SelfReplay(Trainer):
@@ -41,13 +40,13 @@ class SelfReplay(Trainer):
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
-        self.base = self.new_encoder()
+        self.base = Encoder(self.new_network(torch.Generator()), self.runtime, self.options, self.to_float)
         self.base.restart(self.generator)
         self._unseen = 0  # samples that came since the base last learnt
         self._run_finetuning = PlanRunner(self.runtime, self._finetuning_step)
 
-    def new_trainee(self, network: Network) -> Trainee:
-        return Trainee(network, self.runtime, adam(), clip=self.options.finetune_clip)
+    def new_model(self, network: Network) -> TrainableModel:
+        return TrainableModel(network, self.runtime, adam(), clip=self.options.finetune_clip)
 
     def observe(
         self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
@@ -55,7 +54,7 @@ class SelfReplay(Trainer):
         """Labels teach nothing online; the loss is that of the last fine-tuned copy."""
         return F.cross_entropy(self.outputs(images).logits, labels)
 
-    def meet(self, pool: Samples, n_old: int) -> None:
+    def on_candidates(self, pool: Samples, n_old: int) -> None:
         self._unseen += len(pool) - n_old
         if 2 * self._unseen < len(pool):
             return
@@ -78,7 +77,7 @@ class SelfReplay(Trainer):
         self._run_finetuning(self.batch_rows(len(memory)), self.version("images", "labels"))
 
     def _finetuning_step(self, row: Tensor, version: object) -> None:
-        logits = self.trainees[0].logits(self.to_float(self.buffers["images"][row]))
+        logits = self.models[0].logits(self.to_float(self.buffers["images"][row]))
         self.step(0, F.cross_entropy(logits, self.buffers["labels"][row]))
 
     def state(self) -> dict[str, Tensor]:

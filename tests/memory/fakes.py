@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from puridiver.augment import to_float
-from puridiver.memory import Memory, Moment, NetworkView, Sampler
-from puridiver.memory.samples import Samples, joined
-from puridiver.nets import NetworkSettings, build_network
-from puridiver.recipes import recipe
+from puridiver.memory import Memory, Moment, NetworkView, Sampler, Samples
+from puridiver.nets import Network, build_network
+from puridiver.options import Options, recipe
 from puridiver.runtime.device import Runtime
 from puridiver.spr import Encoder
 
@@ -34,6 +33,12 @@ class FixedNetwork:
         self.images_seen += len(images)
         features = (images.flatten(1).float() / 255 @ self.projection).relu()
         return features, features @ self.class_weights.T
+
+    def to_float(self, images: Tensor) -> Tensor:
+        return to_float(images, [0.5], [0.25])
+
+    def new_network(self, generator: torch.Generator) -> Network:
+        return build_network("small", 2, (SIDE, SIDE, 1), Options(), generator)
 
 
 def stream(n: int, n_classes: int, seed: int = 0, device: str = "cpu") -> Samples:
@@ -66,26 +71,34 @@ def moment(
         generator or torch.Generator().manual_seed(0),
         strong_view=lambda images: images,
         runtime=Runtime(network.class_weights.device),
-        new_encoder=lambda: encoder(network.class_weights.device),
         seen_of=seen_of or {},
     )
 
 
 def encoder(device: torch.device | str = "cpu", **options: Any) -> Encoder:
     """A small network that learns from 8 px images alone; `restart` it before use."""
-    net = build_network("small", 2, (SIDE, SIDE, 1), NetworkSettings(), torch.Generator())
+    network = FixedNetwork(2)
     settings = recipe("paper", flip=False, **options)
-    return Encoder(net, Runtime(torch.device(device)), settings, lambda images: to_float(images, [0.5], [0.25]))
+    return Encoder(network.new_network(torch.Generator()), Runtime(torch.device(device)), settings, network.to_float)
 
 
 def pass_batch(sampler: Sampler, memory: Memory, batch: Samples, now: Moment) -> Tensor:
-    """What the learner does with one batch; returns the rows that were chosen."""
-    noted = Samples(batch.images, batch.labels, batch.arrivals, sampler.note_arrivals(batch, now))
-    pool = joined(memory.samples, noted)
-    rows = sampler.choose(pool, len(memory), memory.capacity, now)
-    memory.replace(pool.take(rows.to(pool.labels.device)))
-    return rows
+    """What the memory does with one batch, without a delay buffer; returns the rows that were chosen."""
+    chosen: list[Tensor] = []
+    choose = type(sampler).choose
+
+    def watched(*args: Any) -> Tensor:
+        chosen.append(choose(sampler, *args))
+        return chosen[-1]
+
+    sampler.choose = watched  # type: ignore[method-assign]
+    memory.update(batch, now, lambda pool, n_old: None)
+    del sampler.choose  # type: ignore[method-assign]
+    return chosen[0]
 
 
-def empty_memory(capacity: int, device: str = "cpu") -> Memory:
-    return Memory(capacity, (SIDE, SIDE, 1), torch.device(device))
+def empty_memory(sampler: Sampler, capacity: int, device: str = "cpu") -> Memory:
+    """A memory of so many places; a sampler with a delay buffer chooses at every batch all the same."""
+    memory = Memory(sampler, capacity, (SIDE, SIDE, 1), torch.device(device))
+    memory.capacity, memory.delay = capacity, 0
+    return memory

@@ -1,0 +1,221 @@
+"""The state of a learner as it is saved: settings, which are JSON, and tensors by part. Reading checks all of it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from puridiver import plugins
+from puridiver.errors import DataError, first_line
+from puridiver.learner import storage
+from puridiver.learner.consolidation import Consolidation
+from puridiver.learner.inputs import as_whole
+from puridiver.learner.storage import Tensors
+from puridiver.memory import Samples
+from puridiver.options import Options
+from puridiver.trainers import NoiseHint
+
+if TYPE_CHECKING:
+    from puridiver.learner.learner import Learner
+
+logger = logging.getLogger(__name__)
+
+IN_RUN = "learner"  # where the folder of a run has the learner
+# What a learner is saved with. Those of `GIVEN` are arguments that make it again, as they are.
+GIVEN = {
+    "memory": int, "sampler": str, "trainer": str, "network": str, "seed": int, "grow": bool, "precision": str,
+    "graphs": bool,
+}  # fmt: skip
+FIELDS: dict[str, Any] = GIVEN | {
+    "classes": list, "image_shape": list, "hint": dict | None, "options": dict, "plugins": dict, "seen": int,
+    "seen_of": list, "consolidations": int, "consolidation": dict | None, "ids": list, "came_with": list,
+}  # fmt: skip
+SAMPLE_TYPES = {
+    "images": torch.uint8, "labels": torch.int64, "arrivals": torch.int64, "notes": torch.float32,
+    "checked": torch.bool,
+}  # fmt: skip
+
+
+def settings_of(learner: Learner) -> dict[str, Any]:
+    """What the learner is and how far it has come, as JSON."""
+    return {
+        "classes": learner.classes,
+        "image_shape": list(learner.image_shape),
+        "memory": learner.capacity,
+        "sampler": learner.sampler.name,
+        "trainer": learner.trainer_name,
+        "network": learner.network,
+        "seed": learner.seed,
+        "grow": learner.grow,
+        "precision": learner.runtime.precision,
+        "graphs": learner.runtime.graphs,
+        "hint": asdict(learner.hint) if learner.hint else None,
+        "options": {**learner.options.changed(), **learner.options.of(learner.methods)},
+        "plugins": plugins.codes(
+            ("sampler", learner.sampler.name), ("trainer", learner.trainer_name), ("network", learner.network)
+        ),
+        "seen": learner.seen,
+        "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
+        "consolidations": learner.consolidations,
+        "consolidation": asdict(learner.begun) if learner.begun else None,
+        "ids": learner.source_ids.state(),
+        "came_with": learner.corrections.state(),
+    }
+
+
+def tensors_of(learner: Learner) -> dict[str, Tensor]:
+    """Every tensor that the learner's future depends on, under names such as "trainer.network0.head.linear.weight"."""
+    parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}
+    parts["replay"] = learner.replay.state()
+    if learner.classes:
+        parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
+    named = {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
+    return learner.memory.state() | named
+
+
+def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> None:
+    """Put a learner that was made with these settings into a saved state."""
+    groups = _grouped(tensors)
+    learner.seen, learner.seen_of = settings["seen"], Counter(dict(enumerate(settings["seen_of"])))
+    begun = settings["consolidation"]
+    learner.consolidating.load_state(settings["consolidations"], Consolidation(**begun) if begun else None)
+    waiting = as_samples(groups["waiting"], "waiting", learner) if "waiting" in groups else None
+    learner.memory.load_state(as_samples(groups["memory"], "memory", learner), waiting)
+    learner.source_ids.load_state(settings["ids"])
+    learner.corrections.load_state(settings["came_with"])
+    if learner.classes:
+        _check_types(groups["trainer"], learner.trainer.state(), "trainer")
+        _check_types(groups["predictor"], learner.trainer.state(), "predictor")
+        learner.trainer.load_state(groups["trainer"])
+        learner.predictor.load_state(groups["predictor"], learner.classes)
+    replayed = _grouped(groups.get("replay", {}))
+    learner.replay.load_state({int(k): as_samples(part, f"replay.{k}", learner) for k, part in replayed.items()})
+    for name, generator in learner.generators.items():
+        generator.set_state(groups["generator"][name])
+
+
+def read(folder: Path, grow: bool | None, memory: int | None) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings and tensors of the learner that was saved in a folder, or that a run left in its own.
+
+    `grow` and `memory` replace what it was saved with; nobody can tell which samples a smaller memory should lose.
+    """
+    kept = folder / IN_RUN
+    in_run = (kept / storage.INDEX).exists() and not (folder / storage.INDEX).exists()
+    place = kept if in_run else folder
+    settings, tensors = storage.load(place)
+    for name, kind in FIELDS.items():
+        if name not in settings or not isinstance(settings[name], kind):
+            came = type(settings[name]).__name__ if name in settings else "nothing"
+            words = getattr(kind, "__name__", str(kind))
+            raise DataError(f"{place / storage.INDEX} holds no learner: its {name!r} should be {words}, but is {came}")
+    then = settings["plugins"]
+    now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
+    if edited := [key for key, code in then.items() if now.get(key, code) != code]:
+        logger.warning(
+            "%s was saved with another version of %s: it may predict and learn otherwise", folder, " and ".join(edited)
+        )
+    if memory is not None:
+        settings["memory"] = as_whole(memory, "memory", settings["memory"], " samples, as it was saved with")
+    if grow is not None:
+        settings["grow"] = bool(grow)
+    return settings, tensors
+
+
+@contextlib.contextmanager
+def faults_named(folder: str | Path) -> Iterator[None]:
+    """Whatever does not fit in a save is a `DataError` that names its folder and says what."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else first_line(error)
+        raise DataError(f"{folder} does not hold a whole learner of this version: {why}") from error
+
+
+def frozen(learner: Learner, folder: Path) -> storage.Frozen:
+    """A learner's state, ready to be written to a folder that may hold it."""
+    check_place(folder)
+    tensors = tensors_of(learner)
+    weights = [value for name, value in tensors.items() if name.startswith("trainer.network")]
+    if not all(bool(value.isfinite().all()) for value in weights):
+        logger.warning("the learner saved to %s has diverged: its weights are not finite; keep an older save", folder)
+    return storage.freeze(settings_of(learner), tensors)
+
+
+def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """What a learner with these settings is made from."""
+    hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
+    if device == "cpu" or not torch.cuda.is_available():
+        given["precision"] = "float32"  # whatever it was on a GPU
+    return {
+        **given,
+        "classes": settings["classes"] or None,
+        "image_shape": tuple(settings["image_shape"]),
+        "device": device,
+        "recipe": Options(**settings["options"]),
+        "hint": NoiseHint(**hint) if hint else None,
+    }
+
+
+def _grouped(tensors: Tensors) -> dict[str, dict[str, Tensor]]:
+    """Tensors named "trainer.weights" and the like, by part."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        groups.setdefault(part, {})[rest] = value
+    return groups
+
+
+def as_samples(tensors: Tensors, where: str, learner: Learner) -> Samples:
+    """Saved samples on the learner's device; a ValueError names a field that does not fit the learner."""
+    height, width, channels = learner.image_shape
+    n = len(tensors["labels"]) if "labels" in tensors and tensors["labels"].ndim else 0
+    for name, dtype in SAMPLE_TYPES.items():
+        shape = (n, channels, height, width) if name == "images" else (n,)
+        found = tensors.get(name)
+        if found is None or found.dtype != dtype or tuple(found.shape) != shape:
+            came = "nothing" if found is None else f"{found.dtype} {tuple(found.shape)}"
+            raise ValueError(f"{where}.{name} should be {dtype} {shape}, but is {came}")
+    for name, most in (("labels", len(learner.classes)), ("arrivals", learner.seen)):
+        if n and not (int(tensors[name].min()) >= 0 and int(tensors[name].max()) < most):
+            raise ValueError(f"{where}.{name} should be from 0 to {most - 1}, but reaches {int(tensors[name].max())}")
+    return Samples(**{name: learner.runtime.move(tensors[name]) for name in SAMPLE_TYPES})
+
+
+def _check_types(tensors: Tensors, expected: Tensors, where: str) -> None:
+    """A ValueError names a tensor whose type is not that of the same weight in a new learner.
+
+    Copies of the weights and the optimiser's state have names such as "kept0.x" for "network0.x".
+    """
+    for name, value in tensors.items():
+        weight = re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)
+        like = expected.get(name, expected.get(weight))
+        if like is not None and value.dtype != like.dtype:
+            raise ValueError(f"{where}.{name} should be {like.dtype}, but is {value.dtype}")
+
+
+def check_place(folder: Path) -> None:
+    """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
+    if folder.is_file():
+        raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
+    if (folder / IN_RUN / storage.INDEX).exists() and not (folder / storage.INDEX).exists():
+        raise DataError(
+            f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
+            f"as {folder.name}-later, which `puridiver predict` and `Learner.load` take just so"
+        )
+    if folder.is_dir() and not (folder / storage.INDEX).exists():
+        names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+        others = sorted(name for name in names if not storage.is_of_a_save(name))
+        if others:
+            raise DataError(
+                f"{folder} has other files and no learner ({', '.join(others[:3])}{', ...' * (len(others) > 3)}): "
+                "name a new folder, or one that a learner was saved to"
+            )
