@@ -23,7 +23,7 @@ from torch import Tensor
 
 from puridiver.learner.learner import Learner
 from puridiver.memory.base import Moment
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
 
