@@ -28,10 +28,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def handle(args: argparse.Namespace) -> int:
-    import importlib
-
-    from puridiver.errors import DataError
     from puridiver.grid.presets import PRESETS
+    from puridiver.report.figures import draw, save
+    from puridiver.report.reading import find_runs
 
     names = [name for name, preset in PRESETS.items() if preset.figure]
     if args.preset not in names:
@@ -43,13 +42,10 @@ def handle(args: argparse.Namespace) -> int:
     if out.suffix not in ENDINGS:
         raise ValueError(f"a picture should end in {', '.join(ENDINGS)}, but got {out.name!r}")
     folders = runs_of(args.preset, Path(args.folder or f"runs/{args.preset}"), args.data)
-    try:
-        draw = importlib.import_module("puridiver.report.figures").draw
-        print(draw(PRESETS[args.preset].figure, folders, out, tell=print_note))
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise DataError("figures need matplotlib: pip install 'puridiver[plot]'") from error
+    drawing = draw(PRESETS[args.preset].figure, find_runs(folders)[0])
+    if drawing.note:
+        print_note(drawing.note)
+    print(save(drawing, out))
     return 0
 
 

@@ -26,6 +26,7 @@ RUN_HELP = "folders written by `puridiver run --out`; a grid's folder stands for
 # Beside the drawing code, which must not be imported for --help; a test holds the two together.
 FIGURE_NAMES = (
     "accuracy", "stream", "memory", "tasks", "alpha", "diversity", "time", "sets", "mixtures", "balance", "confusion",
+    "mix",
 )  # fmt: skip
 
 
@@ -36,6 +37,7 @@ def add_parser(subparsers: Any) -> None:
         "--out", metavar="PAGE", help="page to write (default: report.html in the folder; of several: here)"
     )
     report.add_argument("--figures", metavar="FOLDER", help="also write every figure there, as PNG (300 dpi) and SVG")
+    report.add_argument("--force", action="store_true", help="replace files that puridiver did not write")
     report.add_argument("--open", action="store_true", help="show the page in the browser")
     report.set_defaults(handler=handle_report)
     plot = add_command(subparsers, "plot", "draw one figure of finished runs", PLOT_EXAMPLES)
@@ -44,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
                       help="what to draw (default: stream, accuracy and purity over the stream)")  # fmt: skip
     plot.add_argument("--out", default="runs.png", help="picture to write: .png, .svg or .pdf (default: runs.png)")
     plot.add_argument("--dpi", type=int, help="dots an inch of a .png (default: 300)")
+    plot.add_argument("--force", action="store_true", help="replace a file that puridiver did not write")
     plot.set_defaults(handler=handle_plot)
 
 
@@ -53,26 +56,24 @@ def handle_report(args: argparse.Namespace) -> int:
 
     from rich.console import Console
 
-    from puridiver.report.figures import OF_ONE_RUN, detailed, draw_all
+    from puridiver.report.figures import detailed, figures, save_all
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
-    from puridiver.runs.folder import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)
     out = Path(args.out) if args.out else Path(args.runs[0] if len(args.runs) == 1 else ".") / "report.html"
-    if out.name in (CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY):
-        raise ValueError(f"{out} would write over a run's own file: give the page another name, such as report.html")
     with Console(stderr=True).status(f"drawing the page of {len(runs)} run{'s' if len(runs) > 1 else ''}"):
-        page = write_page(runs, notes, out)
+        page = write_page(runs, notes, out, args.force)
     print(page)
     if args.figures:
         with Console(stderr=True).status("drawing the figures, each as PNG and SVG"):
-            written, left_out = draw_all(runs, Path(args.figures))
+            written, left_out = save_all(runs, Path(args.figures), args.force)
         for reason in left_out:
             print_note(f"not drawn: {reason}")
         if (shown := len(detailed(runs))) < len(runs):
-            which = f"{', '.join(OF_ONE_RUN)} show {shown} of {len(runs)} runs"
+            names = [name for name, figure in figures().items() if figure.each_run]
+            which = f"{', '.join(names)} show {shown} of {len(runs)} runs"
             print_note(f"{which}; name fewer runs to see the others")
         print(f"{len(written)} pictures in {args.figures}")
     if args.open:
@@ -83,12 +84,15 @@ def handle_report(args: argparse.Namespace) -> int:
 def handle_plot(args: argparse.Namespace) -> int:
     from pathlib import Path
 
-    from puridiver.report.figures import draw_runs
+    from puridiver.report.figures import draw, save
     from puridiver.report.reading import find_runs
 
     runs, notes = find_runs([Path(run) for run in args.runs])
     _print_left_out(notes)
-    print(draw_runs(args.figure, runs, Path(args.out), args.dpi, print_note))
+    drawing = draw(args.figure, runs)
+    if drawing.note:
+        print_note(drawing.note)
+    print(save(drawing, Path(args.out), args.dpi, args.force))
     return 0
 
 

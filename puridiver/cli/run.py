@@ -195,13 +195,12 @@ SETS = {"clean": "given label right", "relabel": "predicted label right", "unlab
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The figures of a finished run, as a table."""
-    from puridiver.report.judged import judged_by
-    from puridiver.report.reading import noise_title
+    from puridiver.report.reading import label_note, noise_title
 
     noisy, purity = summary["stream_noise"], summary["memory_purity"]
     changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
     tailed = f", imbalance {summary['imbalance']:g}" if "imbalance" in summary else ""
-    by = judged_by(summary)
+    by = label_note(summary)
     rows = [
         (
             "stream",

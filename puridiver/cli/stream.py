@@ -126,15 +126,11 @@ def show(
         for path, manifest in zip(files, manifests, strict=True):
             _print(path, manifest)
     if picture is not None:
-        from puridiver.report.stream_mix import mix_picture
-        from puridiver.report.style import save
+        from puridiver.report.figures import save
+        from puridiver.report.figures.mix import draw_mix
 
-        tell(
-            save(
-                mix_picture([(str(path.with_suffix("")), made) for path, made in zip(files, manifests, strict=True)]),
-                picture,
-            )
-        )
+        titles = [str(path.with_suffix("")) for path in files]
+        tell(save(draw_mix(dict(zip(titles, manifests, strict=True))), picture))
     return 0
 
 

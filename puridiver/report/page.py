@@ -1,38 +1,39 @@
-"""The report: one HTML page that needs nothing but itself."""
+"""The report of runs: one HTML page that needs nothing but itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
-from puridiver.files import write_atomically
-from puridiver.report import gallery, style
-from puridiver.report.curves import spread_text
-from puridiver.report.figures import FIGURES, detailed
-from puridiver.report.judged import judged_by
-from puridiver.report.reading import Group, Run, grouped, noise_title
-from puridiver.report.table import spread
-from puridiver.report.templating import fill
+from puridiver.report import style
+from puridiver.report.figures import detailed, draw, figures
+from puridiver.report.figures.base import Drawing
+from puridiver.report.gallery import memory_gallery
+from puridiver.report.reading import Run, grouped, label_note
 
-OF_A_RUN = ("accuracy", "alpha", "memory", "sets", "mixtures", "balance", "confusion")
-OF_SEVERAL = ("tasks", "accuracy", "time", "memory", "alpha", "diversity")
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A picture on the page: its panels as SVG, those that are folded away, its numbers."""
+    """A drawing on the page: its panels as SVG, those that are folded away, and its numbers as HTML."""
 
     name: str
-    picture: style.Picture
+    drawing: Drawing
     shown: list[str]
     folded: list[str]
+    table: str
 
 
 @dataclass(frozen=True)
 class Headline:
+    """A figure that matters, with a sentence on its meaning."""
+
     label: str
     value: str
     meaning: str
@@ -48,25 +49,22 @@ class RunPart:
     headlines: list[Headline]
     figures: list[PageFigure]
     not_drawn: list[str]
-    gallery: gallery.Gallery | None
+    gallery: dict[str, Any] | None
     no_gallery: str  # why there is none
 
 
-def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path) -> Path:
-    """Write the report of these runs."""
-    if out.is_dir():
-        raise DataError(f"{out} is a folder; name a file for the page")
-    content = render(runs, notes).encode()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, content)
-    return out
+def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False) -> Path:
+    """Write the report of these runs; `force` replaces a file that puridiver did not write."""
+    style.check_output(out, force)
+    return style.write_output(out, render(runs, notes).encode(), force)
 
 
 def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
+    """The page as HTML."""
     style.check_installed("report", "jinja2", "PIL", "matplotlib")
-    chosen = detailed(runs)
-    several = len(runs) > 1
-    figures, not_drawn = _figures(runs, OF_SEVERAL, "all") if several else ([], [])
+    chosen, several = detailed(runs), len(runs) > 1
+    names = [name for name, figure in figures().items() if figure.of_several]
+    drawn, not_drawn = _figures(runs, names, "all") if several else ([], [])
     return fill(
         "page.html",
         "report",
@@ -74,25 +72,44 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
         title=page_title(runs),
         notes=notes,
         several=several,
-        comparison=[_comparison_row(group) for group in grouped(runs)] if several else [],
-        headings=COMPARISON,
-        figures=figures,
+        comparison=table_html(comparison(runs)) if several else "",
+        figures=drawn,
         not_drawn=not_drawn,
-        all_runs=runs,
+        n_runs=len(runs),
         parts=[_run_part(run, number, several) for number, run in enumerate(chosen, start=1)],
-        left_out=len(runs) - len(chosen),
         shortened=any(run.summary["shortened"] for run in runs),
     )
 
 
+def fill(name: str, kind: str, **values: Any) -> str:
+    """Fill a template; `kind` is what the page calls itself ("report", "audit")."""
+    import jinja2
+    from markupsafe import Markup
+
+    here = resources.files("puridiver.report") / "templates"
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("puridiver.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )  # fmt: skip
+    css, js = (Markup((here / f"page.{ending}").read_text(encoding="utf-8")) for ending in ("css", "js"))
+    return environment.get_template(name).render(css=css, js=js, safe=Markup, kind=kind, mark=style.MARK, **values)
+
+
 def page_title(runs: Sequence[Run]) -> str:
-    kinds = {(run.summary["data"], noise_title(run.summary)) for run in runs}
-    what = ", ".join(next(iter(kinds))) if len(kinds) == 1 else f"{len(kinds)} streams"
-    return f"{runs[0].name} on {what}" if len(runs) == 1 else f"{len(runs)} runs on {what}"
+    columns = sorted({run.column for run in runs})
+    where = columns[0] if len(columns) == 1 else f"{len(columns)} streams"
+    return f"{runs[0].method} on {where}" if len(runs) == 1 else f"{len(runs)} runs on {where}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:z.{digits}f} %"
+
+
+def table_html(frame: DataFrame) -> str:
+    """A table for the page; columns that say the same in every row are left out."""
+    same = [name for name in ("figure", "line", "run") if name in frame and frame[name].nunique() == 1]
+    html = frame.drop(columns=same).to_html(index=False, border=0, na_rep="-", float_format=lambda v: f"{v:.4g}")
+    return html.replace(' class="dataframe"', "").replace("<th>", '<th scope="col">')
 
 
 # One run -----------------------------------------------------------------------------------------------------------
@@ -100,102 +117,109 @@ def percent(value: float | None, digits: int = 1) -> str:
 
 def _run_part(run: Run, number: int, several: bool) -> RunPart:
     name = f"run{number}"
-    figures, not_drawn = _figures([run], OF_A_RUN, name)
-    options = [f"{option}={value}" for option, value in run.summary["options_changed"].items()]
-    kinds = [noise_title(run.summary), *options, f"seed {run.seed}"]
-    title = f"{run.name}: {', '.join(kinds)}" if several else "What happened"
-    shown, reason = None, "this run is of a version that did not keep its memory"
+    drawn, not_drawn = _figures([run], [name for name, figure in figures().items() if figure.of_run], name)
+    shown, reason = None, "the run did not keep its memory"
     try:
-        shown = gallery.build(run, name)
+        shown = memory_gallery(run, name)
     except DataError as error:
         reason = str(error)
-    return RunPart(name, title, run, headlines(run), figures, not_drawn, shown, reason)
-
-
-def _of_seen(s: dict[str, Any], of_all: str = "average_accuracy", of_seen: str = "average_seen_accuracy") -> str:
-    """The same on the classes that had come by then, where that differs: disjoint tasks bring some of them late."""
-    found = s.get(of_seen)
-    differs = found is not None and percent(found) != percent(s[of_all])
-    return f"; {percent(found)} on classes that had come by then" if differs else ""
-
-
-def _transfer(s: dict[str, Any]) -> str:
-    found = s.get("backward_transfer")  # not in summaries of old versions; null of a single task
-    return "" if found is None else f"; since just after each task, {100 * found:+.1f} points (backward transfer)"
-
-
-def headlines(run: Run) -> list[Headline]:
-    """The figures that matter, each with a sentence; the first is the headline."""
-    s, by = run.summary, judged_by(run.summary)
-    found = [
-        Headline("Last accuracy", percent(s["last_accuracy"]),
-                 f"of the {s['evaluated_on']} images are named {'as labelled' if by else 'rightly'} after the whole "
-                 f"stream, at the true last epoch{': ' * bool(by)}{by}. This is the headline."),
-        _purity_headline(s),
-        Headline("Average accuracy", percent(s["average_accuracy"]), f"mean over the ends of the tasks{_of_seen(s)}."),
-        Headline("Anytime accuracy", percent(s["anytime_area"]), "mean over the whole stream, also between trainings"
-                 f"{_of_seen(s, 'anytime_area', 'anytime_seen_area')}."),
-        Headline("Forgetting", percent(s["forgetting"]),
-                 "mean drop on the classes of earlier tasks since they were known best; lower is better"
-                 f"{_transfer(s)}."),
-    ]  # fmt: skip
-    if s.get("memory_diversity") is not None:
-        meaning = "mean distance between images of one class in the memory; higher is more varied."
-        found.append(Headline("Diversity", f"{s['memory_diversity']:.2f}", meaning))
-    meaning = f"of learning on {s.get('device', 'an unknown device')}, evaluation not counted."
-    return [*found, Headline("Time", f"{run.training_seconds:.1f} s", meaning)]
-
-
-def _purity_headline(summary: dict[str, Any]) -> Headline:
-    purity, noise, size = summary["memory_purity"], summary["stream_noise"], summary["memory_size"]
-    if purity is None or noise is None:
-        return Headline("Memory purity", "not known", f"how many of the {size} labels kept are right: the true labels "
-                        "of these data are not known.")  # fmt: skip
-    if (known := summary.get("memory_known", size)) < size:
-        size = f"{known} labels kept whose truth is known (of {size})"
-    else:
-        size = f"{size} labels kept"
-    meaning = f"of the {size} are right; the stream brought {percent(1 - noise)}."
-    return Headline("Memory purity", percent(purity), meaning)
+    title = f"{run.method}, {run.column}, seed {run.seed}" if several else "What happened"
+    return RunPart(name, title, run, headlines(run), drawn, not_drawn, shown, reason)
 
 
 def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[list[PageFigure], list[str]]:
-    figures, not_drawn = [], []
+    """The figures that these runs allow, and why the others are missing."""
+    found, missing = [], []
     for name in names:
         try:
-            picture = FIGURES[name](runs)
+            drawing = draw(name, runs)
         except DataError as error:
-            not_drawn.append(str(error))
+            missing.append(str(error))
             continue
-        figures.append(_page_figure(picture, f"{prefix}-{name}"))
-    return figures, not_drawn
+        place = f"{prefix}-{name}"
+        svgs = [style.inline_svg(panel, f"{place}-{i}", drawing.caption) for i, panel in enumerate(drawing.panels)]
+        first = len(svgs) - (drawing.shown or len(svgs))
+        found.append(PageFigure(place, drawing, svgs[first:], svgs[:first], table_html(drawing.numbers)))
+    return found, missing
 
 
-def _page_figure(picture: style.Picture, name: str) -> PageFigure:
-    svgs = [style.inline_svg(panel, f"{name}-{i}", picture.meaning) for i, panel in enumerate(picture.panels)]
-    last = len(svgs) - 2 if picture.name == "mixtures" else 0  # of the mixtures the last task, the others folded away
-    return PageFigure(name, picture, svgs[last:], svgs[:last])
+def headlines(run: Run) -> list[Headline]:
+    """The figures that matter; the first one is the headline."""
+    s, by = run.summary, label_note(run.summary)
+    right = f"as labelled, {by}" if by else "correctly"
+    found = [
+        Headline("Last accuracy", percent(s["last_accuracy"]),
+                 f"of the {s['evaluated_on']} images are classified {right}, after the last epoch of the last task."),
+        _purity_headline(s),
+        Headline("Average accuracy", percent(s["average_accuracy"]),
+                 f"mean over the ends of the tasks{_of_seen(s, 'average_accuracy', 'average_seen_accuracy')}."),
+        Headline("Anytime accuracy", percent(s["anytime_area"]),
+                 f"mean over the whole stream{_of_seen(s, 'anytime_area', 'anytime_seen_area')}."),
+        Headline("Forgetting", percent(s["forgetting"]),
+                 f"mean drop on earlier classes from their best accuracy; lower is better{_transfer(s)}."),
+    ]  # fmt: skip
+    if s.get("memory_diversity") is not None:
+        found.append(
+            Headline("Diversity", f"{s['memory_diversity']:.2f}", "mean distance within a class of the memory.")
+        )
+    device = s.get("device", "an unknown device")
+    return [*found, Headline("Time", f"{run.training_seconds:.1f} s", f"of training on {device}, without evaluation.")]
+
+
+def _purity_headline(s: dict[str, Any]) -> Headline:
+    if s["memory_purity"] is None or s["stream_noise"] is None:
+        return Headline("Memory purity", "not known", "the true labels of these data are not known.")
+    known = s.get("memory_known", s["memory_size"])
+    some = f" whose truth is known (of {s['memory_size']})" if known < s["memory_size"] else ""
+    meaning = (
+        f"of the {known} labels in the memory{some} are right; in the stream {percent(1 - s['stream_noise'])} are."
+    )
+    return Headline("Memory purity", percent(s["memory_purity"]), meaning)
+
+
+def _of_seen(s: dict[str, Any], of_all: str, of_seen: str) -> str:
+    """The same on classes that had arrived by then, where it differs: disjoint tasks bring some of them late."""
+    found = s.get(of_seen)
+    differs = found is not None and percent(found) != percent(s[of_all])
+    return f"; {percent(found)} on the classes that had arrived" if differs else ""
+
+
+def _transfer(s: dict[str, Any]) -> str:
+    found = s.get("backward_transfer")  # null for a single task
+    return "" if found is None else f"; {100 * found:+.1f} points since the end of each task (backward transfer)"
 
 
 # Several runs ------------------------------------------------------------------------------------------------------
 
-COMPARISON = (
-    "method", "last accuracy %", "purity %", "average %", "anytime %", "forgetting %", "diversity", "training s",
-    "seeds",
-)  # fmt: skip
+COMPARED: dict[str, tuple[Callable[[Run], float | None], float, int]] = {
+    "last accuracy %": (lambda run: run.summary["last_accuracy"], 100, 1),
+    "purity %": (lambda run: run.summary["memory_purity"], 100, 1),
+    "average %": (lambda run: run.summary["average_accuracy"], 100, 1),
+    "anytime %": (lambda run: run.summary["anytime_area"], 100, 1),
+    "forgetting %": (lambda run: run.summary["forgetting"], 100, 1),
+    "diversity": (lambda run: run.summary.get("memory_diversity"), 1, 2),
+    "training s": (lambda run: run.training_seconds, 1, 1),
+}  # heading: value, scale, digits
 
 
-def _comparison_row(group: Group) -> list[str]:
-    def cell(value: Callable[[Run], Any], digits: int = 1) -> str:
-        if any(value(run) is None for run in group.runs):
-            return "-"
-        return spread_text(*group.spread(value), len(group.runs), digits)
+def comparison(runs: Sequence[Run]) -> DataFrame:
+    """One row a group: mean ± standard deviation over its seeds."""
+    import pandas as pd
 
-    names = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
-    return [
-        group.label,
-        *(spread([run.summary.get(name) for run in group.runs]) for name in names),
-        cell(lambda run: run.summary.get("memory_diversity"), 2),
-        cell(lambda run: run.training_seconds),
-        ", ".join(str(run.seed) for run in group.runs),
-    ]
+    rows = []
+    for group in grouped(runs):
+        values = {heading: (group.values(value), scale, digits) for heading, (value, scale, digits) in COMPARED.items()}
+        cells = {heading: spread(*value) for heading, value in values.items()}
+        rows.append({"method": group.label, **cells, "seeds": ", ".join(str(run.seed) for run in group.runs)})
+    return pd.DataFrame(rows)
+
+
+def spread(values: Sequence[float | None], scale: float = 100, digits: int = 1) -> str:
+    """Mean ± sample standard deviation; the mean alone for one value; "-" where a value is not known."""
+    import pandas as pd
+
+    known = pd.Series(values, dtype=float)
+    if known.isna().any():
+        return "-"
+    mean = f"{scale * known.mean():z.{digits}f}"  # z: no minus before a zero
+    return mean if len(known) == 1 else f"{mean} ± {scale * known.std():.{digits}f}"

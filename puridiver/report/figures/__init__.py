@@ -1,0 +1,62 @@
+"""Every figure, found by listing this folder, and the one way to draw them: on the page and into files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from puridiver.discovery import members
+from puridiver.errors import DataError
+from puridiver.report import style
+from puridiver.report.figures.base import Drawing, Figure
+from puridiver.report.reading import Run, representatives
+
+DETAILED = 6  # runs that a page shows one by one; a grid has too many
+
+
+@cache
+def figures() -> dict[str, Figure]:
+    """All figures by name, in the order of the page."""
+    found = [kind() for kind in members(__name__, Figure).values()]
+    return {figure.name: figure for figure in sorted(found, key=lambda figure: (figure.order, figure.name))}
+
+
+def draw(name: str, runs: Sequence[Run]) -> Drawing:
+    """Draw a figure of runs; a `DataError` says what they lack for it."""
+    if name not in figures():
+        raise ValueError(f"a figure should be one of {', '.join(figures())}, but got {name!r}")
+    figure = figures()[name]
+    if not any(figure.usable(run) for run in runs):
+        raise DataError(f"{name} needs {figure.needs}")
+    return figure.draw(runs)
+
+
+def save(drawing: Drawing, out: Path, dpi: int | None = None, force: bool = False) -> Path:
+    """Write a drawing as .png (of `dpi`), .svg or .pdf; `force` replaces a file that puridiver did not write."""
+    kind = style.check_kind(out)
+    style.check_output(out, force)
+    return style.write_output(out, style.picture(drawing.panels, kind, dpi), force)
+
+
+def save_all(runs: Sequence[Run], folder: Path, force: bool = False) -> tuple[list[Path], list[str]]:
+    """Write every figure that these runs allow as PNG and SVG; also returns why the others are missing."""
+    written, missing = [], []
+    for name, figure in figures().items():
+        try:
+            drawing = draw(name, detailed(runs) if figure.each_run else runs)
+        except DataError as error:
+            missing.append(str(error))
+            continue
+        written += [save(drawing, folder / f"{name}.{kind}", force=force) for kind in ("png", "svg")]
+    return written, missing
+
+
+def detailed(runs: Sequence[Run]) -> list[Run]:
+    """The runs to show one by one: all where they are few, else the lowest seed of each group, every method first."""
+    if len(runs) <= DETAILED:
+        return list(runs)
+    found = list(representatives(runs).values())
+    methods = [run.method for run in found]
+    order = sorted(range(len(found)), key=lambda i: methods[:i].count(methods[i]))
+    return [found[i] for i in order[:DETAILED]]

@@ -1,0 +1,34 @@
+"""Accuracy over the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from puridiver.report.figures.base import Drawing, Figure
+from puridiver.report.figures.lines import (
+    SEEN,
+    TASK_BANDS,
+    accuracy_title,
+    curve,
+    evaluated_on,
+    line_panels,
+    shade_tasks,
+)
+from puridiver.report.reading import Run
+
+
+class Accuracy(Figure):
+    name, title = "accuracy", "Accuracy over the stream"
+    order, of_run, of_several = 20, True, True
+
+    def draw(self, runs: Sequence[Run]) -> Drawing:
+        panels, numbers = line_panels(
+            runs, accuracy_title(runs), lambda run: curve(run, "accuracy"), shade_tasks,
+            xlabel=SEEN, xlim=(0, None), ylim=(0, 101),
+        )  # fmt: skip
+        right = "correctly" if all(run.knows_all_truth for run in runs) else "as labelled"
+        caption = (
+            f"The share of {evaluated_on(runs)} images that the learner classifies {right}: while a task streams in, "
+            f"and after the memory training at its end. {TASK_BANDS}"
+        )
+        return Drawing(self.title, caption, panels, numbers)

@@ -1,0 +1,46 @@
+"""What a figure is: a name, what it needs of runs, and how it draws them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from puridiver.report.reading import Run
+from puridiver.report.style import Panel
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of some runs, ready to be rendered."""
+
+    title: str
+    caption: str
+    panels: Sequence[Panel]
+    numbers: DataFrame  # what is drawn, as a table
+    note: str = ""  # what these runs do not allow, and what would
+    shown: int | None = None  # the page folds away all but the last so many panels
+
+
+class Figure(ABC):
+    """A kind of figure. A file in this folder with a subclass adds one to the page and to `puridiver figure`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[str] = "a finished run"  # says what is missing where no run can be drawn
+    order: ClassVar[int] = 1000  # place on the page
+    of_run: ClassVar[bool] = False  # whether the page shows it of a single run
+    of_several: ClassVar[bool] = False  # whether the page shows it of several runs together
+    each_run: ClassVar[bool] = False  # whether it has panels of its own for each run
+
+    def usable(self, run: Run) -> bool:
+        """Whether a run has what the figure shows."""
+        return True
+
+    @abstractmethod
+    def draw(self, runs: Sequence[Run]) -> Drawing:
+        """Draw the usable ones of these runs; there is at least one. The others decide labels and colours."""

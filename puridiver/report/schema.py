@@ -1,0 +1,164 @@
+"""What a report reads of a run folder. Every file is checked against these types as it is read."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NotRequired, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import from_json
+from typing_extensions import TypedDict
+
+from puridiver.errors import DataError
+from puridiver.files import read_regular
+
+T = TypeVar("T")
+Figure = float | None  # null where the figure is not known
+
+
+class Checked(TypedDict):
+    """Fields of a JSON object: exact types, finite numbers, further fields allowed."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+
+
+class Summary(Checked):
+    """summary.json: the run's row of a ledger."""
+
+    data: str
+    stream: str
+    stream_hash: str
+    stream_noise: Figure
+    sampler: str
+    trainer: str
+    recipe: str
+    memory: int
+    network: str
+    epochs: int
+    seed: int
+    evaluated_on: str
+    shortened: bool
+    last_accuracy: float
+    average_accuracy: float
+    anytime_area: float
+    forgetting: Figure
+    task_accuracy: list[float]
+    memory_size: int
+    memory_purity: Figure
+    phase_seconds: dict[str, float]
+    command: str
+    versions: dict[str, str]
+    started: str
+    method: NotRequired[str]
+    column: NotRequired[str]
+    device: NotRequired[str]
+    commit: NotRequired[str | None]
+    memory_diversity: NotRequired[Figure]
+    average_seen_accuracy: NotRequired[Figure]
+    anytime_seen_area: NotRequired[Figure]
+    backward_transfer: NotRequired[Figure]
+    best_epoch_accuracy: NotRequired[Figure]
+
+
+class Config(Checked):
+    """config.json: what the run was told, and what it made of it."""
+
+    config: dict[str, Any]
+    resolved: dict[str, Any]
+
+
+class Manifest(Checked):
+    """The part of manifest.json that every figure needs."""
+
+    class_names: list[str]
+
+
+class Event(Checked):
+    """A line of metrics.jsonl."""
+
+    event: str
+
+
+class Point(Event):
+    """An evaluation during a task."""
+
+    task: int
+    seen: int
+    accuracy: float
+    memory_purity: NotRequired[Figure]
+    memory_diversity: NotRequired[Figure]
+    alpha: NotRequired[Figure]
+
+
+class Task(Point):
+    """The end of a task."""
+
+    confusion: list[list[int]]
+    memory_per_class: list[int]
+    memory_per_true_class: list[int] | None
+    stream_per_class: list[int]
+    stream_per_true_class: list[int] | None
+
+
+class Mixture(Checked):
+    """A fitted mixture of two Gaussians, on values that were shifted by `offset` and divided by `span`."""
+
+    weights: list[float]
+    means: list[float]
+    variances: list[float]
+    offset: float
+    span: float
+
+
+class Split(Event):
+    """How the memory is divided at the end of a task; the lists have one entry a sample."""
+
+    task: int
+    losses: list[Figure]
+    uncertainties: list[Figure]
+    sets: list[int]
+    right: list[int | None]
+    guess_right: list[int | None]
+    loss_mixture: Mixture
+    uncertainty_mixture: Mixture
+
+
+EVENTS: dict[str, type] = {"anytime": Point, "task": Task, "split": Split}
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """A JSON file of a kind; a `DataError` names the file and the field that is wrong."""
+    return _checked(path, _parsed(path, read_regular(path)), kind)
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """The events of metrics.jsonl, each checked by its kind."""
+    found: list[dict[str, Any]] = []
+    for number, line in enumerate(read_regular(path).split(b"\n"), start=1):
+        if line.strip():
+            place = f"{path}, line {number},"
+            event: Any = _checked(place, _parsed(place, line), Event)
+            found.append(_checked(place, event, EVENTS.get(event["event"], Event)))
+    return found
+
+
+def _parsed(place: Path | str, content: bytes) -> Any:
+    try:
+        return from_json(content, allow_inf_nan=False)
+    except ValueError as error:
+        raise DataError(f"{place} is damaged: {error}") from error
+
+
+@cache
+def _adapter(kind: type[T]) -> TypeAdapter[T]:
+    return TypeAdapter(kind)
+
+
+def _checked(place: Path | str, value: Any, kind: type[T]) -> T:
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        field = ".".join(map(str, first["loc"])) or "its content"
+        raise DataError(f"{place} is damaged: {field}: {first['msg']}, but is {first['input']!r:.60}") from None
