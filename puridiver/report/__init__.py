@@ -1,5 +1,1 @@
-"""Tables, figures and pages from the ledger and the run folders. Reads results; computes none."""
-
-from puridiver.report.table import FORMATS, insert_between_markers, summarise
-
-__all__ = ["FORMATS", "insert_between_markers", "summarise"]
+"""Figures, run pages and audit pages. Reads results; computes none."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from puridiver.errors import DataError
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.report import schema
 from puridiver.runs.config import Role, fields_of
-from puridiver.runs.folder import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
+from puridiver.runs.folder import CELL_SHOWN, CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY, read_ledger
 from puridiver.streams.noise import noise_name
 
-CELLS = "cells"  # where a grid keeps its run folders
+CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and what it calls them
 FEW = 6  # series that a reader can tell apart in one pair of axes
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 
@@ -117,10 +117,28 @@ def load_run(folder: Path) -> Run:
         events = schema.read_events(folder / METRICS)
     except FileNotFoundError as error:
         raise DataError(_what_is_missing(folder, Path(str(error.filename)).name)) from None
-    run = Run(folder, dict(summary), dict(config), events, names)
+    run = Run(folder, {**summary, **_names(folder, summary)}, dict(config), events, names)
     if problem := _problem_of(run):
         raise DataError(f"{folder / METRICS} is damaged: {problem}")
     return run
+
+
+def _names(folder: Path, summary: Mapping[str, Any]) -> dict[str, str]:
+    """The method and column of a run in a grid's folder, by the grid's ledger."""
+    if folder.parent.name != CELLS:
+        return {}
+    row = _grid_rows(folder.parent.parent / LEDGER).get(str(summary.get("id")), {})
+    return {name: row[name] for name in ("method", "column") if isinstance(row.get(name), str)}
+
+
+def _grid_rows(ledger: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a grid's ledger by run id; none where there is no ledger."""
+    return _rows_at(ledger, ledger.stat().st_mtime_ns) if ledger.is_file() else {}
+
+
+@lru_cache(maxsize=4)
+def _rows_at(ledger: Path, changed: int) -> dict[str, dict[str, Any]]:
+    return {str(row.get("id")): row for row in reversed(read_ledger(ledger))}
 
 
 def _problem_of(run: Run) -> str:
@@ -161,7 +179,9 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     for path in paths:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
-        cells = sorted(cell for cell in (path / CELLS).glob("*") if cell.is_dir())
+        order = [id[:CELL_SHOWN] for id in reversed(_grid_rows(path / LEDGER))]
+        found = sorted(cell for cell in (path / CELLS).glob("*") if cell.is_dir())
+        cells = sorted(found, key=lambda cell: _place(order, cell.name.rpartition("-")[2]))  # as the grid ran them
         if (path / CELLS).is_dir() and not cells:
             raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
         folders += cells or [path]
@@ -176,6 +196,10 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     if not runs:
         raise DataError("no finished run was found: " + "; ".join(notes))
     return runs, notes
+
+
+def _place(order: list[str], id: str) -> int:
+    return order.index(id) if id in order else len(order)
 
 
 # Grouping ----------------------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, NotRequired, TypeVar
+from typing import Annotated, Any, NotRequired, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
@@ -14,6 +14,7 @@ from puridiver.errors import DataError
 from puridiver.files import read_regular
 
 T = TypeVar("T")
+Whole = Annotated[int, Field(ge=0, lt=2**63)]
 Figure = float | None  # null where the figure is not known
 
 
@@ -33,10 +34,10 @@ class Summary(Checked):
     sampler: str
     trainer: str
     recipe: str
-    memory: int
+    memory: Whole
     network: str
-    epochs: int
-    seed: int
+    epochs: Whole
+    seed: Whole
     evaluated_on: str
     shortened: bool
     last_accuracy: float
@@ -44,7 +45,7 @@ class Summary(Checked):
     anytime_area: float
     forgetting: Figure
     task_accuracy: list[float]
-    memory_size: int
+    memory_size: Whole
     memory_purity: Figure
     phase_seconds: dict[str, float]
     command: str
@@ -83,8 +84,8 @@ class Event(Checked):
 class Point(Event):
     """An evaluation during a task."""
 
-    task: int
-    seen: int
+    task: Whole
+    seen: Whole
     accuracy: float
     memory_purity: NotRequired[Figure]
     memory_diversity: NotRequired[Figure]
@@ -94,11 +95,11 @@ class Point(Event):
 class Task(Point):
     """The end of a task."""
 
-    confusion: list[list[int]]
-    memory_per_class: list[int]
-    memory_per_true_class: list[int] | None
-    stream_per_class: list[int]
-    stream_per_true_class: list[int] | None
+    confusion: list[list[Whole]]
+    memory_per_class: list[Whole]
+    memory_per_true_class: list[Whole] | None
+    stream_per_class: list[Whole]
+    stream_per_true_class: list[Whole] | None
 
 
 class Mixture(Checked):
@@ -114,12 +115,12 @@ class Mixture(Checked):
 class Split(Event):
     """How the memory is divided at the end of a task; the lists have one entry a sample."""
 
-    task: int
+    task: Whole
     losses: list[Figure]
     uncertainties: list[Figure]
-    sets: list[int]
-    right: list[int | None]
-    guess_right: list[int | None]
+    sets: list[Whole]
+    right: list[Whole | None]
+    guess_right: list[Whole | None]
     loss_mixture: Mixture
     uncertainty_mixture: Mixture
 

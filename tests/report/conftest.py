@@ -7,28 +7,28 @@ from pathlib import Path
 import pytest
 
 from puridiver.data import from_arrays
+from puridiver.report import figures
 from puridiver.report.page import write_page
 from puridiver.report.reading import find_runs
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
-from tests.learner_samples import TINY, patterns
-from tests.wild import write_classes
+from tests.learner_samples import patterns
 
-# Class names that would do harm in a page, in a formula or in a plot, if they were let.
+# Class names that would do harm in a page, in a formula or in a plot.
 EVIL = ("<script>alert(1)</script>", '=HYPERLINK("http://x")', "$\\frac{", "-1+2", '猫, "cat"')
 
 
 def small(**changes: object) -> RunConfig:
     settings: dict = {
-        "tasks": 2, "memory": 60, "epochs": 4, "device": "cpu", "diversity": False, "anytime_points": 2,
-        "stream_limit": 96, "test_limit": 100,
+        "tasks": 2, "memory": 40, "epochs": 2, "device": "cpu", "diversity": False, "anytime_points": 2,
+        "stream_limit": 64, "test_limit": 60,
     }  # fmt: skip
     return RunConfig(**{**settings, **changes})
 
 
 @pytest.fixture(scope="session")
 def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A grid's folder: two methods, two seeds of one, a static alpha; digits."""
+    """Two methods, two seeds of one, a fixed alpha; digits."""
     folder = tmp_path_factory.mktemp("grid")
     cells = {
         "puridiver-0": {"evaluate_epochs": True},
@@ -47,34 +47,20 @@ def evil(tmp_path_factory: pytest.TempPathFactory) -> Path:
     train, test = patterns(120, n_classes=4, seed=1), patterns(40, n_classes=4, seed=2)
     source = from_arrays(*train, *test, class_names=EVIL)
     folder = tmp_path_factory.mktemp("evil") / "run"
-    config = small(data="patterns", memory=40, network="small", epochs=2, stream_limit=None, options=TINY)
+    config = small(data="patterns", network="small", stream_limit=None, evaluate_epochs=True)
     Experiment(config, source=source).run(folder)
     return folder
 
 
 @pytest.fixture(scope="session")
-def blind(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run on image files, whose true labels nobody knows."""
-    folder = tmp_path_factory.mktemp("blind")
-    files = write_classes(folder / "files", 20)
-    changes = {"memory": 15, "network": "small", "epochs": 2, "stream_limit": None, "test_share": 0.2}
-    Experiment(small(data=str(files), data_root=str(folder), **changes)).run(folder / "run")
-    return folder / "run"
-
-
-@pytest.fixture(scope="session")
-def page(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a single run."""
-    runs, notes = find_runs([grid / "cells" / "puridiver-0"])
-    return write_page(runs, notes, tmp_path_factory.mktemp("page") / "report.html")
-
-
-@pytest.fixture(scope="session")
-def evil_page(evil: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_page(*find_runs([evil]), tmp_path_factory.mktemp("page") / "evil.html")
+def page(evil: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a single run, whose classes have EVIL names."""
+    return write_page(*find_runs([evil]), tmp_path_factory.mktemp("page") / "report.html")
 
 
 @pytest.fixture(scope="session")
 def comparison(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a whole grid."""
-    return write_page(*find_runs([grid]), tmp_path_factory.mktemp("page") / "comparison.html")
+    """The page of a grid; one run is shown in detail, to save time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(figures, "DETAILED", 1)
+        return write_page(*find_runs([grid]), tmp_path_factory.mktemp("page") / "comparison.html")
