@@ -1,24 +1,47 @@
-"""What `puridiver methods --check` finds: state that a save loses or cannot hold, and epochs that train nothing."""
+"""`find_faults` names what a method of one's own does wrong, and nothing else."""
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
-from pathlib import Path
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import puridiver
 from puridiver import plugins
-from puridiver.cli import main
-from puridiver.method_check import NOT_SAVED, _later_stream, _stream, find_faults, idle_networks
-
-DOCUMENT = Path(__file__).parents[1] / "docs" / "METHODS.md"
-SHAPE = (12, 12, 3)
+from puridiver.method_check import LATER_SIZES, SIZES, _batches, find_faults, idle_networks
 
 pytestmark = pytest.mark.usefixtures("forgotten_plugins")
+
+
+def faults_of(member: type) -> str:
+    """All faults as one text."""
+    family = next(family for family, (base, _) in plugins.FAMILIES.items() if issubclass(member, base))
+    return "; ".join(find_faults(family, plugins.as_name(member)))
+
+
+# Samplers ----------------------------------------------------------------------------------------------------------
+
+SAMPLER_FAULTS: dict[str, Callable[..., Any]] = {
+    "": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool))[-capacity:],
+    "returns a list": lambda self, pool, n_old, capacity, moment: list(range(len(pool)))[-capacity:],
+    "a tensor of torch.float32": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)).float(),
+    "instead of at most 20": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)),
+    "a sample twice": lambda self, pool, n_old, capacity, moment: torch.zeros(2, dtype=torch.int64),
+    "global random generator": lambda self, pool, n_old, capacity, moment: torch.randperm(len(pool))[:capacity],
+    "changes the samples": lambda self, pool, n_old, capacity, moment: pool.labels.zero_()[:0],
+    "ZeroDivisionError": lambda self, pool, n_old, capacity, moment: 1 / 0,
+}
+
+
+@pytest.mark.parametrize("fault", SAMPLER_FAULTS)
+def test_faults_of_samplers(fault: str) -> None:
+    found = faults_of(type("Mine", (puridiver.Sampler,), {"name": "mine", "choose": SAMPLER_FAULTS[fault]}))
+    assert fault in found
+    assert bool(found) == bool(fault)
 
 
 class Rarest(puridiver.Sampler):
@@ -33,35 +56,84 @@ class Rarest(puridiver.Sampler):
         return came.sort(stable=True).indices[:capacity].sort().values
 
 
-class RarestByNotes(puridiver.Sampler):
-    """The same by what a save has."""
+class SavedRarest(puridiver.Sampler):
+    """The same by counts that a save has."""
 
-    name = "rarest-by-notes"
+    name = "saved-rarest"
 
     def choose(self, pool, n_old, capacity, moment):
         came = torch.tensor([moment.seen_of[label] for label in pool.labels.tolist()])
         return came.sort(stable=True).indices[:capacity].sort().values
 
 
-class LateShares(puridiver.Trainer):
-    """Sets up what it saves when it first trains on the memory."""
+def test_a_samplers_lost_counts_are_found() -> None:
+    assert "not saved" in faults_of(Rarest)
+    assert faults_of(SavedRarest) == ""
 
-    name = "late-shares"
+
+def test_the_later_stream_reverses_the_order_of_classes_by_their_counts() -> None:
+    first, later = (
+        Counter(label for _, labels in _batches(sizes, (8, 8, 3), n) for label in labels)
+        for sizes, n in ((SIZES, 0), (LATER_SIZES, 4))
+    )
+    assert set(later) <= set(first) == set(range(4))
+    assert first.most_common()[-1][0] == later.most_common()[0][0]
+
+
+# Trainers ----------------------------------------------------------------------------------------------------------
+
+
+class Counting(puridiver.Trainer):
+    """Smooths labels more and more, by a count that no save has."""
+
+    name = "counting"
+    count = 0
 
     def memory_epoch(self, memory, epoch):
-        self.shares = self.one_hot(memory.labels).mean(dim=0)
-        self.plain_epoch(memory)
+        self.count += 1
+        share = min(0.1 * self.count, 0.9)
+        self.plain_epoch(memory, self.one_hot(memory.labels) * (1 - share) + share / self.n_classes)
+
+
+class SavedCounting(Counting):
+    """The same, with the count saved."""
+
+    name = "saved-counting"
+
+    def state(self) -> dict[str, Tensor]:
+        return {**super().state(), "count": torch.tensor(self.count)}
+
+    def load_state(self, tensors: dict[str, Tensor]) -> None:
+        super().load_state(tensors)
+        self.count = int(tensors["count"])
+
+
+class LateState(SavedCounting):
+    """Creates what it saves when it first trains on the memory."""
+
+    name = "late-state"
 
     def state(self) -> dict[str, Tensor]:
         return {**super().state(), "shares": self.shares}
 
-    def load_state(self, tensors: dict[str, Tensor]) -> None:
-        super().load_state(tensors)
-        self.shares = tensors["shares"]
+    def memory_epoch(self, memory, epoch):
+        self.shares = self.one_hot(memory.labels).mean(dim=0)
+        super().memory_epoch(memory, epoch)
+
+
+class Wild(puridiver.Trainer):
+    """The rate of its second network is far too high."""
+
+    name = "wild"
+    n_networks = 2
+
+    def memory_epoch(self, memory, epoch):
+        self.models[1].set_rate(1e30)
+        self.plain_epoch(memory, network=1)
 
 
 class Idle(puridiver.Trainer):
-    """Trains on nothing."""
+    """Trains nothing."""
 
     name = "idle"
 
@@ -69,66 +141,71 @@ class Idle(puridiver.Trainer):
         pass
 
 
-class OneOfTwo(puridiver.Trainer):
-    """Trains the first of its networks."""
-
-    name = "one-of-two"
-    n_networks = 2
-
-    def memory_epoch(self, memory, epoch):
-        self.plain_epoch(memory)
-
-
-def test_counts_that_a_sampler_keeps_in_itself_are_missed() -> None:
-    assert find_faults("sampler", plugins.as_name(Rarest)) == [NOT_SAVED]
+@pytest.mark.parametrize(
+    ("trainer", "fault"),
+    [(Counting, "not saved"), (SavedCounting, ""), (LateState, "no attribute 'shares'"), (Wild, "not finite")],
+)
+def test_faults_of_trainers(trainer: type, fault: str) -> None:
+    found = faults_of(trainer)
+    assert fault in found
+    assert bool(found) == bool(fault)
 
 
-def test_counts_that_a_save_has_are_not() -> None:
-    assert find_faults("sampler", plugins.as_name(RarestByNotes)) == []
-
-
-def test_a_learner_goes_on_with_classes_in_another_order_by_their_counts() -> None:
-    first: Counter[int] = Counter()
-    later: Counter[int] = Counter()
-    for _, labels in _stream(SHAPE):
-        first.update(labels)
-    for _, labels in _later_stream(SHAPE, len(first)):
-        later.update(labels)
-    assert set(later) == set(first)
-    assert first.most_common()[0][0] != later.most_common()[0][0]
-    assert first.most_common()[-1][0] == later.most_common()[0][0]
-
-
-def test_what_cannot_be_saved_before_the_first_training_is_told_with_what_to_do() -> None:
-    (fault,) = find_faults("trainer", plugins.as_name(LateShares))
-    assert "cannot be saved and loaded before its first training on the memory" in fault
-    assert "has no attribute 'shares'" in fault
-    assert "from __init__(self, context) on" in fault
-
-
-def test_the_documents_state_behaves() -> None:
-    part = DOCUMENT.read_text().partition("What a trainer keeps in `self` is not saved either.")[2]
-    methods = part.partition("```python\n")[2].partition("```")[0]
-    code = f"class Kept(puridiver.Trainer):\n    name = 'kept'\n{textwrap.indent(methods, '    ')}"
-    epoch = (
-        "    def memory_epoch(self, memory, epoch):\n        self.mean_loss += 1\n        self.plain_epoch(memory)\n"
-    )
-    names = {"__name__": "of_the_document", "puridiver": puridiver, "torch": torch}
-    exec(compile(code + epoch, "METHODS.md", "exec"), names)
-    assert find_faults("trainer", plugins.as_name(names["Kept"])) == []
-
-
-@pytest.mark.parametrize(("trainer", "idle"), [(Idle, [0]), (OneOfTwo, [1]), ("plain", []), ("coteaching", [])])
-def test_networks_that_no_epoch_trains_are_named(trainer, idle) -> None:
+@pytest.mark.parametrize(("trainer", "idle"), [(Idle, [0]), (Wild, [0]), ("coteaching", [])])
+def test_networks_that_no_epoch_trains_are_named(trainer: type | str, idle: list[int]) -> None:
     assert idle_networks(plugins.as_name(trainer)) == idle
 
 
-def test_epochs_that_train_nothing_are_a_note_and_no_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.py").write_text(
-        "import puridiver\n\n@puridiver.register\nclass Idle(puridiver.Trainer):\n    'Trains on nothing.'\n"
-        "    name = 'idle'\n    def memory_epoch(self, memory, epoch):\n        pass\n"
-    )
-    assert main(["methods", "--plugin", str(tmp_path / "mine.py"), "--check"]) == 0
-    fine, note, _ = capsys.readouterr().out.splitlines()
-    assert fine == "trainer idle: no fault found"
-    assert note.startswith("trainer idle: note: 2 epochs on the memory left the weights of self.trainees[0] as they")
+# Networks ----------------------------------------------------------------------------------------------------------
+
+
+class Mine(puridiver.Network):
+    """One convolution."""
+
+    name = "mine"
+    kernel = 3
+
+    def __init__(self, n_classes, image_shape, settings):
+        super().__init__()
+        self.body, self.drop, self.calls = nn.Conv2d(image_shape[2], 8, self.kernel), nn.Dropout(0.5), 0
+        self.head = puridiver.Head(8, n_classes, settings)
+
+    def features(self, images):
+        return self.body(images).mean(dim=(2, 3))
+
+    def counted(self, images):
+        self.calls += 1
+        return self.body(images).mean(dim=(2, 3)) * self.calls
+
+    def loose(self, images):
+        self.scale = torch.ones(8)
+        return self.body(images).mean(dim=(2, 3)) * self.scale
+
+
+NETWORK_FAULTS: dict[str, Callable[..., Any]] = {
+    "": Mine.features,
+    "shape (2, d), but are float32 of shape (2, 8, 6, 6)": lambda self, images: self.body(images),
+    "but are a list": lambda self, images: [images],
+    "but are float16": lambda self, images: self.body(images).mean(dim=(2, 3)).half(),
+    "takes 8 features, but got 5": lambda self, images: self.body(images).mean(dim=(2, 3))[:, :5],
+    "other images of its batch": lambda self, images: self.body(images - images.mean(0)).mean(dim=(2, 3)),
+    "the same for every image": lambda self, images: self.body(0 * images).mean(dim=(2, 3)),
+    "global random generator": lambda self, images: self.drop(self.body(images)).mean(dim=(2, 3)),
+    "different features the second time": Mine.counted,
+    "changes the images": lambda self, images: self.body(images.mul_(0.5)).mean(dim=(2, 3)),
+    "features are not finite": lambda self, images: self.body(images).mean(dim=(2, 3)) / 0,
+    "no gradient reaches body.weight": lambda self, images: self.body(images).mean(dim=(2, 3)).detach(),
+    "scale: a tensor that is neither": Mine.loose,
+    "has no attribute 'nothing'": lambda self, images: images.nothing,
+}
+
+
+@pytest.mark.parametrize("fault", NETWORK_FAULTS)
+def test_faults_of_networks(fault: str) -> None:
+    found = faults_of(type("Mine", (Mine,), {"name": "mine", "features": NETWORK_FAULTS[fault]}))
+    assert fault in found
+    assert bool(found) == bool(fault)
+
+
+def test_a_network_for_larger_images_is_tried_on_them() -> None:
+    assert faults_of(type("Wide", (Mine,), {"name": "wide", "kernel": 20})) == ""

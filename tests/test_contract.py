@@ -1,0 +1,42 @@
+"""Every sampler, trainer and network of the package keeps the contract of `method_check`: a new file is tested too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from puridiver.memory import SAMPLERS
+from puridiver.method_check import find_faults, idle_networks, network_faults
+from puridiver.nets import NETWORKS
+from puridiver.options import Options, class_options
+from puridiver.trainers import TRAINERS
+
+QUICK = {"spr_budget": 0.0005}  # options that make a method fast, for methods that have them
+LARGE = 1_000_000  # parameters: the whole trial of such a network would take too long
+
+
+def quick(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in QUICK.items() if name in class_options(kind)}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_sampler(name: str) -> None:
+    assert find_faults("sampler", name, **quick(SAMPLERS[name])) == []
+
+
+@pytest.mark.parametrize("name", TRAINERS)
+def test_trainer(name: str) -> None:
+    assert find_faults("trainer", name, **quick(TRAINERS[name])) == []
+    assert idle_networks(name, **quick(TRAINERS[name])) == []
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(name: str) -> None:
+    with torch.device("meta"):
+        network = NETWORKS[name](3, (8, 8, 3), Options())
+    if sum(p.numel() for p in network.parameters()) > LARGE:
+        assert network_faults(name) == []
+    else:
+        assert find_faults("network", name) == []
