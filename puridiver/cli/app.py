@@ -29,8 +29,8 @@ from puridiver.cli.output import forget_stdout, meant, plain
 from puridiver.errors import PuridiverError
 
 HELPERS = ("app", "flags", "notes", "output")
-LEGACY = ("audit", "figure", "report", "plot")
-LEGACY_HELPERS = ("legacy", "common", "run_settings", "audit_options", "audit_place")
+LEGACY = ("figure", "report", "plot")
+LEGACY_HELPERS = ("legacy", "common", "run_settings")
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export its name
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # of CUDA and of the CPU
 MEMORY_ADVICE = "out of memory: try a smaller --memory, --image-size or --network"

@@ -2,185 +2,152 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import shlex
-import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.audit_options import asked_of, recall, told_if_moved
-from puridiver.cli.audit_place import check_data_apart, check_options
-from puridiver.cli.common import add_command, add_plugin_option, console, decoding_progress
-from puridiver.cli.notes import left_out_note
+import typer
+
+from puridiver.cli.flags import (
+    Assignments,
+    Force,
+    Json,
+    Plugins,
+    Quiet,
+    Resume,
+    argument,
+    check_outside,
+    is_place,
+    option,
+    options_of,
+    settings_flags,
+)
+from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
+from puridiver.errors import DataError, few
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from puridiver.auditing.folder import LabelledSet
     from puridiver.auditing.report import AuditReport
     from puridiver.auditing.settings import AuditSettings
-    from puridiver.cli.output import Progress as ProgressBar
     from puridiver.data.base import DataSource
 
-EXAMPLES = """\
-examples:
-  puridiver audit my-images.npz --out audits/mine
-      suspects.csv, audit.html, and what cleanlab reads, in a folder
-  puridiver audit digits --plant sym-20 --out audits/try
-      see it work: put 20 % of the labels of known data wrong and say how many were found
-  puridiver audit --out audits/mine --corrections corrected.csv
-      go on with labels that you corrected: in suspects.csv (column corrected_label) or on the page
-  puridiver audit --out audits/mine --resume
-      continue what was killed or interrupted there
-  puridiver audit cifar10 --network resnet18 --passes 2 --out audits/cifar10
-      with a GPU
-  puridiver audit digits --json | jq .noise_rate
-      for programs: the summary as JSON on standard output
-"""
+SHARED = ("data_root", "image_size", "bad_files", "test_share", "memory", "epochs", "network", "device", "seed")
 SHOWN = 10  # suspects on the terminal
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = add_command(subparsers, "audit", "list the labels of a set that look wrong", EXAMPLES)
-    parser.add_argument(
-        "data", nargs="?", metavar="DATA",
-        help="what `puridiver run --data` takes: a name, or a path (needless where an audit goes on)",
-    )  # fmt: skip
-    parser.add_argument("--data-root", metavar="FOLDER", help="folder that holds the data sets")
-    parser.add_argument(
-        "--image-size", type=int, metavar="PX", help="of image files once cut and resized (default: 32)"
-    )
-    parser.add_argument("--bad-files", choices=("refuse", "skip"), help="unreadable image files (default: refuse)")
-    parser.add_argument(
-        "--test-share",
-        type=float,
-        metavar="SHARE",
-        help="of each class, left out, where your own data have no test part (default: 0)",
-    )
-    parser.add_argument("--split", choices=("train", "test"), help="part to audit (default: train)")
-    parser.add_argument(
-        "--limit", type=int, metavar="N", help="audit only N samples, drawn at random, for a quick look"
-    )
-    parser.add_argument("--out", metavar="FOLDER", help="write suspects.csv, audit.html and all else there")
-    _add_settings(parser)
-    parser.add_argument(
-        "--corrections",
-        metavar="CSV",
-        help="go on with the labels in its column corrected_label, by the options that the audit was made with",
-    )
-    parser.add_argument(
-        "--plant", metavar="NOISE",
-        help="put labels wrong first (sym-RATE or asym-RATE) and say how many of them were found",
-    )  # fmt: skip
-    parser.add_argument(
-        "--resume", action="store_true", help="continue the audit in --out, by the options it was begun with"
-    )
-    parser.add_argument("--force", action="store_true", help="replace an audit that --out already holds")
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON instead of tables")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.set_defaults(handler=handle)
+@settings_flags(lambda field: field.name in SHARED)
+def audit(
+    ctx: typer.Context,
+    settings: dict[str, Any],
+    data: Annotated[
+        str | None, argument("DATA", "what `puridiver run --data` takes; not needed where an audit goes on")
+    ] = None,
+    out: Annotated[
+        Path | None, option("write suspects.csv, audit.html and all else there", kind=Path, metavar="FOLDER")
+    ] = None,
+    split: Annotated[str | None, option("part to audit (default: train)", choices=("train", "test"))] = None,
+    limit: Annotated[int | None, option("audit only N samples, drawn at random", kind=int, least=2)] = None,
+    passes: Annotated[int | None, option("learners that each see and judge the set (default: 2)", kind=int)] = None,
+    parts: Annotated[
+        int | None, option("train on the memory after so many equal parts of the set (default: 2)", kind=int)
+    ] = None,
+    plant: Annotated[
+        str | None, option("put labels wrong first (sym-RATE, asym-RATE) and say how many were found", metavar="NOISE")
+    ] = None,
+    corrections: Annotated[
+        Path | None, option("go on with the labels in the column corrected_label", kind=Path, metavar="CSV")
+    ] = None,
+    assignments: Assignments = None,
+    resume: Resume = False,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    plugins: Plugins = None,
+) -> int:
+    """List the labels of a set that look wrong.
 
+    Examples:
+      puridiver audit my-images.npz --out audits/mine
+          suspects.csv, audit.html, and what cleanlab reads, in a folder
+      puridiver audit digits --plant sym-20
+          see it work: put 20 % of the labels of known data wrong and say how many were found
+      puridiver audit --out audits/mine --corrections corrected.csv
+          go on with labels that you corrected in suspects.csv or on the page
+      puridiver audit --out audits/mine --resume
+          continue an interrupted audit
+    """
+    from puridiver.auditing.folder import AuditFolder
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
-    from puridiver.auditing.settings import AuditSettings
-
-    default = AuditSettings()
-    add = parser.add_argument
-    add("--passes", type=int, metavar="N",
-        help=f"learners that each see the set once and judge it (default: {default.passes})")  # fmt: skip
-    add("--parts", type=int, metavar="N",
-        help=f"train on the memory after so many equal parts (default: {default.parts})")  # fmt: skip
-    add("--memory", type=int, metavar="N", help="samples a memory holds (default: a fifth of the set, 50 to 2,000)")
-    add("--epochs", type=int, metavar="N",
-        help="memory epochs after each part (default: 15, with a memory below 256 samples 31, below 124 63)",
-    )  # fmt: skip
-    add("--network",
-        help="small, resnet18, resnet32, resnet34 or a plugin's (default: small on a CPU, else by the data)",
-    )  # fmt: skip
-    add("--device", help="auto, cpu, cuda or cuda:N (default: auto)")
-    add("--seed", type=int, metavar="N", help="of the orders and the learners (default: 0)")
-    add("--set", action="append", metavar="OPTION=VALUE", dest="assignments",
-        help="replace an option of the recipe official; `puridiver methods --options` lists all")  # fmt: skip
-    add_plugin_option(parser)
-
-
-def handle(args: argparse.Namespace) -> int:
-    import time
-
-    from rich.console import Console
-
-    errors = Console(stderr=True)
-    check_options(args)
-    said = args.data
-    recall(args, errors)
-    check_data_apart(args)
-    with told_if_moved(args, said):
-        source, labelled, true = _load(args)
-    settings = settings_for(args, source)
+    said = {"data": data, "split": split, "limit": limit, "passes": passes, "parts": parts, "plant": plant,
+            "assignments": assignments or None, **settings}  # fmt: skip
+    said = {name: value for name, value in said.items() if value is not None}
+    _check_folder(out, resume, corrections, force)
+    begun = AuditFolder(out).asked() if out and (resume or corrections) and not force else {}
+    asked = {**begun, **said}
+    if "data" not in asked:
+        where = f"there is no audit in {out} to go on with: is the name right? Or " if resume or corrections else ""
+        raise ValueError(f"{where}name the data to audit, as in `puridiver audit my-images.npz`")
+    if (recalled := _words({name: value for name, value in begun.items() if name not in said})) and not quiet:
+        tell(f"as the audit was begun: {shlex.join(recalled)}")
+    if out:
+        check_outside(asked["data"], out)
+        if is_place("data", asked["data"]):
+            AuditFolder(out).check_spares(Path(asked["data"]))
+    with Progress(hidden=quiet or json) as progress:
+        source, labelled, true = _load(asked, progress, moved="data" not in said)
+    chosen = _settings(asked, source)
     started = time.perf_counter()
-    report = _run(args, labelled, settings, errors)
-    summary = summarise(report, args.data, settings, time.perf_counter() - started)
+    with Progress(hidden=quiet or json) as progress:
+        report = _run(out, labelled, chosen, _corrections(corrections, labelled), force, asked, progress, ctx.obj)
+    summary = summarise(report, asked["data"], chosen, time.perf_counter() - started)
     if source.left_out:
         summary["left_out"] = list(source.left_out)
-        if not args.quiet:
-            errors.print(f"note: {left_out_note(source.left_out)}", highlight=False, markup=False)
+        note(f"left out, since they cannot be read: {few(source.left_out, 3)}")
     if true is not None:
-        summary["planted" if args.plant else "known"] = found_of_truth(report, true)
-    if args.out:
-        _write(Path(args.out), report, labelled, summary)
-    if args.json:
-        from puridiver.runs.folder import to_json
-
-        sys.stdout.write(to_json(summary, indent=1) + "\n")
-    else:
-        print_report(report, summary, console())
-        if args.out and not args.quiet:
-            errors.print(f"audit folder: {args.out}; open {args.out}/audit.html", highlight=False, soft_wrap=True)
+        summary["planted" if "plant" in asked else "known"] = found_of_truth(report, true)
+    if out:
+        _write(out, report, labelled, summary)
+    if json:
+        say_json(summary)
+        return 0
+    _print(report, summary)
+    if out and not quiet:
+        tell(f"audit folder: {out}; open {out}/audit.html")
     return 0
 
 
-def _test_share(args: argparse.Namespace) -> float | None:
-    """A folder or table that has no test part of its own is audited whole, unless the user says otherwise."""
-    from puridiver.data import SOURCES
-    from puridiver.data.sources import is_own
+def _check_folder(out: Path | None, resume: bool, corrections: Path | None, force: bool) -> None:
+    """What would fail at the end, or cost a user's files, must fail before the work."""
+    from puridiver.auditing.folder import INDEX, AuditFolder
+    from puridiver.report.style import check_installed
+    from puridiver.runs.folder import check_no_run
 
-    share: float | None = args.test_share
-    return 0.0 if share is None and args.data not in SOURCES and is_own(args.data) else share
-
-
-def _source(args: argparse.Namespace) -> DataSource:
-    from puridiver import data
-
-    options = data.FileOptions(args.image_size, _test_share(args), args.bad_files)
-    if args.data.endswith(".npz"):
-        options.refuse_any(args.data, but="test_share")
-        needs_test = args.split == "test"
-        return data.load_npz(Path(args.data), needs_test, test_share=options.test_share, trust_labels=True)
-    with decoding_progress() as on_progress:
-        return data.load(args.data, Path(args.data_root) if args.data_root else None, options, on_progress)
+    goes_on = resume or corrections or force
+    if out is None:
+        if goes_on:
+            raise ValueError("--resume, --corrections and --force need --out FOLDER: the folder of the audit")
+        return
+    check_no_run(out)
+    AuditFolder(out).check_own()
+    if (out / INDEX).exists() and not goes_on:
+        raise DataError(f"{out} holds an audit: add --resume, --corrections CSV, or --force to replace it")
+    check_installed("report", "jinja2", "PIL")
 
 
-def _planted(args: argparse.Namespace, true: Any, source: DataSource) -> Any:
-    """The labels with noise; an error where nothing could be said of it afterwards."""
-    import numpy as np
-
-    from puridiver.streams.noise import plant
-
-    given = plant(true, source, args.plant, np.random.default_rng(args.seed))
-    wrong = int((given != true).sum())
-    if not 0 < wrong < len(true):
-        raise ValueError(
-            f"--plant should put some labels wrong and leave some right, but {args.plant} puts {wrong} of {len(true)} "
-            "wrong; choose another rate or more samples"
-        )
-    return given
+def _words(asked: dict[str, Any]) -> list[str]:
+    """Options as one would type them."""
+    words = [asked["data"]] if "data" in asked else []
+    for name, value in asked.items():
+        if name != "data":
+            flag = "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
+            words += [word for each in (value if isinstance(value, list) else [value]) for word in (flag, str(each))]
+    return words
 
 
-def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
-    """The data source, what of it is audited, and the true labels (UNKNOWN where nobody knows).
-
-    None where the data say of no sample that its label may be another than the true one, and none was planted.
-    """
+def _load(asked: dict[str, Any], progress: Progress, moved: bool) -> tuple[DataSource, LabelledSet, Any]:
+    """The data, what of them is audited, and the true labels (UNKNOWN where nobody knows; None where of no sample)."""
     import numpy as np
     import torch
 
@@ -188,108 +155,124 @@ def _load(args: argparse.Namespace) -> tuple[DataSource, LabelledSet, Any]:
     from puridiver.auditing.carried import Carried, carried
     from puridiver.auditing.folder import LabelledSet
     from puridiver.data.sources import is_own
+    from puridiver.streams.noise import plant
 
-    source = _source(args)
+    source = _source(asked, progress, moved)
     check_classes(source.class_names)
-    part = getattr(source, args.split)
+    split, rng = asked.get("split", "train"), np.random.default_rng(asked.get("seed", 0))
+    part = getattr(source, split)
     rows = np.arange(len(part))
-    if args.limit is not None and args.limit < len(rows):
-        rows = np.sort(np.random.default_rng(args.seed).permutation(len(rows))[: args.limit])
+    if asked.get("limit", len(rows)) < len(rows):
+        rows = np.sort(np.random.default_rng(asked.get("seed", 0)).permutation(len(rows))[: asked["limit"]])
     chosen = torch.from_numpy(rows)
     given, true = part.labels[chosen].numpy(), None
-    if args.plant:
+    if "plant" in asked:
         true = part.best_labels[chosen].numpy()
-        given = _planted(args, true, source)
+        given = plant(true, source, asked["plant"], rng)
+        if not 0 < (wrong := int((given != true).sum())) < len(true):
+            raise ValueError(
+                f"--plant should put some labels wrong and leave some right, but {asked['plant']} puts {wrong} of "
+                f"{len(true)} wrong; choose another rate or more samples"
+            )
     elif part.true is not None and part.truth_known:
         true = part.true[chosen].numpy()
     shortened = len(rows) < len(part)
-    known = getattr(part, "names", None)  # of sets that are made of files
-    names = [known[row] if known else f"{args.split} {row}" for row in rows.tolist()] if known or shortened else None
+    files = getattr(part, "names", None)  # of sets that are made of files
+    names = [files[row] if files else f"{split} {row}" for row in rows.tolist()] if files or shortened else None
+    place = Path(asked["data"])
+    folder = (place if place.is_dir() else place.parent) if files and is_own(asked["data"]) else None
+    beside = carried(source, split, rows, folder) if folder else Carried()
     images = part.images[chosen] if shortened else part.images
-    place = Path(args.data)
-    folder = (place if place.is_dir() else place.parent) if known and is_own(args.data) else None
-    beside = carried(source, args.split, rows, folder) if folder else Carried()
     return source, LabelledSet(images, given, list(source.class_names), names, folder, beside), true
 
 
-def settings_for(args: argparse.Namespace, source: DataSource) -> AuditSettings:
+def _source(asked: dict[str, Any], progress: Progress, moved: bool) -> DataSource:
+    """The data. A folder or table without a test part of its own is audited whole, unless the user says otherwise."""
+    from puridiver import data as sources
+    from puridiver.data.sources import is_own
+
+    data, share = asked["data"], asked.get("test_share")
+    if share is None and data not in sources.SOURCES and is_own(data):
+        share = 0.0
+    options = sources.FileOptions(asked.get("image_size"), share, asked.get("bad_files", "refuse"))
+    try:
+        if data.endswith(".npz"):
+            options.refuse_any(data, but="test_share")
+            needs_test = asked.get("split") == "test"
+            return sources.load_npz(Path(data), needs_test, test_share=options.test_share, trust_labels=True)
+        root = Path(asked["data_root"]) if "data_root" in asked else None
+        return sources.load(data, root, options, progress.decoding)
+    except (DataError, ValueError) as error:
+        if moved and Path(data).is_absolute() and not Path(data).exists():
+            raise DataError(f"{error}; if the data have moved, name them before --out") from error
+        raise
+
+
+def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
     """The user's word, then what suits the data; on a CPU the small network, as the others take too long."""
     from puridiver.auditing.passes import with_network
     from puridiver.auditing.settings import AuditSettings
-    from puridiver.cli.run_settings import parse_assignments
     from puridiver.options import declared
     from puridiver.runtime.device import choose_runtime
 
-    on_cpu = choose_runtime(args.device).device.type == "cpu"
-    network = args.network or ("auto" if on_cpu else source.defaults.get("network", "auto"))
-    suits = {name: value for name, value in source.defaults.items() if name in declared()}
-    suits.pop("epochs", None)  # made for one stream that is learnt once; an audit has its own
-    settings = AuditSettings(
-        passes=args.passes, parts=args.parts, memory=args.memory, seed=args.seed,
-        epochs=args.epochs, device=args.device,
-        network=network, options={**suits, **parse_assignments(args.assignments)},
-    )  # fmt: skip
-    return with_network(settings, source.image_shape)
+    on_cpu = choose_runtime(asked.get("device", "auto")).device.type == "cpu"
+    suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
+    network = asked.get("network") or ("auto" if on_cpu else source.defaults.get("network", "auto"))
+    said = {name: asked[name] for name in ("passes", "parts", "memory", "seed", "epochs", "device") if name in asked}
+    chosen = AuditSettings(**said, network=network, options={**suits, **options_of(asked.get("assignments"))})
+    return with_network(chosen, source.image_shape)
 
 
-def _run(args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console) -> AuditReport:
-    from puridiver.auditing.audit import audit
-    from puridiver.cli.output import Progress as ProgressBar
-
-    with ProgressBar(hidden=args.quiet or args.json) as progress:
-        progress.start(settings.work(len(labelled.given)))
-        if not args.out:
-            labels = [labelled.classes[c] for c in labelled.given.tolist()]
-            return audit(
-                labelled.images, labels, classes=labelled.classes, names=labelled.names, settings=settings,
-                advance=progress.advance,
-            )  # fmt: skip
-        return _run_in_folder(args, labelled, settings, errors, progress)
-
-
-def _run_in_folder(
-    args: argparse.Namespace, labelled: LabelledSet, settings: AuditSettings, errors: Console, progress: ProgressBar
-) -> AuditReport:
-    from puridiver.auditing.folder import AuditFolder, audit_in_folder
-    from puridiver.runs.folder import held
-
-    def tell(text: str) -> None:
-        if not progress.hidden:
-            errors.print(text, highlight=False)
-
-    corrections = _corrections(args, labelled)
-    with held(Path(args.out)):
-        folder = AuditFolder(Path(args.out))
-        if args.force:
-            folder.clear()
-        try:
-            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, tell, asked_of(args))
-        except KeyboardInterrupt:
-            words = [word for word in args.command_line if word not in ("--force", "--resume")]
-            again = shlex.join(["puridiver", *words, "--resume"])
-            errors.print(f"to continue with what is done: {again}", highlight=False, soft_wrap=True)
-            raise
-
-
-def _corrections(args: argparse.Namespace, labelled: LabelledSet) -> dict[int, int]:
+def _corrections(file: Path | None, labelled: LabelledSet) -> dict[int, int]:
     from puridiver.auditing.corrections import read_corrections
 
-    if not args.corrections:
+    if file is None:
         return {}
-    found = read_corrections(Path(args.corrections), labelled.classes, len(labelled.given), labelled.names)
+    found = read_corrections(file, labelled.classes, len(labelled.given), labelled.names)
     if not found:
-        raise ValueError(f"{args.corrections} corrects nothing: its column corrected_label is empty on every line")
+        raise ValueError(f"{file} corrects nothing: its column corrected_label is empty on every line")
     return found
 
 
+def _run(
+    out: Path | None, labelled: LabelledSet, settings: AuditSettings, corrections: dict[int, int], force: bool,
+    asked: dict[str, Any], progress: Progress, words: list[str],
+) -> AuditReport:  # fmt: skip
+    from puridiver.auditing.audit import audit as audit_arrays
+    from puridiver.auditing.folder import AuditFolder, audit_in_folder
+    from puridiver.runs.folder import held
+
+    progress.start(settings.work(len(labelled.given)))
+    if out is None:
+        labels = [labelled.classes[label] for label in labelled.given.tolist()]
+        return audit_arrays(
+            labelled.images, labels, classes=labelled.classes, names=labelled.names, settings=settings,
+            advance=progress.advance,
+        )  # fmt: skip
+    kept = dict(asked)
+    for name in ("data", "data_root"):  # so that the audit can go on from any folder
+        if name in kept and (name != "data" or is_place(name, kept[name])):
+            kept[name] = os.path.abspath(os.path.expanduser(kept[name]))
+    with held(out):
+        folder = AuditFolder(out)
+        if force:
+            folder.clear()
+        try:
+            hear = tell if not progress.hidden else lambda text: None
+            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, hear, kept)
+        except KeyboardInterrupt:
+            again = [word for word in words if word not in ("--force", "--resume")]
+            tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
+            raise
+
+
 def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: float) -> dict[str, Any]:
-    """What programs read, and the page's last lines."""
+    """What programs read, and the last lines of the page."""
     from puridiver._version import __version__
-    from puridiver.runs.folder import without_folder
 
     noise = report.noise
     return {
-        "data": without_folder(data),
+        "data": Path(data).name,
         "samples": len(report),
         "classes": len(report.classes),
         "checked": int(report.checked.sum()),
@@ -300,8 +283,8 @@ def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: 
         "noise_interval": [noise.low, noise.high],
         "caution": report.caution,
         "noise_by_class": {
-            str(label): {"rate": r.rate, "interval": [r.low, r.high], "labels": r.count}
-            for label, r in zip(report.classes, report.noise_by_class, strict=True)
+            str(label): {"rate": found.rate, "interval": [found.low, found.high], "labels": found.count}
+            for label, found in zip(report.classes, report.noise_by_class, strict=True)
         },
         "settings": settings.to_dict(),
         "seconds": seconds,
@@ -340,35 +323,27 @@ def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: di
     write_atomically(folder / SUMMARY, (to_json(summary, indent=1) + "\n").encode())
 
 
-def print_report(report: AuditReport, summary: dict[str, Any], console: Console) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
+def _print(report: AuditReport, summary: dict[str, Any]) -> None:
     from puridiver.auditing.words import truth_words
 
-    low, high = summary["noise_interval"]
+    low, high = map(percent, summary["noise_interval"])
     left = summary["samples"] - summary["checked"]
-    console.print(
-        f"{summary['suspects']} of {_of_what(summary)} are probably wrong; estimated share of wrong labels "
-        f"among these {left}: {summary['noise_rate']:.1%} (95 % interval {low:.1%} to {high:.1%})", highlight=False,
-    )  # fmt: skip
+    of = (
+        f"the {left} labels that nobody has checked ({summary['checked']} are)"
+        if summary["checked"]
+        else f"{left} labels"
+    )
+    say(
+        f"{summary['suspects']} of {of} are probably wrong; estimated share of wrong labels: "
+        f"{percent(summary['noise_rate'])} (95 % interval {low} to {high})"
+    )
     if report.caution:
-        console.print(f"note: {report.caution}", highlight=False)
+        say(f"note: {report.caution}")
     for kind in {"planted", "known"} & summary.keys():
-        console.print(truth_words(summary[kind], kind), highlight=False)
-    if not summary["suspects"]:
-        return
-    table = Table(title="most doubtful first", title_justify="left")
-    for heading in ("row", "given", "suggested", "chance right", "why"):
-        table.add_column(heading, overflow="fold")
-    for j in report.judgements(report.suspect_rows()[:SHOWN]):
-        cells = (j.name or str(j.row), str(j.given_label), str(j.suggested_label), f"{j.p_correct:.1%}", j.why)
-        table.add_row(*map(escape, cells))
-    console.print(table, highlight=False)
-
-
-def _of_what(summary: dict[str, Any]) -> str:
-    if not summary["checked"]:
-        return f"{summary['samples']} labels"
-    left = summary["samples"] - summary["checked"]
-    return f"the {left} labels that nobody has checked ({summary['checked']} are)"
+        say(truth_words(summary[kind], kind))
+    rows = [
+        (found.name or found.row, found.given_label, found.suggested_label, percent(found.p_correct), found.why)
+        for found in report.judgements(report.suspect_rows()[:SHOWN])
+    ]
+    if rows:
+        say_table(rows, ("row", "given", "suggested", "chance right>", "why"), "most doubtful first")

@@ -21,7 +21,7 @@ from puridiver.cli.common import CommandParser, forget_stdout
 from puridiver.errors import PuridiverError
 
 # Each module has `add_parser(subparsers)`; heavy imports (torch) happen only in its handler, so that --help is quick.
-COMMANDS = ("audit", "figure", "report")
+COMMANDS = ("figure", "report")
 
 EMPTY_OPTION = re.compile(r"--[a-z-]+=\s*")
 

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from puridiver.errors import few
-from puridiver.runs.config import RunConfig, resolve_memory, resolve_network, resolve_noise, resolve_options
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
-    from puridiver.runtime.device import Runtime
+    from puridiver.runs.experiment import Experiment
     from puridiver.streams import StreamManifest
 
 LONG_ON_A_CPU = 63  # memory epochs a task
 
 
-def left_out_note(names: Sequence[str]) -> str:
-    return f"left out, since it cannot be read: {len(names)} file{'s' * (len(names) != 1)} ({few(names, 3)})"
-
-
-def run_notes(config: RunConfig, source: DataSource, runtime: Runtime, manifest: StreamManifest) -> Iterator[str]:
+def run_notes(experiment: Experiment) -> Iterator[str]:
     """Everything that may make a run slow, or its figures other than the user expects."""
     from puridiver.trainers import TRAINERS
 
-    options, network = resolve_options(config, source), resolve_network(config, source)
-    memory, classes = resolve_memory(config, source), len(source.class_names)
-    on_cpu = runtime.device.type == "cpu" and not config.shortened
+    config, source, manifest = experiment.config, experiment.source, experiment.manifest
+    options, network, memory = experiment.options, experiment.learner.network, experiment.learner.capacity
+    classes = len(source.class_names)
+    on_cpu = experiment.learner.runtime.device.type == "cpu" and not config.shortened
     if on_cpu and network.startswith("resnet"):
         yield f"{network} takes hours on a CPU; --network small is far quicker, --stream-limit and --epochs too"
     elif on_cpu and options.epochs > LONG_ON_A_CPU:
         yield f"{options.epochs} memory epochs take long on a CPU; --epochs 31 is a quick look"
     if source.left_out:
-        yield left_out_note(source.left_out)
+        yield f"left out, since they cannot be read: {few(source.left_out, 3)}"
     yield from _missing_classes(source)
     if memory >= len(manifest):
         yield f"a memory of {memory} holds the whole stream ({len(manifest)} samples): say a smaller --memory"
     if memory < classes:
         yield f"a memory of {memory} cannot hold a sample of each of the {classes} classes: say a larger --memory"
-    yield from _noise_on_top(config, source, manifest)
+    yield from _noise_on_top(source, manifest)
     warm_up = {"puridiver": "warmup_epochs", "selfie": "baseline_warmup", "dividemix": "baseline_warmup"}
     if (name := warm_up.get(config.trainer)) and options.epochs <= options[name]:
         yield f"all epochs are warm-up ({name}={options[name]}) and doubt no label: say more --epochs or --set {name}=0"
@@ -59,14 +55,14 @@ def _missing_classes(source: DataSource) -> Iterator[str]:
                 yield text.format(few([repr(source.class_names[label]) for label in sorted(classes)], 3))
 
 
-def _noise_on_top(config: RunConfig, source: DataSource, manifest: StreamManifest) -> Iterator[str]:
+def _noise_on_top(source: DataSource, manifest: StreamManifest) -> Iterator[str]:
     """Noise that is planted in labels which are partly wrong already."""
     from puridiver.data.base import UNKNOWN
 
-    train, noise = source.train, resolve_noise(config, source)
+    train = source.train
     if manifest.noise == "none" or train.true is None:
         return
     known = train.true != UNKNOWN
     wrong = int((train.labels != train.true)[known].sum())
     if wrong:
-        yield f"{noise} is planted on top of labels of which {wrong / int(known.sum()):.0%} are wrong already"
+        yield f"the noise is planted on top of labels of which {wrong / int(known.sum()):.0%} are wrong already"

@@ -25,12 +25,15 @@ from puridiver.cli.flags import (
     options_of,
     settings_flags,
 )  # fmt: skip
+from puridiver.cli.notes import run_notes
 from puridiver.cli.output import Progress, forget_stdout, note, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError
 from puridiver.runs.config import RunConfig
 
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
+
+SETS = {"clean": "given labels right", "relabel": "predicted labels right", "unlabelled": "given labels wrong"}
 
 
 @settings_flags(lambda field: True)
@@ -87,11 +90,12 @@ def run(
         check_outside(config.data, folder)
     finished = folder is not None and resume and (folder / runs.SUMMARY).exists()
     again = ["puridiver", "run", "--out", str(out), "--resume", *_words_to_repeat(ctx.obj)]
-    with Progress(hidden=quiet or json) as progress, _tensorboard(tensorboard) as listeners:
+    with Progress(hidden=quiet or json) as progress, _logs(tensorboard) as logs:
         experiment = _prepared(config, progress, resume)
-        experiment.listeners += [listener(experiment) for listener in listeners]
-        if not quiet:
-            _print_notes(experiment)
+        epochs = [times * experiment.options.epochs for times in experiment.trainings]
+        experiment.listeners += [log.listener(epochs) for log in logs]
+        for text in () if quiet else run_notes(experiment):
+            note(text)
         with _stopping_gently(experiment, again if folder is not None else None):
             summary = experiment.run(folder, force, resume, checkpoint_every, keep_learner and bool(out), trace)
     try:
@@ -148,17 +152,12 @@ def _not_kept(ctx: typer.Context) -> str:
     return f"nothing was kept; to keep it: {shlex.join(['puridiver', *ctx.obj, '--out', 'runs/mine'])}"
 
 
-@contextlib.contextmanager
-def _tensorboard(folder: str | None) -> Iterator[list[Any]]:
-    if folder is None:
-        yield []
-        return
+def _logs(tensorboard: str | None) -> contextlib.AbstractContextManager[list[Any]]:
+    if tensorboard is None:
+        return contextlib.nullcontext([])
     from puridiver.report.tensorboard import tensorboard_logs
 
-    with tensorboard_logs(folder) as logs:
-        yield [
-            lambda run, log=log: log.listener([times * run.options.epochs for times in run.trainings]) for log in logs
-        ]
+    return tensorboard_logs(tensorboard)
 
 
 @contextlib.contextmanager
@@ -183,58 +182,38 @@ def _stopping_gently(experiment: Experiment, again: list[str] | None) -> Iterato
         signal.signal(signal.SIGINT, before)
 
 
-def _print_notes(experiment: Experiment) -> None:
-    from puridiver.cli.notes import run_notes
-
-    for text in run_notes(experiment.config, experiment.source, experiment.learner.runtime, experiment.manifest):
-        note(text)
-
-
-SETS = {"clean": "given label right", "relabel": "predicted label right", "unlabelled": "given label wrong"}
-
-
 def print_summary(summary: dict[str, Any]) -> None:
     """The figures of a finished run, as a table."""
-    from puridiver.report.reading import label_note, noise_title
+    from puridiver.metrics import METRICS
+    from puridiver.streams import noise_name
 
-    noisy, purity = summary["stream_noise"], summary["memory_purity"]
-    changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
-    tailed = f", imbalance {summary['imbalance']:g}" if "imbalance" in summary else ""
-    by = label_note(summary)
+    noisy = summary["stream_noise"]
+    noise = noise_name(summary["noise"], summary["noise_rate"])
+    labels = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
     rows = [
-        (
-            "stream",
-            f"{summary['data']}, {summary['stream']}{tailed}, {noise_title(summary)}, seed {summary['seed']}",
-            "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right",
-        ),
-        (
-            "learner",
-            f"{summary['network']} network, memory of {summary['memory']}, {summary['epochs']} memory epochs a task",
-            "",
-        ),
-        (
-            "last accuracy",
-            f"after all tasks, on {summary['evaluated_on']} images{', ' * bool(by)}{by}",
-            percent(summary["last_accuracy"]),
-        ),
-        ("average accuracy", "mean over the ends of the tasks", percent(summary["average_accuracy"])),
-        ("anytime accuracy", "mean over the whole stream", percent(summary["anytime_area"])),
-        ("forgetting", "mean drop on earlier tasks' classes", percent(summary["forgetting"])),
+        ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {labels}"),
+        ("learner", f"{summary['network']} network, memory {summary['memory']}, {summary['epochs']} epochs a task"),
+        ("accuracy on", f"{summary['evaluated_on']} images{_judged_by(summary)}"),
     ]
-    if noisy is None or purity is None:
-        rows.append(("memory purity", "true labels are not known", "not known"))
-    else:
-        rows.append(("memory purity", f"{100 * (purity - 1 + noisy):+.1f} points against the stream", percent(purity)))
-    if summary.get("memory_diversity") is not None:
-        rows.append(("memory diversity", "mean feature distance within a class", f"{summary['memory_diversity']:.2f}"))
+    for name in sorted(METRICS, key=lambda name: name != "last_accuracy"):  # which is the headline
+        if (value := summary.get(name)) is not None:
+            rows.append((METRICS[name].title, percent(value) if METRICS[name].unit == "%" else f"{value:.2f}"))
     for name, meaning in SETS.items():
         if size := summary.get(f"{name}_size"):
-            rows.append((f"set: {name}", f"{size} samples; {meaning}", percent(summary[f"{name}_precision"])))
-    if summary.get("best_epoch_accuracy") is not None:
-        unfair = "chosen by looking at the evaluation: not a fair figure"
-        rows.append(("best epoch", unfair, percent(summary["best_epoch_accuracy"])))
-    rows.append(("time", summary["device"], f"{summary['seconds']:.1f} s"))
+            right = summary[f"{name}_precision"]
+            rows.append((f"set {name}", f"{size} samples" + ("" if right is None else f", {percent(right)} {meaning}")))
+    rows.append(("time", f"{summary['seconds']:.1f} s on {summary['device']}"))
+    changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
     title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"
-    say_table(rows, ("", "", ">"), title)
+    say_table(rows, ("", ""), title)
     if summary["shortened"]:
         say("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")
+
+
+def _judged_by(summary: dict[str, Any]) -> str:
+    """By which labels the images count as right, where these are not all true."""
+    if summary["stream_noise"] is None or summary.get("verified") == 0:
+        return ", by the labels that they came with"
+    if "verified" not in summary:
+        return ""
+    return f", by the true label of {summary['verified']} of {summary['evaluated']}, else by the one they came with"

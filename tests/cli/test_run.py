@@ -18,12 +18,14 @@ from puridiver.cli import main
 from puridiver.cli.notes import run_notes
 from puridiver.cli.output import Progress, percent
 from puridiver.cli.run import print_summary
+from puridiver.metrics import METRICS
 from puridiver.runs.config import RunConfig
 from puridiver.runs.folder import read_ledger
-from puridiver.runtime.device import Runtime
 from tests.cli.conftest import PICTURES, TINY
 from tests.learner_samples import patterns
 from tests.wild import write_bad_kinds, write_classes, write_good_kinds, write_oddly_named
+
+SHOWN = ("last_accuracy", "memory_purity", "forgetting", "anytime_area")
 
 
 def summary_of(folder: Path) -> dict[str, Any]:
@@ -33,7 +35,7 @@ def summary_of(folder: Path) -> dict[str, Any]:
 def test_the_table_has_the_figures(capsys):
     assert main(["run", *TINY, "--set", "eta=0.5"]) == 0
     shown = capsys.readouterr()
-    for words in ("recipe puridiver", "eta=0.5", "last accuracy", "memory purity", "shortened run", "seed 0"):
+    for words in ("recipe puridiver", "eta=0.5", "shortened run", "seed 0", *(METRICS[name].title for name in SHOWN)):
         assert words in shown.out
     assert f"puridiver run {' '.join(TINY)} --set eta=0.5 --out runs/mine" in shown.err  # how to keep it
     assert "after task 2: accuracy" in shown.err
@@ -190,7 +192,7 @@ def test_a_folder_of_wild_files_without_true_labels(tmp_path, capsys):
     assert {summary[name] for name in ("memory_purity", "stream_noise", "clean_precision")} == {None}
     shown = capsys.readouterr().out
     assert "true labels not known" in shown
-    assert "by the labels that they came with" in " ".join(shown.replace("│", " ").split())
+    assert "by the labels that they came with" in shown
     assert str(tmp_path) not in summary["command"]
 
 
@@ -248,9 +250,7 @@ def test_human_noise(tmp_path):
 
 
 def notes_of(source: data.DataSource | None = None, **settings: Any) -> list[str]:
-    config = RunConfig(device="cpu", **{"network": "small", **settings})
-    run = Experiment(dataclasses.replace(config, network="small", device="cpu"), source=source)
-    return list(run_notes(config, run.source, Runtime(torch.device("cpu")), run.manifest))
+    return list(run_notes(Experiment(RunConfig(device="cpu", **{"network": "small", **settings}), source=source)))
 
 
 @pytest.mark.parametrize(
@@ -288,4 +288,4 @@ def test_no_forgetting_has_no_minus() -> None:
 def test_a_summary_of_a_run_without_truth_is_printed_whole(finished_run, capsys):
     found = {**summary_of(finished_run), "stream_noise": None, "memory_purity": None, "forgetting": None}
     print_summary(found)
-    assert "not known" in capsys.readouterr().out
+    assert "true labels not known" in capsys.readouterr().out
