@@ -29,8 +29,6 @@ from puridiver.cli.output import forget_stdout, meant, plain
 from puridiver.errors import PuridiverError
 
 HELPERS = ("app", "flags", "notes", "output")
-LEGACY = ("figure", "report", "plot")
-LEGACY_HELPERS = ("legacy", "common", "run_settings")
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export its name
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # of CUDA and of the CPU
 MEMORY_ADVICE = "out of memory: try a smaller --memory, --image-size or --network"
@@ -63,7 +61,7 @@ class PanelCommand(TyperCommand):
 def command_names() -> list[str]:
     """The commands, by the files of this folder."""
     found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return [name for name in found if name not in (*HELPERS, *LEGACY, *LEGACY_HELPERS)]
+    return [name for name in found if name not in HELPERS]
 
 
 def build(names: Sequence[str]) -> TyperGroup:
@@ -96,8 +94,8 @@ def _actions(ctx: typer.Context) -> None:
 
 def _program(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="show the version and exit")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="show the whole traceback of an error")] = False,
 ) -> None:
     if version:
         print(f"puridiver {__version__}")
@@ -127,10 +125,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
             raise ValueError("an argument is empty: is a variable of the shell not set?")
         name = next((word for word in words if not word.startswith("-")), None)
-        if name in LEGACY:
-            from puridiver.cli.legacy import main as old_main
-
-            return old_main(words)
         names = command_names()
         program = build([name] if name in names else names)
         with program.make_context("puridiver", list(words), obj=words) as context:

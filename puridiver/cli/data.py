@@ -56,10 +56,10 @@ def _state(row: dict[str, object]) -> str:
 
 
 def fetch(
-    name: Annotated[str, argument("NAME", "A name from `puridiver data list`.")],
+    name: Annotated[str, argument("NAME", "a name from `puridiver data list`")],
     root: Root = None,
     url: Annotated[
-        str | None, option("another place of the same archive; its checksum must match.", metavar="URL")
+        str | None, option("another place of the same archive; its checksum must match", metavar="URL")
     ] = None,
 ) -> int:
     """Download, check and unpack a data set.
@@ -84,7 +84,7 @@ def fetch(
 
 
 def verify(
-    name: Annotated[str, argument("NAME", "A name from `puridiver data list`, or an .npz file.")],
+    name: Annotated[str, argument("NAME", "a name from `puridiver data list`, or an .npz file")],
     root: Root = None,
     json: Json = False,
 ) -> int:

@@ -1,69 +1,92 @@
-"""`puridiver figure`: a figure of the paper from the runs of a grid."""
+"""`puridiver figure`: one figure of finished runs, or a figure of the paper from the runs of its grid."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.common import add_command, add_plugin_option, print_note
+from puridiver.cli.flags import Plugins, argument, option
+from puridiver.cli.output import meant, note, say, say_table
+from puridiver.cli.report import ForceForeign
+from puridiver.errors import DataError
 
-EXAMPLES = """\
-examples:
-  puridiver figure figure-tasks                                    after `puridiver grid figure-tasks`
-  puridiver figure figure-tasks runs/tasks --out tasks.png
-  puridiver figure figure-alpha runs/alpha --data cifar10 --out alpha.pdf
-"""
-ENDINGS = (".png", ".svg", ".pdf")
+if TYPE_CHECKING:
+    from puridiver.report.reading import Run
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = add_command(subparsers, "figure", "draw a figure of the paper from the runs of a grid", EXAMPLES)
-    parser.add_argument("preset", metavar="PRESET", help="a figure-... name from `puridiver grid --list`")
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="the grid's folder (default: runs/PRESET)")
-    parser.add_argument("--data", nargs="+", default=[], help="data sets to draw (default: those the folder has)")
-    parser.add_argument("--out", metavar="FILE", help="picture: .png, .svg or .pdf (default: PRESET.png)")
-    add_plugin_option(parser)
-    parser.set_defaults(handler=handle)
+def figure(
+    name: Annotated[str | None, argument("NAME", "a name from --list")] = None,
+    runs: Annotated[
+        list[Path] | None,
+        argument("RUN", "folders of `puridiver run --out` or `puridiver grid` (of a figure of the paper: runs/NAME)"),
+    ] = None,
+    show_list: Annotated[bool, option("show the figures", "--list", kind=bool)] = False,
+    out: Annotated[
+        Path | None, option("picture to write: .png, .svg or .pdf (default: NAME.png)", kind=Path, metavar="FILE")
+    ] = None,
+    dpi: Annotated[int | None, option("dots an inch of a .png (default: 300)", kind=int, least=1)] = None,
+    force: ForceForeign = False,
+    plugins: Plugins = None,
+) -> int:
+    """Draw one figure of finished runs, or a figure of the paper from its grid.
 
-
-def handle(args: argparse.Namespace) -> int:
+    Examples:
+      puridiver figure --list
+      puridiver figure stream runs/a runs/b --out comparison.png
+          accuracy and purity over the stream, of two runs
+      puridiver figure figure-tasks runs/figure-tasks --out tasks.pdf
+          a figure of the paper, after `puridiver grid figure-tasks`
+    """
     from puridiver.grid.presets import PRESETS
-    from puridiver.report.figures import draw, save
+    from puridiver.report.figures import draw, figures, save
     from puridiver.report.reading import find_runs
 
-    names = [name for name, preset in PRESETS.items() if preset.figure]
-    if args.preset not in names:
-        raise ValueError(
-            f"a figure should be one of {', '.join(names)}, but got {args.preset!r}; for a grid of your own: "
-            "`puridiver plot FOLDER --figure tasks`"
-        )
-    out = Path(args.out or f"{args.preset}.png")
-    if out.suffix not in ENDINGS:
-        raise ValueError(f"a picture should end in {', '.join(ENDINGS)}, but got {out.name!r}")
-    folders = runs_of(args.preset, Path(args.folder or f"runs/{args.preset}"), args.data)
-    drawing = draw(PRESETS[args.preset].figure, find_runs(folders)[0])
+    presets = {name: preset for name, preset in PRESETS.items() if preset.figure}
+    if show_list:
+        rows = [(name, each.title) for name, each in {**figures(), **presets}.items()]
+        say_table(rows, ("name", "what it shows"))
+        return 0
+    known = [*figures(), *presets]
+    if name not in known:
+        raise ValueError(f"a figure should be one of {', '.join(known)}, but got {name!r}{meant(str(name), known)}")
+    if name in presets:
+        places = runs or [Path("runs") / name]
+        found = _runs_of_preset(name, places)
+    else:
+        if not runs:
+            raise ValueError(f"name the folders of the runs to draw, as in `puridiver figure {name} runs/a`")
+        found, left_out = find_runs(runs)
+        for text in left_out:
+            note(f"left out: {text}")
+    drawing = draw(presets[name].figure if name in presets else name, found)
     if drawing.note:
-        print_note(drawing.note)
-    print(save(drawing, out))
+        note(drawing.note)
+    say(save(drawing, out or Path(f"{name}.png"), dpi, force))
     return 0
 
 
-def runs_of(preset: str, folder: Path, data: list[str]) -> list[Path]:
-    """The run folders in a grid's folder that belong to the preset, in the order of its methods."""
-    from puridiver.errors import DataError
+def _runs_of_preset(preset: str, folders: list[Path]) -> list[Run]:
+    """The finished runs of a preset in the folders of grids, in the order of its methods."""
     from puridiver.grid.presets import PRESETS
     from puridiver.grid.spec import cells, find_grid
     from puridiver.grid.table import read
+    from puridiver.report.reading import find_runs
+    from puridiver.runs.folder import CELL_SHOWN
 
-    rows = read([folder])
+    rows = read(folders)
     rows = rows[rows["grid"] == preset]
     present = [name for name in PRESETS[preset].sizes if name in set(rows["data"])]
-    ids = {(row["method"], row["column"], row["seed"]): row["id"] for row in rows.to_dict("records")}
-    found = []
-    for cell in cells(find_grid(preset, data or present)) if present else []:
-        id = ids.get((cell.method, cell.column, cell.config.seed))
-        found += [] if id is None else folder.glob(f"cells/*-{id[:10]}")
-    if not found:
-        raise DataError(f"{folder} holds no finished runs of {preset}: run `puridiver grid {preset} --out {folder}`")
-    return found
+    ids: dict[tuple[Any, ...], str] = {
+        (row["method"], row["column"], row["seed"]): row["id"] for row in rows.to_dict("records")
+    }
+    wanted = [ids.get((cell.method, cell.column, cell.config.seed)) for cell in cells(find_grid(preset, present))]
+    places = [
+        place
+        for id in wanted
+        if id
+        for folder in folders
+        for place in sorted(folder.glob(f"cells/*-{id[:CELL_SHOWN]}"))
+    ]
+    if not present or not places:
+        raise DataError(f"{folders[0]} holds no finished runs of {preset}: run `puridiver grid {preset}` first")
+    return find_runs(places)[0]

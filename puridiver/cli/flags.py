@@ -69,21 +69,21 @@ def load_plugins(places: list[str] | None) -> list[str]:
     return places or []
 
 
-Force = Annotated[bool, option("replace what --out already holds.", "--force", kind=bool)]
-Json = Annotated[bool, option("print JSON instead of text.", "--json", kind=bool)]
-Quiet = Annotated[bool, option("show no progress and no notes.", "--quiet", kind=bool)]
-Resume = Annotated[bool, option("continue what was interrupted in --out.", "--resume", kind=bool)]
+Force = Annotated[bool, option("replace what --out already holds", "--force", kind=bool)]
+Json = Annotated[bool, option("print JSON instead of text", "--json", kind=bool)]
+Quiet = Annotated[bool, option("show no progress and no notes", "--quiet", kind=bool)]
+Resume = Annotated[bool, option("continue what was interrupted in --out", "--resume", kind=bool)]
 Plugins = Annotated[
     list[str] | None,
     option(
-        "A Python file or module with methods, networks or data sets of your own. May be repeated.",
+        "a Python file or module with methods or networks of your own; may be repeated",
         "--plugin", metavar="FILE", callback=load_plugins,
     ),
 ]  # fmt: skip
 Assignments = Annotated[
     list[str] | None,
     option(
-        "set an option of the recipe or of a method. May be repeated. `puridiver methods --options` lists all.",
+        "set an option of the recipe or of a method; may be repeated. `puridiver methods --options` lists all",
         "--set", metavar="OPTION=VALUE",
     ),
 ]  # fmt: skip

@@ -24,12 +24,12 @@ ORDERS = ("time", "listed", "random")
 @settings_flags(lambda field: field.name in ("data_root", "bad_files", "device"))
 def learn(
     settings: dict[str, Any],
-    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save.")],
-    data: Annotated[str, argument("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name.")],
-    out: Annotated[Path, option("where to save the learner afterwards; may be LEARNER.", kind=Path, metavar="FOLDER")],
+    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
+    data: Annotated[str, argument("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name")],
+    out: Annotated[Path, option("where to save the learner afterwards; may be LEARNER", kind=Path, metavar="FOLDER")],
     force: Force = False,
-    new_classes: Annotated[bool, option("let unknown labels become classes.", "--new-classes", kind=bool)] = False,
-    memory: Annotated[int | None, option("new size of the memory, no smaller than before.", kind=int, least=1)] = None,
+    new_classes: Annotated[bool, option("let unknown labels become classes", "--new-classes", kind=bool)] = False,
+    memory: Annotated[int | None, option("new size of the memory, no smaller than before", kind=int, least=1)] = None,
     epochs: Annotated[
         int | None, option("memory epochs of each training (default: the learner's; 0: none)", kind=int, least=0)
     ] = None,

@@ -10,9 +10,9 @@ from puridiver.cli.output import say, say_json, say_table
 
 
 def methods(
-    options: Annotated[bool, option("show every option and its value in each recipe.", "--options", kind=bool)] = False,
+    options: Annotated[bool, option("show every option and its value in each recipe", "--options", kind=bool)] = False,
     check: Annotated[
-        bool, option("try the methods and networks of plugins, and say what is wrong with them.", "--check", kind=bool)
+        bool, option("try the methods and networks of plugins, and say what is wrong with them", "--check", kind=bool)
     ] = False,
     json: Json = False,
     plugins: Plugins = None,

@@ -26,16 +26,16 @@ ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first
 @settings_flags(lambda field: field.name in ("bad_files", "device"))
 def predict(
     settings: dict[str, Any],
-    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save.")],
-    images: Annotated[list[Path], argument("IMAGES", "image files, folders of them (however deep), or .npz files.")],
+    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
+    images: Annotated[list[Path], argument("IMAGES", "image files, folders of them (however deep), or .npz files")],
     out: Annotated[
         Path | None, option("CSV file to write (default: standard output)", kind=Path, metavar="FILE")
     ] = None,
     force: Annotated[
-        bool, option("replace --out, also where it is no table of predictions.", "--force", kind=bool)
+        bool, option("replace --out, also where it is no table of predictions", "--force", kind=bool)
     ] = False,
     probabilities: Annotated[
-        bool, option("add a column with the probability of each class.", "--probabilities", kind=bool)
+        bool, option("add a column with the probability of each class", "--probabilities", kind=bool)
     ] = False,
     plugins: Plugins = None,
 ) -> int:

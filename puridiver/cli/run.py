@@ -42,19 +42,19 @@ def run(
     settings: dict[str, Any],
     assignments: Assignments = None,
     out: Annotated[
-        str | None, option("write config, stream, metrics, summary and learner there.", metavar="FOLDER")
+        str | None, option("write config, stream, metrics, summary and learner there", metavar="FOLDER")
     ] = None,
     force: Force = False,
     resume: Resume = False,
     checkpoint_every: Annotated[
         float, option("seconds between checkpoints in --out. 0: only at the ends of phases (default: 60)", kind=float)
     ] = 60.0,
-    keep_learner: Annotated[bool, option("save the learner in --out, for `puridiver predict`.", kind=bool)] = True,
-    ledger: Annotated[str | None, option("append the finished run to this JSON-lines file.", metavar="FILE")] = None,
-    tensorboard: Annotated[str | None, option("write scalars for TensorBoard there.", metavar="FOLDER")] = None,
+    keep_learner: Annotated[bool, option("save the learner in --out, for `puridiver predict`", kind=bool)] = True,
+    ledger: Annotated[str | None, option("append the finished run to this JSON-lines file", metavar="FILE")] = None,
+    tensorboard: Annotated[str | None, option("write scalars for TensorBoard there", metavar="FOLDER")] = None,
     trace: Annotated[
         str | None,
-        option("write the history of each sample that entered the memory (.csv or .parquet).", metavar="FILE"),
+        option("write the history of each sample that entered the memory (.csv or .parquet)", metavar="FILE"),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

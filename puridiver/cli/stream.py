@@ -28,8 +28,8 @@ READ_BY = ("image_size", "test_share", "bad_files", "trust_labels", "data_root")
 @settings_flags(lambda field: field.role in (Role.SOURCE, Role.STREAM, Role.PLACE) or field.name == "seed")
 def make(
     settings: dict[str, Any],
-    out: Annotated[Path, option("file of the stream, *.json.", kind=Path, metavar="FILE")],
-    from_: Annotated[str | None, option("your own images; the same as --data PATH.", "--from", metavar="PATH")] = None,
+    out: Annotated[Path, option("file of the stream, *.json", kind=Path, metavar="FILE")],
+    from_: Annotated[str | None, option("your own images; the same as --data PATH", "--from", metavar="PATH")] = None,
     force: Force = False,
     json: Json = False,
 ) -> int:
@@ -93,9 +93,9 @@ def _reading_words(config: RunConfig) -> list[str]:
 
 
 def show(
-    files: Annotated[list[Path], argument("FILE", "streams to show.")],
+    files: Annotated[list[Path], argument("FILE", "streams to show")],
     picture: Annotated[
-        Path | None, option("draw which labels come when: .png, .svg or .pdf.", kind=Path, metavar="FILE")
+        Path | None, option("draw which labels come when: .png, .svg or .pdf", kind=Path, metavar="FILE")
     ] = None,
     json: Json = False,
 ) -> int:
@@ -194,7 +194,7 @@ def _minor_shares(manifest: StreamManifest, late: bool = False) -> list[float | 
 @settings_flags(lambda field: field.name in ("data", *READ_BY), unset="")
 def verify(
     settings: dict[str, Any],
-    file: Annotated[Path, argument("FILE", "the stream.")],
+    file: Annotated[Path, argument("FILE", "the stream")],
     json: Json = False,
 ) -> int:
     """Check a stream against its data. Exit code 0: good; 1: problems found.

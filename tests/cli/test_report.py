@@ -1,5 +1,8 @@
+"""`puridiver report` and `puridiver figure`: finished runs as a page and as pictures."""
+
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -8,101 +11,110 @@ import pytest
 from PIL import Image
 
 from puridiver.cli import main
-
-TINY = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "40", "--no-diversity", "--quiet", "--tasks", "2"]
-
-
-@pytest.fixture(scope="module")
-def two_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two methods, run at a tiny size."""
-    folder = tmp_path_factory.mktemp("runs")
-    for sampler in ("rsv", "gbs"):
-        assert main(["run", *TINY, "--sampler", sampler, "--trainer", "plain", "--out", str(folder / sampler)]) == 0
-    return folder
+from puridiver.grid.spec import cells, find_grid
+from puridiver.report.figures import figures
+from puridiver.runs.folder import CELL_SHOWN
 
 
-@pytest.mark.parametrize("ending", ["png", "svg"])
-def test_a_plot_of_two_runs(two_runs: Path, tmp_path: Path, ending: str) -> None:
-    picture = tmp_path / f"picture.{ending}"
-    assert main(["plot", str(two_runs / "rsv"), str(two_runs / "gbs"), "--out", str(picture)]) == 0
-    assert picture.stat().st_size > 10_000
-    if ending == "svg":
-        assert "rsv + plain" in picture.read_text()
-        assert "gbs + plain" in picture.read_text()
-
-
-def test_a_plot_of_fewer_dots(two_runs: Path, tmp_path: Path) -> None:
+def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
+    out = tmp_path / "picture.svg"
+    assert main(["figure", "stream", str(finished_run), str(picture_run), "--out", str(out)]) == 0
+    assert "puridiver" in out.read_text()
     sizes = []
-    for dpi in ([], ["--dpi", "100"]):
-        assert main(["plot", str(two_runs / "rsv"), "--out", str(tmp_path / "x.png"), *dpi]) == 0
+    for dpi in ("60", "30"):  # its own picture may be replaced
+        assert main(["figure", "confusion", str(finished_run), "--out", str(tmp_path / "x.png"), "--dpi", dpi]) == 0
         with Image.open(tmp_path / "x.png") as picture:
             sizes.append(picture.size[0])
-    assert sizes[0] == 3 * sizes[1]
-    assert main(["plot", str(two_runs / "rsv"), "--out", str(tmp_path / "x.png"), "--dpi", "0"]) == 2
+    assert sizes[0] == pytest.approx(2 * sizes[1], abs=2)
 
 
-def test_a_plot_of_another_figure(two_runs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "confusion.svg"
-    assert main(["plot", str(two_runs / "rsv"), "--figure", "confusion", "--out", str(out)]) == 0
-    assert "taken for" in out.read_text()
+def test_the_figures_are_listed(capsys):
+    assert main(["figure", "--list"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in (*figures(), "figure-tasks"))
 
 
-def test_a_plot_tells_which_panels_its_runs_do_not_allow(tmp_path: Path, capsys) -> None:
-    assert main(["run", *TINY, "--out", str(tmp_path / "run")]) == 0
-    assert main(["plot", str(tmp_path / "run"), "--figure", "alpha", "--out", str(tmp_path / "a.png")]) == 0
-    assert "note: accuracy by alpha is not drawn" in capsys.readouterr().err
+def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["figure", "figure-mixtures"]) == 2
+    assert "runs/figure-mixtures" in capsys.readouterr().err
+    row = json.loads((finished_run / "summary.json").read_text())
+    row |= cells(find_grid("figure-mixtures", ["digits"]))[0].names
+    folder = tmp_path / "runs" / "figure-mixtures"
+    shutil.copytree(finished_run, folder / "cells" / f"one-{row['id'][:CELL_SHOWN]}")
+    (folder / "ledger.jsonl").write_text(json.dumps(row) + "\n")
+    assert main(["figure", "figure-mixtures", "--dpi", "30"]) == 0
+    assert capsys.readouterr().out == "figure-mixtures.png\n"
+    (folder / "ledger.jsonl").write_text(json.dumps({**row, "grid": "table1"}) + "\n")
+    assert main(["figure", "figure-mixtures"]) == 2
+    assert "no finished runs of figure-mixtures" in capsys.readouterr().err
 
 
-def test_a_report_with_figures(two_runs: Path, tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("puridiver.report.style.DPI", 40)
+def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys):
     seen: list[str] = []
     monkeypatch.setattr("webbrowser.open", seen.append)
-    page = tmp_path / "new" / "page.html"
-    out = ["--out", str(page), "--figures", str(tmp_path / "figures"), "--open"]
-    assert main(["report", str(two_runs / "rsv"), *out]) == 0
-    assert "rsv + plain" in page.read_text()
-    assert seen == [page.as_uri()]
-    captured = capsys.readouterr()
-    assert captured.out.splitlines() == [
-        str(page),
-        f"{len(list((tmp_path / 'figures').iterdir()))} pictures in {out[3]}",
-    ]
-    assert "not drawn: alpha: no run has an alpha" in captured.err
-
-
-def test_a_page_lies_by_default_in_the_one_folder_it_is_of(two_runs: Path, tmp_path: Path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["report", str(two_runs / "rsv")]) == 0
-    assert main(["report", str(two_runs / "rsv"), str(two_runs / "gbs")]) == 0
-    assert capsys.readouterr().out.splitlines() == [str(two_runs / "rsv" / "report.html"), "report.html"]
-    assert (tmp_path / "report.html").is_file()
-
-
-def test_an_unfinished_run_among_others_is_left_out_with_a_note(two_runs: Path, tmp_path: Path, capsys) -> None:
-    shutil.copytree(two_runs / "gbs", tmp_path / "half")
+    monkeypatch.setattr("puridiver.report.figures.save_all", lambda *given: ([Path("a.png")], ["alpha"]))
+    shutil.copytree(finished_run, tmp_path / "half")
     (tmp_path / "half" / "summary.json").unlink()
-    page = tmp_path / "page.html"
-    assert main(["report", str(two_runs / "rsv"), str(tmp_path / "half"), "--out", str(page)]) == 0
-    assert "left out:" in capsys.readouterr().err
-    assert "summary.json is missing" in page.read_text()
+    page = tmp_path / "new" / "page[/b].html"
+    words = ["report", str(finished_run), str(tmp_path / "half"), "--out", str(page), "--figures", "f", "--open"]
+    assert main(words) == 0
+    assert "puridiver" in page.read_text()
+    assert seen == [page.as_uri()]
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [str(page), "1 picture in f"]
+    assert "note: not drawn: alpha" in shown.err
+    assert "note: left out: " in shown.err
 
 
-def test_what_is_missing_is_named_and_nothing_is_written(tmp_path: Path, capsys) -> None:
-    for command in ("plot", "report"):
-        assert main([command, str(tmp_path), "--out", str(tmp_path / "out.svg")]) == 2
-        assert "holds no finished run: summary.json is missing" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+def test_where_a_page_lies_by_default(finished_run, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("puridiver.report.page.write_page", lambda runs, notes, out, force: out)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", str(finished_run)]) == 0
+    assert main(["report", str(finished_run), str(finished_run)]) == 0
+    assert capsys.readouterr().out.splitlines() == [str(finished_run / "report.html"), "report.html"]
+
+
+@pytest.mark.parametrize("command", [["report"], ["figure", "stream"]])
+def test_other_files_are_not_overwritten(command, finished_run, tmp_path, capsys):
+    kept = [tmp_path / "mine.svg", tmp_path / "mine.html", tmp_path / "target"]
+    for path in kept:
+        path.write_text("mine")
+    (tmp_path / "link.svg").symlink_to(tmp_path / "target")
+    before = (finished_run / "summary.json").read_text()
+    for place in (*kept[:2], tmp_path / "link.svg", finished_run / "summary.json"):
+        assert main([*command, str(finished_run), "--out", str(place)]) == 2
+    assert [path.read_text() for path in kept] == ["mine"] * 3
+    assert (finished_run / "summary.json").read_text() == before
+    if command[0] == "figure":
+        assert main([*command, str(finished_run), "--out", str(kept[0]), "--force"]) == 0
+        assert kept[0].read_text() != "mine"
 
 
 @pytest.mark.parametrize(
-    ("command", "library"), [("plot", "matplotlib"), ("report", "matplotlib"), ("report", "jinja2"), ("report", "PIL")]
+    ("words", "message"),
+    [
+        (["report", "EMPTY"], "holds no finished run"),
+        (["figure", "stream", "EMPTY"], "holds no finished run"),
+        (["figure", "strem", "RUN"], "did you mean stream?"),
+        (["figure", "stream"], "name the folders of the runs"),
+        (["figure", "alpha", "EMPTY/x"], "x"),
+        (["report", "RUN", "--out", "EMPTY"], "folder"),
+        (["figure", "stream", "RUN", "--out", "x.txt"], ".svg"),
+    ],
 )
-def test_without_a_library_it_says_how_to_get_it(two_runs: Path, tmp_path, monkeypatch, capsys, command, library):
+def test_what_is_wrong_is_told_and_nothing_is_written(words, message, finished_run, tmp_path, monkeypatch, capsys):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    places = {"EMPTY": "empty", "EMPTY/x": "empty/x", "RUN": str(finished_run)}
+    assert main([places.get(word, word) for word in words]) == 2
+    assert message in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
+
+
+@pytest.mark.parametrize(("command", "library"), [("figure", "matplotlib"), ("report", "jinja2")])
+def test_without_a_library_it_says_how_to_get_it(finished_run, tmp_path, monkeypatch, capsys, command, library):
     monkeypatch.setitem(sys.modules, library, None)
-    assert main([command, str(two_runs / "rsv"), "--out", str(tmp_path / "x.svg")]) == 2
-    assert f"pip install 'puridiver[{command}]'" in capsys.readouterr().err
-
-
-def test_a_folder_in_the_way_of_the_page_is_named(two_runs: Path, tmp_path: Path, capsys) -> None:
-    assert main(["report", str(two_runs / "rsv"), "--out", str(tmp_path)]) == 2
-    assert "is a folder; name a file" in capsys.readouterr().err
+    name = ["stream"] if command == "figure" else []
+    assert main([command, *name, str(finished_run), "--out", str(Path(tmp_path) / "x.svg")]) == 2
+    assert "pip install 'puridiver[" in capsys.readouterr().err
