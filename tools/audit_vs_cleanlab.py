@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from puridiver.memory.samples import Samples
+from puridiver.recipes import recipe, replaced, suited_to_size
+from puridiver.runs.provenance import commit
 
 from puridiver import AuditSettings, audit, data
 from puridiver.metrics.audit import list_quality, ranking_quality
-from puridiver.runs.provenance import commit
-from puridiver.recipes import recipe, replaced, suited_to_size
 from puridiver.report import insert_between_markers
 from puridiver.runs.folder import append_to_ledger, read_ledger
 from puridiver.runtime.device import choose_runtime, describe_device
-from puridiver.memory.samples import Samples
 from puridiver.streams.noise import plant
 from puridiver.trainers import TRAINERS, TrainerContext
 

@@ -21,6 +21,7 @@ from puridiver.errors import DataError
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
+from puridiver.metrics import METRICS
 from puridiver.runs.ledger import read_ledgers
 
 LAST = "last_accuracy"
@@ -128,13 +129,13 @@ def build(
         frame = frame[frame["method"].isin([m.title for m in grid.methods])]
         frame = frame[frame["column"].isin([c.title for c in grid.columns])]
     if metric not in frame and len(frame):
-        raise ValueError(f"metric should be a figure of the rows, such as {LAST}, but got {metric!r}")
+        raise ValueError(f"metric should be one of {', '.join(METRICS)}, but got {metric!r}")
     frame = frame.assign(value=_scaled(frame, metric)) if len(frame) else frame.assign(value=[])
     title = grid.title if grid is not None else "Runs by method and column"
     summary = summarise(frame, metric, grid)
     if against is not None:
         return _compared(frame, summary, title, metric, against)
-    notes = [f"{metric.replace('_', ' ')}{_unit(metric)}, mean ± standard deviation (seeds)"]
+    notes = [f"{_named(metric)}, mean ± standard deviation (seeds)"]
     if summary["paper"].notna().any():
         notes.append("[...] the paper's figure")
     if (summary["diverged"] > 0).any():
@@ -177,17 +178,18 @@ def summarise(frame: pd.DataFrame, metric: str = LAST, grid: Grid | None = None)
 
 def _scaled(frame: pd.DataFrame, metric: str) -> pd.Series:
     """The figures of a metric; shares as percentages."""
-    return frame[metric].astype(float) * (100 if _unit(metric) else 1)
+    return frame[metric].astype(float) * (100 if metric in METRICS and METRICS[metric].unit == "%" else 1)
+
+
+def _named(metric: str) -> str:
+    """A metric in words, with its unit."""
+    return f"{METRICS[metric].title} {METRICS[metric].unit}".rstrip() if metric in METRICS else metric
 
 
 def _heading(frame: pd.DataFrame, grid: str, data: str) -> str:
     """The data, the grid with its changes, and the settings that all runs share."""
     told = [f"{name} {frame[name].iloc[0]}" for name in SETTINGS[1:] if name in frame and frame[name].nunique() == 1]
     return ", ".join([data, *([grid] if grid else []), *told])
-
-
-def _unit(metric: str) -> str:
-    return "" if metric in ("memory_diversity", "seconds") else " %"
 
 
 def _text(line: Mapping[str, Any]) -> str:
@@ -237,7 +239,7 @@ def _compared(frame: pd.DataFrame, summary: pd.DataFrame, title: str, metric: st
                        ("high_95", "{:+.2f}"), ("p", "{:.3f}"), ("p_corrected", "{:.3f}")):  # fmt: skip
         text[name] = ["-" if pd.isna(value) else form.format(value) for value in found[name]]
     notes = [
-        f"{metric.replace('_', ' ')}{_unit(metric)} against {against}: {how}, two-sided",
+        f"{_named(metric)} against {against}: {how}, two-sided",
         "p_corrected: for all lines of single columns, and for all lines over several columns (Holm)",
     ]
     return Table(title, found, {f"against {against}": text}, notes)

@@ -52,7 +52,7 @@ class ScriptedEngine(Engine):
 
 def finished(job: Job) -> Event:
     config = job.config
-    return Event("finished", job.id, row(config.seed, 0.5, data=config.data, sampler=config.sampler))
+    return Event("finished", job.id, row(config.seed, 0.5, id=job.id, data=config.data, sampler=config.sampler))
 
 
 def ledger_of(folder: Path) -> Path:
@@ -63,7 +63,10 @@ def row(seed: int = 1, accuracy: float = 0.5, **changes: Any) -> dict[str, Any]:
     """A row of a ledger: PuriDivER in Table 1 on CIFAR-10."""
     base: dict[str, Any] = {
         "id": f"{seed:016x}", "grid": "table1", "method": "PuriDivER", "column": "cifar10 sym-40", "seed": seed,
-        "data": "cifar10", "stream": f"official:sym40:{seed}:shuffled", "noise": "sym", "noise_rate": 0.4,
+        "data": "cifar10", "stream": f"official:sym40:{seed}:shuffled", "stream_hash": "0" * 64, "noise": "sym",
+        "noise_rate": 0.4, "stream_noise": 0.4, "options": {}, "consolidations": 1, "told_noise": False,
+        "evaluated_on": "test", "shortened": False, "task_accuracy": [accuracy] * 5, "versions": {}, "commit": None,
+        "command": "puridiver run", "started": "2026-11-18T00:00:00+00:00",
         "sampler": "puridiver", "trainer": "puridiver", "recipe": "official", "memory": 500, "network": "resnet18",
         "epochs": 255, "precision": "bfloat16", "device": "a GPU", "last_accuracy": accuracy, "memory_purity": 0.6,
         "seconds": 4.0,

@@ -11,7 +11,6 @@ from puridiver.grid.presets import FIDELITY, PRESETS
 from puridiver.grid.run import GridRun, run_grid
 from puridiver.grid.spec import cells, find_grid, with_changes
 from puridiver.grid.table import paper_figure
-from puridiver.memory import SAMPLERS
 from puridiver.options import recipe as recipe_options
 from puridiver.runs.config import resolve_options
 from tests.grid.samples import TINY
@@ -86,7 +85,6 @@ def test_spr_and_its_parts_have_the_published_settings() -> None:
         assert (config.sampler, config.trainer) == ("spr", "spr")
         assert (options.spr_filter, options.spr_base_epochs, options.spr_expert_epochs) == (filters, base_epochs, 4000)
         assert (options.epochs, options.batch_size, options.finetune_lr, options.finetune_clip) == (50, 16, 2e-3, 0.5)
-    assert SAMPLERS["spr"](options).delay(1000) == 500
     assert recipe_options("puridiver").spr_budget == 1
 
 
