@@ -15,8 +15,7 @@ from puridiver.nets import NetworkSettings, build_network
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import Trainee, sgd
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
-from tests.resume_samples import OPTIONS, tiny_config
-from tests.test_resume import assert_ends_alike_in_legs
+from tests.resume_samples import OPTIONS, assert_ends_alike_in_legs, tiny_config
 
 DECAY = 0.8
 

@@ -12,8 +12,7 @@ from puridiver import Learner
 from puridiver.trainers import TRAINERS
 from puridiver.trainers.looking import well_taught
 from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
-from tests.resume_samples import OPTIONS, tiny_config
-from tests.test_resume import assert_ends_alike_in_legs
+from tests.resume_samples import OPTIONS, assert_ends_alike_in_legs, tiny_config
 
 MODES = ("network", "consolidated", "both")
 TEST = patterns(20, seed=9)[0]

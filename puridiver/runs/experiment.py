@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import threading
@@ -197,10 +198,17 @@ class Experiment:
         listeners = [out.append, *([history] if history else []), *self.listeners]
         loop = self._loop(listeners)
         changes: dict[str, Any] = {}
+        if begun is not None:  # it may go on from another folder, from which paths would be others
+            changes = {"stream": begun.stream, "command": begun.command}
+            now = dataclasses.replace(now, config=begun.config, traced=begun.traced, **changes)
         if begun is not None and saved is not None:
-            out.cut_metrics(loop.load_state(*saved))
+            try:
+                size = loop.load_state(*saved)
+            except DataError as error:
+                raise DataError(f"{checkpoints.folder}: {error}; --force starts the run afresh") from error
+            out.cut_metrics(size)
             _replay(out, history)
-            changes = {"stream": begun.stream, "command": begun.command, **changes_since(begun, now)}
+            changes |= changes_since(begun, now)
         else:
             out.begin(now, self.plugin_files)
             self.manifest.save(out.path / runs.MANIFEST)

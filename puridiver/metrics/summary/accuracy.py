@@ -60,7 +60,8 @@ class BestEpochAccuracy(Metric):
     name, title = "best_epoch_accuracy", "accuracy of the best memory epoch of the last task"
 
     def of(self, record: Record) -> float | None:
-        return max((event["accuracy"] for event in record.of_kind("epoch")), default=None)
+        last = record.tasks[-1]["task"]
+        return max((event["accuracy"] for event in record.of_kind("epoch") if event["task"] == last), default=None)
 
 
 def area(curve: Sequence[tuple[int, float]]) -> float:

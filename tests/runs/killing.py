@@ -1,8 +1,8 @@
 """Runs `puridiver run` in processes that die by SIGKILL at chosen moments.
 
-A server (`python -m tests.killing`) imports everything once and forks a process for each line of its standard input:
-{"argv": [...], "kill": [moment, n] or null, "after": seconds or null}. It answers with how the process ended.
-The product knows nothing of this: the forked process replaces the functions at which it is to die.
+A server (`python -m tests.runs.killing`) imports everything once and forks a process for each line of its standard
+input: {"argv": [...], "kill": [moment, n] or null, "errors": a file or null}. It answers with how the process ended. The product knows nothing
+of this: the forked process replaces the functions at which it is to die.
 """
 
 from __future__ import annotations
@@ -10,35 +10,31 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from puridiver import files
 from puridiver.cli import main
+from puridiver.files import to_json
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
-from puridiver.memory import SAMPLERS
-from puridiver.metrics import Recorder
+from puridiver.metrics.recorder import Recorder
+from puridiver.runs import checkpoint
 from puridiver.runs import folder as runs
 from puridiver.runs.checkpoint import Checkpoints
-from puridiver.runs.loop import Course
-from puridiver.trainers.base import Trainer
+from puridiver.runs.loop import RunLoop
 
 
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def at_call(owner: Any, name: str, n: int, instead: Callable[..., Any] | None = None) -> None:
-    """Die at the n-th call of a function; `instead` first does a part of the work."""
+def at_call(
+    owner: Any, name: str, n: int, instead: Callable[..., Any] | None = None, by: int = signal.SIGKILL
+) -> None:
+    """Get a signal at the n-th call of a function; `instead` first does a part of the work."""
     original, calls = getattr(owner, name), []
 
     def dying(*args: Any, **kwargs: Any) -> Any:
@@ -46,7 +42,7 @@ def at_call(owner: Any, name: str, n: int, instead: Callable[..., Any] | None = 
         if len(calls) == n:
             if instead is not None:
                 instead(*args, **kwargs)
-            die()
+            os.kill(os.getpid(), by)
         return original(*args, **kwargs)
 
     setattr(owner, name, dying)
@@ -60,42 +56,39 @@ def half_write(path: Path, content: bytes) -> None:
 
 def half_line(folder: runs.RunFolder, event: dict[str, Any]) -> None:
     with (folder.path / runs.METRICS).open("a") as file:
-        file.write(runs.to_json(event)[:10])
+        file.write(to_json(event)[:10])
 
 
-def half_removed(path: Path, **options: Any) -> None:
-    next(Path(path).iterdir()).unlink()
-
-
-def in_memory_update(n: int) -> None:
-    at_call(SAMPLERS["puridiver"], "choose", n)
+def half_removed(path: Path) -> None:
+    if path.is_dir():
+        (path / storage.INDEX).unlink(missing_ok=True)
 
 
 # What dies where. `step` is amid a batch or an epoch: some of its weights have changed.
 MOMENTS: dict[str, Callable[[int], None]] = {
     "stream": lambda n: at_call(Learner, "observe", n),
-    "memory update": in_memory_update,
-    "step": lambda n: at_call(Trainer, "step", n),
-    "memory epoch": lambda n: at_call(Trainer, "next_memory_view", n),
+    "step": lambda n: at_call(torch.Tensor, "backward", n),
     "evaluation": lambda n: at_call(Recorder, "evaluate", n),
     "half an event": lambda n: at_call(runs.RunFolder, "append", n, half_line),
     "half a file": lambda n: at_call(storage, "write_atomically", n, half_write),
     "before a rename": lambda n: at_call(os, "replace", n),
-    "after a rename": lambda n: at_call(storage, "sync_folder", n),
-    "clearing away": lambda n: at_call(shutil, "rmtree", n, half_removed),
+    "after a rename": lambda n: at_call(files, "sync_folder", n),
+    "clearing away": lambda n: at_call(checkpoint, "remove_save", n, half_removed),
     "finishing": lambda n: at_call(Checkpoints, "remove", n),
 }
+CTRL_C = "ctrl-c"
 
 
 def keep_final_learner() -> None:
-    """A finished run keeps no weights; the tests want to compare them."""
-    original = Course.run
+    """Keep the learner at the end of the loop beside the run: the tests compare its weights."""
+    original = RunLoop.run
 
-    def run(self: Course, stopping: threading.Event, saving: Any = None) -> None:
-        original(self, stopping, saving)
-        self.learner.save(saving.out.path.with_name(saving.out.path.name + "-learner"))
+    def run(self: RunLoop, stopping: Any, checkpoints: Any = None, *rest: Any) -> None:
+        original(self, stopping, checkpoints, *rest)
+        folder = checkpoints.folder.parent
+        self.learner.save(folder.with_name(folder.name + "-learner"))
 
-    Course.run = run  # type: ignore[method-assign]
+    RunLoop.run = run  # type: ignore[method-assign,assignment]
 
 
 def serve() -> None:
@@ -109,9 +102,6 @@ def serve() -> None:
         pid = os.fork()
         if pid == 0:
             _work(job)
-        if job["after"] is not None:
-            time.sleep(job["after"])
-            os.kill(pid, signal.SIGKILL)  # not yet waited for, so the id is still its own
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         sys.stdout.write(json.dumps(status) + "\n")
         sys.stdout.flush()
@@ -121,12 +111,18 @@ def _work(job: dict[str, Any]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1):
         os.dup2(null, descriptor)
+    os.dup2(os.open(job["errors"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if job["errors"] else null, 2)
     if job["kill"]:
         moment, n = job["kill"]
-        MOMENTS[moment](n)
+        if moment == CTRL_C:
+            at_call(Learner, "observe", n, by=signal.SIGINT)
+        else:
+            MOMENTS[moment](n)
     status = 99
     try:
         status = main(job["argv"])
+    except SystemExit as end:
+        status = int(end.code or 0)
     finally:
         os._exit(status)
 
@@ -136,15 +132,15 @@ class Server:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.killing"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "tests.runs.killing"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
 
-    def run(self, argv: list[str], kill: tuple[str, int] | None = None, after: float | None = None) -> int:
-        """The exit status of `puridiver ARGV`, negative for a signal."""
+    def run(self, argv: list[str], kill: tuple[str, int] | None = None, errors: Path | None = None) -> int:
+        """The exit status of `puridiver ARGV`, negative for a signal; what it says of errors goes to a file."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"argv": argv, "kill": kill, "after": after}) + "\n")
+        self.process.stdin.write(json.dumps({"argv": argv, "kill": kill, "errors": errors and str(errors)}) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 

@@ -1,0 +1,286 @@
+"""A run that is left anywhere and continued comes to the bits of the uninterrupted one: every trainer and sampler."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver.errors import DataError
+from puridiver.files import to_json
+from puridiver.learner import storage
+from puridiver.memory import SAMPLERS
+from puridiver.runs import folder as runs
+from puridiver.runs.checkpoint import Checkpoints
+from puridiver.streams import make_stream
+from puridiver.trainers import TRAINERS
+from tests.learner_samples import differing, tensors_of
+from tests.resume_samples import (
+    DIGITS,
+    Leaving,
+    assert_ends_alike_in_legs,
+    contents,
+    experiment,
+    finish,
+    finished,
+    leg,
+    tiny_config,
+    traces,
+)
+
+# Every trainer and every sampler once.
+PAIRS = [(list(SAMPLERS)[i % len(SAMPLERS)], trainer) for i, trainer in enumerate(TRAINERS)]
+LEGS = (
+    Leaving(2, crash=True),  # before the first checkpoint: from the start again
+    Leaving(4),  # amid the first consolidation
+    Leaving(3, crash=True),  # in the second stream, back to its beginning
+    Leaving(4),  # amid the second consolidation, with replayed samples in stock
+)
+
+
+@pytest.mark.parametrize(("sampler", "trainer"), PAIRS, ids=str)
+def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, trainer, tmp_path):
+    config = tiny_config(sampler=sampler, trainer=trainer, evaluate_epochs=trainer == "plain", tell_noise=True)
+    assert_ends_alike_in_legs(config, tmp_path, LEGS)
+
+
+def test_left_at_every_batch_and_epoch_it_still_ends_in_the_same_bits(tmp_path):
+    """With AutoAugment, CutMix, replay from the first batch on, a smaller last batch and two trainings a task."""
+    options = {
+        "strong": "autoaugment", "cutmix": 0.5, "online_cutmix": 0.5, "replay": "always", "consolidations": 2,
+        "last_batch": "trained", "batch_size": 8,
+    }  # fmt: skip
+    config = tiny_config(epochs=1, stream_limit=16, options=options)
+    expected, weights = finished(config, tmp_path / "whole")
+    while not (tmp_path / "parts" / runs.SUMMARY).exists():
+        part = experiment(config)
+        part.stop()
+        try:
+            part.run(tmp_path / "parts", resume=True)
+        except KeyboardInterrupt:
+            continue
+    assert differing(weights, tensors_of(part.learner)) == []
+    assert traces(tmp_path / "parts") == expected
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("sampler", "trainer"), [("puridiver", "puridiver"), ("rm", "dividemix"), ("ntd", "selfie")])
+def test_on_a_gpu_too_a_continued_run_ends_in_the_same_bits(sampler, trainer, precision, tmp_path):
+    config = tiny_config(sampler=sampler, trainer=trainer, tell_noise=True, device="cuda", precision=precision)
+    assert_ends_alike_in_legs(config, tmp_path, (Leaving(2), Leaving(3), Leaving(at_task_end=True), Leaving(4)))
+
+
+def test_progress_time_and_start_go_on_where_they_were(tmp_path):
+    first, second = Leaving(4), Leaving()
+    leg(tiny_config(), tmp_path, first)
+    newest = sorted((tmp_path / runs.CHECKPOINT).iterdir())[-1]
+    settings, tensors = storage.load(newest)
+    assert set(settings["seconds"]) == {"observe", "evaluate", "consolidate", "checkpoint"}
+    storage.save(newest, settings | {"seconds": {"observe": 1000.0}, "started": "long ago"}, tensors)
+    summary = experiment(tiny_config(), second).run(tmp_path, resume=True)
+    assert summary["started"] == "long ago"
+    assert 1000 < summary["phase_seconds"]["observe"] < summary["seconds"]
+    assert second.amounts[0] == sum(first.amounts)
+    assert sum(second.amounts) == second.total
+
+
+# Which run is continued --------------------------------------------------------------------------------------------
+
+
+def test_resume_needs_a_folder_and_contradicts_force(tmp_path):
+    with pytest.raises(ValueError, match="name the folder"):
+        experiment(tiny_config()).run(resume=True)
+    with pytest.raises(ValueError, match="say one of them"):
+        experiment(tiny_config()).run(tmp_path, force=True, resume=True)
+
+
+def test_a_finished_run_gives_its_summary_and_is_left_alone(tmp_path, monkeypatch):
+    summary = experiment(tiny_config()).run(tmp_path)
+    before = {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
+    monkeypatch.setattr("puridiver.learner.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
+    assert experiment(tiny_config()).run(tmp_path, resume=True) == json.loads(to_json(summary))
+    assert {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()} == before
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("left")
+    leg(tiny_config(), folder, Leaving(2))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"seed": 3}, ["seed is 0 there and 3 here"]),
+        ({"noise": "asym-40", "memory": 21}, ["noise is 'sym-40' there and 'asym-40' here", "memory is 20 there"]),
+        ({"epochs": 4}, ["epochs is 3 there and 4 here"]),
+        ({"options": {"eta": 0.5}}, ["eta is"]),
+        ({"evaluate_epochs": True}, ["evaluate_epochs is False there and True here"]),
+    ],
+    ids=str,
+)
+def test_another_config_is_refused_with_what_differs(changes, named, left):
+    before = contents(left)
+    with pytest.raises(DataError, match="another config") as caught:
+        experiment(tiny_config(**changes)).run(left, resume=True)
+    assert all(words in str(caught.value) for words in named)
+    assert contents(left) == before
+
+
+def test_a_run_goes_on_with_its_own_config_and_what_is_said(left):
+    begun = runs.RunFolder(left).begun()
+    assert begun is not None
+    config = begun.continued({}, {})
+    assert experiment(config).id == begun.id
+    assert (config.noise, config.tasks, config.memory) == ("sym-40", 2, 20)
+    assert begun.continued({"seed": 4}, {"lr": 0.5}).seed == 4
+    assert begun.continued({}, {"lr": 0.5}).options == {**begun.config.options, "lr": 0.5}
+    assert begun.continued({}, {"epochs": 9}).epochs is None
+
+
+def test_an_unfinished_run_is_not_touched_without_resume_or_force(left):
+    before = contents(left)
+    with pytest.raises(DataError, match=r"an unfinished run; .* --resume"):
+        experiment(tiny_config()).run(left)
+    assert contents(left) == before
+
+
+def test_force_starts_an_unfinished_run_afresh(tmp_path):
+    expected, _ = finished(tiny_config(), tmp_path / "whole")
+    leg(tiny_config(seed=3), tmp_path / "run", Leaving(4))
+    experiment(tiny_config()).run(tmp_path / "run", force=True)
+    assert traces(tmp_path / "run") == expected
+
+
+def test_another_version_machine_or_place_may_continue_a_run_which_says_so(tmp_path, caplog):
+    leg(tiny_config(), tmp_path, Leaving(2))
+    begun = json.loads((tmp_path / runs.CONFIG).read_text())
+    begun |= {"versions": {**begun["versions"], "torch": "1.0"}, "device": "an H200", "commit": "abc"}
+    (tmp_path / runs.CONFIG).write_text(json.dumps(begun))
+    last = finish(tiny_config(data_root="/elsewhere", device="auto"), tmp_path)
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "began with other versions and commit and device" in caplog.text
+    summary = json.loads((tmp_path / runs.SUMMARY).read_text())
+    assert summary["began_with"] == {name: begun[name] for name in ("versions", "commit", "device")}
+    assert (summary["id"], summary["command"]) == (last.id, begun["command"])
+
+
+def test_an_edit_while_a_run_goes_on_does_not_change_what_it_says_of_its_commit(monkeypatch):
+    part = experiment(tiny_config())
+    monkeypatch.setenv("PURIDIVER_COMMIT", "edited")
+    assert part.run()["commit"] != "edited"
+
+
+def test_a_folder_that_another_process_works_in_is_refused(tmp_path):
+    with runs.held(tmp_path), pytest.raises(DataError, match="busy with the run in"):
+        experiment(tiny_config()).run(tmp_path, resume=True)
+
+
+def test_metrics_that_lost_events_are_an_error(tmp_path):
+    leg(tiny_config(), tmp_path, Leaving(5))
+    (tmp_path / runs.METRICS).write_text("")
+    with pytest.raises(DataError, match="the run cannot continue"):
+        finish(tiny_config(), tmp_path)
+
+
+@pytest.mark.parametrize("every", [-1, float("nan"), float("inf")])
+def test_an_interval_that_makes_no_sense_is_refused(every, tmp_path):
+    with pytest.raises(ValueError, match="seconds between checkpoints should be at least 0"):
+        experiment(tiny_config()).run(tmp_path, checkpoint_every=every)
+
+
+def test_a_noise_matrix_is_read_once_and_known_by_what_it_holds(tmp_path: Path) -> None:
+    first, other = (f"matrix:{tmp_path / name}.npy" for name in "TU")
+    for noise in (first, other):
+        np.save(noise.removeprefix("matrix:"), np.full((10, 10), 0.02) + 0.8 * np.eye(10))
+    begun = experiment(tiny_config(noise=first))
+    np.save(tmp_path / "T.npy", np.eye(10))  # once the run has begun this changes nothing
+    summary = begun.run(tmp_path / "run")
+    again = experiment(tiny_config(noise=other)).run(tmp_path / "run", resume=True)
+    assert summary["id"] == again["id"]
+    with pytest.raises(DataError, match="another config|another stream"):
+        experiment(tiny_config(noise=first)).run(tmp_path / "run", resume=True)
+
+
+def test_a_run_does_not_need_its_manifest_to_the_end(tmp_path: Path) -> None:
+    manifest = tmp_path / "mine-0.json"
+    make_stream(DIGITS, n_tasks=2).save(manifest)
+    begun = experiment(tiny_config(tasks=None, stream=str(tmp_path / "mine-{seed}.json")))
+    manifest.unlink()
+    assert begun.run()["stream_hash"]
+
+
+# Disks that are full -----------------------------------------------------------------------------------------------
+
+
+def full(folder: Path, *state: Any) -> Path:
+    raise OSError(errno.ENOSPC, "No space left on device", str(folder))
+
+
+def test_a_run_goes_on_when_its_checkpoints_do_not_fit(tmp_path, monkeypatch, caplog):
+    expected, _ = finished(tiny_config(), tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "write", full)
+        experiment(tiny_config()).run(tmp_path / "run", checkpoint_every=1e-9)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert traces(tmp_path / "run") == expected
+
+
+@pytest.mark.parametrize("checkpoints", [True, False], ids=["checkpoints fit", "nothing fits"])
+def test_a_learner_that_could_not_be_kept_is_made_later_or_reported_lost(checkpoints, tmp_path, monkeypatch, caplog):
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "save", full)
+        if not checkpoints:
+            patch.setattr(Checkpoints, "_write", lambda self, frozen: full(self.folder))
+        experiment(tiny_config()).run(run, keep_learner=True)
+        still_full = finish(tiny_config(), run, keep_learner=True)
+    assert still_full.learner_lost
+    assert not (run / runs.LEARNER).exists()
+    later = finish(tiny_config(), run, keep_learner=True)
+    assert later.learner_lost == (not checkpoints)
+    assert (run / runs.LEARNER / storage.INDEX).exists() == checkpoints
+    assert "--force runs it anew" in caplog.text or checkpoints
+
+
+def test_a_learner_that_nobody_asked_to_keep_is_not_lost(tmp_path):
+    experiment(tiny_config()).run(tmp_path / "run")
+    assert not finish(tiny_config(), tmp_path / "run", keep_learner=True).learner_lost
+
+
+# Damaged files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"position": None}, {"position": {"task": -1}}, {"position": {"task": "x"}}, {"position": {"phase": "rest"}},
+        {"position": {"task": 10**30}}, {"metrics_size": "many"}, {"metrics_size": -1}, {"seconds": [1]},
+        {"recorder": {}}, {"learner": {"classes": 3}}, {"started": None, "recorder": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_checkpoint_with_wrong_content_is_a_data_error(wrong, left):
+    newest = [path for path in sorted((left / runs.CHECKPOINT).iterdir()) if (path / storage.INDEX).exists()][-1]
+    settings, tensors = storage.load(newest)
+    with pytest.raises(DataError, match="does not hold a whole run"):
+        experiment(tiny_config())._loop([]).load_state({**settings, **wrong}, tensors)
+
+
+def test_a_run_whose_checkpoints_are_no_states_of_a_run_is_left_as_it_is(tmp_path):
+    leg(tiny_config(), tmp_path, Leaving(5))
+    for checkpoint in (tmp_path / runs.CHECKPOINT).iterdir():
+        settings, tensors = storage.load(checkpoint)
+        storage.save(checkpoint, settings, {**tensors, "odd": torch.zeros(1)})
+    before = contents(tmp_path)
+    with pytest.raises(DataError, match=r"checkpoint: .*whole run.*--force"):
+        finish(tiny_config(), tmp_path)
+    assert contents(tmp_path) == before
