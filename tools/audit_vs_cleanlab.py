@@ -28,12 +28,12 @@ import numpy as np
 import torch
 from puridiver.memory.samples import Samples
 from puridiver.recipes import recipe, replaced, suited_to_size
-from puridiver.runs.provenance import commit
 
 from puridiver import AuditSettings, audit, data
 from puridiver.metrics.audit import list_quality, ranking_quality
 from puridiver.report import insert_between_markers
-from puridiver.runs.folder import append_to_ledger, read_ledger
+from puridiver.runs.ledger import append_row, read_lines
+from puridiver.runs.resolve import commit
 from puridiver.runtime.device import choose_runtime, describe_device
 from puridiver.streams.noise import plant
 from puridiver.trainers import TRAINERS, TrainerContext
@@ -207,7 +207,7 @@ def main() -> None:
     parser.add_argument("--no-table", action="store_true", help="leave docs/AUDIT.md as it is")
     args = parser.parse_args()
     done = (
-        {(row["data"], row["noise"], row["seed"]) for row in read_ledger(args.ledger)}
+        {(row["data"], row["noise"], row["seed"]) for row in read_lines(args.ledger)}
         if args.ledger.exists()
         else set()
     )
@@ -215,11 +215,11 @@ def main() -> None:
     for cell in [] if args.table else cells:
         if cell.key not in done:
             for row in list(rows_of(cell, args.data_root)):  # all methods or none, if it is interrupted
-                append_to_ledger(args.ledger, row)
+                append_row(args.ledger, row)
                 shown = {k: row[k] for k in ("method", "auc", "average_precision", "estimated_rate", "cpu_seconds")}
                 sys.stderr.write(f"{cell.key} {json.dumps(shown)}\n")
     if not args.no_table:
-        insert_between_markers(PAGE, "audit", table(read_ledger(args.ledger)))
+        insert_between_markers(PAGE, "audit", table(read_lines(args.ledger)))
 
 
 if __name__ == "__main__":

@@ -308,9 +308,8 @@ def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
 def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
     """The page and the summary; the tables are there already."""
     from puridiver.auditing.folder import PAGE, SUMMARY
-    from puridiver.files import write_atomically
+    from puridiver.files import to_json, write_atomically
     from puridiver.report.audit_page import write_audit_page
-    from puridiver.runs.folder import to_json
 
     settings = summary["settings"]
     facts = {

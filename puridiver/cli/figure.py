@@ -71,7 +71,6 @@ def _runs_of_preset(preset: str, folders: list[Path]) -> list[Run]:
     from puridiver.grid.spec import cells, find_grid
     from puridiver.grid.table import read
     from puridiver.report.reading import find_runs
-    from puridiver.runs.folder import CELL_SHOWN
 
     rows = read(folders)
     rows = rows[rows["grid"] == preset]
@@ -85,7 +84,7 @@ def _runs_of_preset(preset: str, folders: list[Path]) -> list[Run]:
         for id in wanted
         if id
         for folder in folders
-        for place in sorted(folder.glob(f"cells/*-{id[:CELL_SHOWN]}"))
+        for place in sorted(folder.glob(f"cells/*-{id}"))
     ]
     if not present or not places:
         raise DataError(f"{folders[0]} holds no finished runs of {preset}: run `puridiver grid {preset}` first")

@@ -38,7 +38,7 @@ def tell(text: object) -> None:
 
 def say_json(value: Any) -> None:
     """Print a value as JSON; what JSON does not know (nan, arrays) as run folders write it."""
-    from puridiver.runs.folder import to_json
+    from puridiver.files import to_json
 
     print(to_json(value, indent=1))
 

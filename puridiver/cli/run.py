@@ -92,8 +92,7 @@ def run(
     again = ["puridiver", "run", "--out", str(out), "--resume", *_words_to_repeat(ctx.obj)]
     with Progress(hidden=quiet or json) as progress, _logs(tensorboard) as logs:
         experiment = _prepared(config, progress, resume)
-        epochs = [times * experiment.options.epochs for times in experiment.trainings]
-        experiment.listeners += [log.listener(epochs) for log in logs]
+        experiment.listeners += logs
         for text in () if quiet else run_notes(experiment):
             note(text)
         with _stopping_gently(experiment, again if folder is not None else None):

@@ -9,11 +9,3 @@ METRICS: dict[str, Metric] = {
     name: kind()
     for name, kind in members("puridiver.metrics.summary", Metric).items()  # type: ignore[type-abstract]
 }
-
-
-def __getattr__(name: str) -> object:  # old names, until nobody uses them
-    if name not in ("SampleHistory", "check_trace_file", "Recorder"):
-        raise AttributeError(name)
-    from importlib import import_module
-
-    return getattr(import_module(f"puridiver.metrics.{'recorder' if name == 'Recorder' else 'history'}"), name)

@@ -120,17 +120,6 @@ class SampleHistory:
         columns += [f"{name}_{n}" for n in range(1, self.consolidations + 1) for name in ("set", "suggested")]
         return pandas.DataFrame(list(self.samples.values()), columns=columns).astype(dict.fromkeys(NUMBERS, "Int64"))
 
-    @classmethod
-    def of_events(cls, class_names: Sequence[str], events: Iterable[Event]) -> SampleHistory:  # an old name
-        return cls(class_names, events)
-
-    @property
-    def columns(self) -> list[str]:  # an old name
-        return list(self.frame())
-
-    def rows(self) -> list[dict[str, Any]]:  # an old name
-        return self.frame().to_dict("records")
-
     def write(self, path: Path) -> None:
         """Write CSV (empty where there is nothing to tell) or Parquet, by the file's name."""
         check_trace_file(path)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.metrics import SampleHistory
+from puridiver.metrics.history import SampleHistory
 from puridiver.report.reading import load_run
 from puridiver.trainers import SET_NAMES
 
@@ -50,8 +50,7 @@ def read_run(folder: Path | str) -> RunFrames:
         split["set"] = [SET_NAMES[code] for code in split["set"]]
     trace = None
     if run.config.get("traced"):
-        history = SampleHistory.of_events(run.class_names, run.events)
-        trace = _whole(pd.DataFrame(history.rows(), columns=history.columns), "evicted_at")
+        trace = SampleHistory(run.class_names, run.events).frame()
     return RunFrames(run.summary, _whole(metrics, "seen", "epoch"), split, trace)
 
 

@@ -14,7 +14,8 @@ from puridiver.errors import DataError
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.report import schema
 from puridiver.runs.config import Role, fields_of
-from puridiver.runs.folder import CELL_SHOWN, CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY, read_ledger
+from puridiver.runs.folder import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
+from puridiver.runs.ledger import read_lines
 from puridiver.streams.noise import noise_name
 
 CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and what it calls them
@@ -138,7 +139,7 @@ def _grid_rows(ledger: Path) -> dict[str, dict[str, Any]]:
 
 @lru_cache(maxsize=4)
 def _rows_at(ledger: Path, changed: int) -> dict[str, dict[str, Any]]:
-    return {str(row.get("id")): row for row in reversed(read_ledger(ledger))}
+    return {str(row.get("id")): row for row in reversed(read_lines(ledger))}
 
 
 def _problem_of(run: Run) -> str:
@@ -179,7 +180,7 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     for path in paths:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
-        order = [id[:CELL_SHOWN] for id in reversed(_grid_rows(path / LEDGER))]
+        order = list(reversed(_grid_rows(path / LEDGER)))
         found = sorted(cell for cell in (path / CELLS).glob("*") if cell.is_dir())
         cells = sorted(found, key=lambda cell: _place(order, cell.name.rpartition("-")[2]))  # as the grid ran them
         if (path / CELLS).is_dir() and not cells:

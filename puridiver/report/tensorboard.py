@@ -48,9 +48,6 @@ class TensorBoardLog:
             if name not in PLACES and isinstance(value, int | float):
                 self._writer.add_scalar(f"{group}/{name}", value, event[step])
 
-    def listener(self, epochs: object = None) -> TensorBoardLog:  # an old name
-        return self
-
     @cached_property
     def _writer(self) -> Any:
         from torch.utils.tensorboard import SummaryWriter

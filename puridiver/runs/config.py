@@ -306,21 +306,3 @@ def without_folder(value: str) -> str:
     if value.startswith(MATRIX_FILE):
         return MATRIX_FILE + Path(value.removeprefix(MATRIX_FILE)).name
     return (Path(value).name or value) if os.sep in value else value
-
-
-# Old names, until nobody uses them ----------------------------------------------------------------------------------
-
-STANDARD_TASKS = 5
-
-
-def _resolved(name: str) -> Any:
-    def one(config: RunConfig, source: Any) -> Any:
-        from puridiver.runs.resolve import resolve
-
-        return getattr(resolve(config, source), name)
-
-    return one
-
-
-resolve_options, resolve_tasks, resolve_noise = _resolved("options"), _resolved("tasks"), _resolved("noise")
-resolve_memory, resolve_network, resolve_diversity = _resolved("memory"), _resolved("network"), _resolved("diversity")

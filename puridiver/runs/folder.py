@@ -246,25 +246,3 @@ def _is_of_a_run(name: str) -> bool:
     """Whether a run may have written a file of this name: a list from elsewhere must not name other files."""
     parts = PurePosixPath(name).parts
     return name in (CONFIG, *FILES) or (len(parts) > 1 and parts[0] == PLUGINS and not {"..", "."} & set(parts))
-
-
-# Old names, until nobody uses them ----------------------------------------------------------------------------------
-
-CELL_SHOWN = 10
-
-
-def __getattr__(name: str) -> Any:
-    import json
-
-    from puridiver import files
-    from puridiver.runs import config, ledger
-
-    old: dict[str, Any] = {
-        "append_to_ledger": ledger.append_row, "read_ledger": ledger.read_lines, "check_ledger": ledger.check_ledger,
-        "append_line": lambda path, value: files.append_line(path, json.dumps(json.loads(to_json(value)))),
-        "ledger_lines": lambda path: files.read_regular(path).decode("utf-8-sig").split("\n"),
-        "without_folder": config.without_folder,
-    }  # fmt: skip
-    if name not in old:
-        raise AttributeError(name)
-    return old[name]

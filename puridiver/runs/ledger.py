@@ -56,7 +56,6 @@ def row_of(run: Experiment, loop: RunLoop) -> Row:
         **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
     }
     return {
-        "options_changed": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
         "id": run.id,
         "grid": None,
         "method": f"{config.sampler} + {config.trainer}",

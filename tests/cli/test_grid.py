@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.cli import main
-from puridiver.runs.folder import read_ledger
+from puridiver.runs.ledger import read_lines
 from tests.cli.conftest import TINY
 
 FILE = """[grid]
@@ -56,17 +56,17 @@ def test_a_grid_goes_on_where_it_was(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "1 run done, 1 to run, about" in shown.err
     assert "(2)" in shown.out
-    assert len(read_ledger(tmp_path / "out" / "ledger.jsonl")) == 2
+    assert len(read_lines(tmp_path / "out" / "ledger.jsonl")) == 2
 
 
 def test_settings_options_and_shards(made, tmp_path, capsys):
     words = ["grid", str(made / "mine.toml"), *LANES, "--quiet", "--seeds", "3"]
     out = tmp_path / "out"
     assert main([*words, "--memory", "15", "--set", "eta=0.5", "--shard", "1/2", "--out", str(out)]) == 0
-    rows = read_ledger(out / "ledger.jsonl")
+    rows = read_lines(out / "ledger.jsonl")
     assert len(rows) == 2
     assert {row["memory"] for row in rows} == {15}
-    assert [row["options_changed"].get("eta") for row in rows if row["trainer"] == "puridiver"] == [0.5]
+    assert [row["options"].get("eta") for row in rows if row["trainer"] == "puridiver"] == [0.5]
 
 
 def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, capsys):
@@ -130,7 +130,7 @@ def test_tables_in_every_format(form, part, made, capsys):
 def test_a_csv_table_has_numbers_alone(made, capsys):
     assert main(["table", str(made / "out"), "--format", "csv", "--metric", "memory_purity"]) == 0
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    rows = read_ledger(made / "out" / "ledger.jsonl")
+    rows = read_lines(made / "out" / "ledger.jsonl")
     assert len(lines) == 4
     for line in lines:
         cell = line["method"], line["column"]

@@ -13,7 +13,6 @@ from PIL import Image
 from puridiver.cli import main
 from puridiver.grid.spec import cells, find_grid
 from puridiver.report.figures import figures
-from puridiver.runs.folder import CELL_SHOWN
 
 
 def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
@@ -41,7 +40,7 @@ def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, mo
     row = json.loads((finished_run / "summary.json").read_text())
     row |= cells(find_grid("figure-mixtures", ["digits"]))[0].names
     folder = tmp_path / "runs" / "figure-mixtures"
-    shutil.copytree(finished_run, folder / "cells" / f"one-{row['id'][:CELL_SHOWN]}")
+    shutil.copytree(finished_run, folder / "cells" / f"one-{row['id']}")
     (folder / "ledger.jsonl").write_text(json.dumps(row) + "\n")
     assert main(["figure", "figure-mixtures", "--dpi", "30"]) == 0
     assert capsys.readouterr().out == "figure-mixtures.png\n"

@@ -20,7 +20,7 @@ from puridiver.cli.output import Progress, percent
 from puridiver.cli.run import print_summary
 from puridiver.metrics import METRICS
 from puridiver.runs.config import RunConfig
-from puridiver.runs.folder import read_ledger
+from puridiver.runs.ledger import read_lines
 from tests.cli.conftest import PICTURES, TINY
 from tests.learner_samples import patterns
 from tests.wild import write_bad_kinds, write_classes, write_good_kinds, write_oddly_named
@@ -46,7 +46,7 @@ def test_json_is_the_summary_and_quiet_says_nothing(tmp_path, capsys):
     assert main(["run", *TINY, "--json", "--quiet", "--out", str(out), "--ledger", str(ledger)]) == 0
     shown = capsys.readouterr()
     assert shown.err == ""
-    assert json.loads(shown.out) == summary_of(out) == read_ledger(ledger)[0]
+    assert json.loads(shown.out) == summary_of(out) == read_lines(ledger)[0]
     assert {path.name for path in out.iterdir()} >= {"config.json", "manifest.json", "metrics.jsonl", "learner"}
 
 
@@ -64,7 +64,7 @@ def test_a_run_is_kept_where_nobody_reads_its_figures(tmp_path, monkeypatch):
     monkeypatch.setattr("puridiver.cli.run.say_json", gone)
     monkeypatch.setattr("puridiver.cli.run.forget_stdout", lambda: None)
     assert main(["run", *TINY, "--quiet", "--json", "--ledger", str(tmp_path / "l.jsonl")]) == 0
-    assert len(read_ledger(tmp_path / "l.jsonl")) == 1
+    assert len(read_lines(tmp_path / "l.jsonl")) == 1
 
 
 @pytest.mark.parametrize(

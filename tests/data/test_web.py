@@ -9,7 +9,8 @@ import pytest
 
 from puridiver.data import SOURCES, FileOptions, load, verify
 from puridiver.errors import DataError, ManifestError
-from puridiver.runs.config import RunConfig, resolve_memory, resolve_network, resolve_options, resolve_tasks
+from puridiver.runs.config import RunConfig
+from puridiver.runs.resolve import resolve
 from puridiver.streams import find_official, make_stream
 from tests.web_samples import write_food101n, write_splits, write_webvision
 from tests.wild import write_bad_kinds
@@ -45,7 +46,7 @@ def test_food101n_is_its_verified_lists(root):
     assert not source.train.truth_known  # of these only right labels would be known
     assert source.test.verified is not None  # whether a label was found right, in the even classes it was not
     assert source.test.verified.tolist() == [c % 2 == 1 for c in range(101)]
-    groups = make_stream(source, n_tasks=resolve_tasks(RunConfig(), source), noise="none").major_classes
+    groups = make_stream(source, n_tasks=resolve(RunConfig(), source).tasks, noise="none").major_classes
     assert [len(group) for group in groups] == [20, 20, 20, 20, 21]
 
 
@@ -56,11 +57,11 @@ def test_images_are_cut_to_224_by_default(root):
 @pytest.mark.parametrize(("name", "tasks", "memory"), [("webvision", 10, 1000), ("food101n", 5, 2000)])
 def test_the_settings_are_the_papers(name, tasks, memory, root):
     source, config = load(name, root, FileOptions(image_size=32)), RunConfig(data=name)
-    assert (resolve_tasks(config, source), resolve_memory(config, source)) == (tasks, memory)
-    assert resolve_network(config, source) == "resnet34"
+    assert (resolve(config, source).tasks, resolve(config, source).memory) == (tasks, memory)
+    assert resolve(config, source).network == "resnet34"
     for recipe, epochs in (("paper", 128), ("official", 127)):
-        assert resolve_options(RunConfig(data=name, recipe=recipe), source).epochs == epochs
-    assert resolve_options(RunConfig(data=name, epochs=3), source).epochs == 3
+        assert resolve(RunConfig(data=name, recipe=recipe), source).options.epochs == epochs
+    assert resolve(RunConfig(data=name, epochs=3), source).options.epochs == 3
 
 
 def test_what_is_missing_is_told(root, tmp_path):

@@ -12,7 +12,7 @@ from puridiver.grid.run import GridRun, run_grid
 from puridiver.grid.spec import cells, find_grid, with_changes
 from puridiver.grid.table import paper_figure
 from puridiver.options import recipe as recipe_options
-from puridiver.runs.config import resolve_options
+from puridiver.runs.resolve import resolve
 from tests.grid.samples import TINY
 
 
@@ -81,7 +81,7 @@ def test_spr_and_its_parts_have_the_published_settings() -> None:
         ("SPR", True, 3000),
     ):
         config = found[title]
-        options = resolve_options(config, load("digits"))
+        options = resolve(config, load("digits")).options
         assert (config.sampler, config.trainer) == ("spr", "spr")
         assert (options.spr_filter, options.spr_base_epochs, options.spr_expert_epochs) == (filters, base_epochs, 4000)
         assert (options.epochs, options.batch_size, options.finetune_lr, options.finetune_clip) == (50, 16, 2e-3, 0.5)

@@ -1,8 +1,8 @@
 """Runs `puridiver run` in processes that die by SIGKILL at chosen moments.
 
 A server (`python -m tests.runs.killing`) imports everything once and forks a process for each line of its standard
-input: {"argv": [...], "kill": [moment, n] or null, "errors": a file or null}. It answers with how the process ended. The product knows nothing
-of this: the forked process replaces the functions at which it is to die.
+input: {"argv": [...], "kill": [moment, n] or null, "errors": a file or null}. It answers with how the process ended.
+The product knows nothing of this: the forked process replaces the functions at which it is to die.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from puridiver.files import to_json
 from puridiver.grid.engines.base import ATTEMPTS, Engine, Event, Job, Report, Sources, run_job
-from puridiver.runs.folder import to_json
 
 PATIENCE_SECONDS = 5.0
 # Every library that torch or NumPy may count threads with. Without this, processes slow each other down many times.
