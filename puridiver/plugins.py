@@ -1,4 +1,4 @@
-"""Samplers, trainers and networks from outside the package, chosen by name once they are registered.
+"""Register samplers, trainers and networks from outside the package, so that they can be chosen by name.
 
     @puridiver.register
     class Newest(puridiver.Sampler):
@@ -7,9 +7,9 @@
         def choose(self, pool, n_old, capacity, moment):
             return torch.arange(len(pool))[-capacity:]
 
-A plugin is a file or module that registers a class. Plugins come from `--plugin`, from $PURIDIVER_PLUGINS (worker
-processes read it too) and from installed packages with entry points in the group "puridiver.plugins". A hash of their
-code is part of the identity of the runs that use them.
+A plugin is a file or module that registers a class. Plugins come from `--plugin`, from $PURIDIVER_PLUGINS (also read
+by worker processes), and from entry points of installed packages in the group "puridiver.plugins". A hash of a
+plugin's code is part of the identity of every run that uses it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from puridiver.nets import NETWORKS, Network
 from puridiver.options import class_options, declare, forget
 from puridiver.trainers import TRAINERS, Trainer
 
-ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated as folders are in $PATH
+ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated like folders in $PATH
 GROUP = "puridiver.plugins"
 OWN = __name__.partition(".")[0]
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
@@ -47,12 +47,12 @@ Member = TypeVar("Member", bound=type)
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a method or network comes from: what `--plugin` takes, without folders, and a hash of its code."""
+    """Where a method or network comes from."""
 
-    place: str
-    code: str
-    path: str = field(default="", compare=False)  # empty where it is in no file
-    source: bytes = field(default=b"", compare=False, repr=False)  # of a file that stands alone, as loaded
+    place: str  # the module, or the name of a file outside any package
+    code: str  # hash
+    path: str = field(default="", compare=False)  # empty if there is no file
+    source: bytes = field(default=b"", compare=False, repr=False)  # content of a single file, as loaded
 
 
 _origins: dict[type, Origin] = {}
@@ -60,10 +60,10 @@ _loaded: dict[str, ModuleType] = {}  # by place
 
 
 def register(member: Member) -> Member:
-    """Let a sampler, trainer or network of your own be chosen by its `name`; a decorator.
+    """Make a sampler, trainer or network available by its `name`; a decorator.
 
-    `name` uses lower-case letters, digits, - and _. Tables and `puridiver methods` show `title` and `summary`; by
-    default these are the name and the first line of the docstring.
+    `name` uses lower-case letters, digits, - and _. Tables and `puridiver methods` show `title` (default: the name)
+    and `summary` (default: the first line of the docstring).
     """
     family, registry = _family(member)
     name = vars(member).get("name")
@@ -82,7 +82,8 @@ def register(member: Member) -> Member:
             setattr(member, attribute, fallback)
     origin = _origin(member)
     first = _origins.get(before, origin)
-    if first.path and origin.path and first.path != origin.path:  # a notebook cell or an edited file may come again
+    # a notebook cell or an edited file may register its name again, another file may not
+    if first.path and origin.path and first.path != origin.path:
         raise ValueError(f"the name {name!r} is taken by a {family} of {first.path}: choose another in {origin.path}")
     forget(f"{family} {name}")
     declare(f"{family} {name}", class_options(member))
@@ -92,7 +93,7 @@ def register(member: Member) -> Member:
 
 
 def as_name(member: str | type) -> str:
-    """The name of a method; a class of your own is registered first."""
+    """The name of a method or network; a class from outside the package is registered first."""
     if isinstance(member, str):
         return member
     if not isinstance(member, type):
@@ -110,7 +111,7 @@ def _family(member: type) -> tuple[str, dict[str, Any]]:
 
 
 def is_own(member: type) -> bool:
-    """Whether a method is one of the package's."""
+    """Whether the package itself defines a method or network."""
     return member.__module__.partition(".")[0] == OWN
 
 
@@ -118,7 +119,7 @@ def is_own(member: type) -> bool:
 
 
 def add(place: str) -> None:
-    """Load a plugin, a .py file or the name of a module, in this process and in those that it starts."""
+    """Load a plugin (a .py file or a module's name) in this process and in the processes that it starts."""
     place = _absolute(place)
     load(place)
     known = [word for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if word]
@@ -127,7 +128,7 @@ def add(place: str) -> None:
 
 
 def load_all() -> None:
-    """Load, once, the plugins that the environment and installed packages name."""
+    """Load the plugins of the environment variable and of installed packages, each once."""
     for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep):
         if word:
             load(_absolute(word))
@@ -137,12 +138,12 @@ def load_all() -> None:
 
 @functools.cache
 def _installed(search_path: tuple[str, ...]) -> tuple[str, ...]:
-    """Modules that installed packages name; cached by search path, since looking takes a pass over all packages."""
+    """Modules that entry points name; cached, since the search reads the metadata of every installed package."""
     return tuple(point.module for point in importlib.metadata.entry_points(group=GROUP))
 
 
 def load(place: str) -> None:
-    """Load a plugin unless it is loaded."""
+    """Load a plugin unless it is already loaded."""
     if place in _loaded:
         return
     try:
@@ -184,7 +185,7 @@ def _absolute(place: str) -> str:
 
 
 def _from_file(path: Path) -> ModuleType:
-    """Import a file under a name of its own; it can import the files beside it."""
+    """Import a file under a unique module name; it can import the files beside it."""
     name = f"puridiver_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -205,14 +206,14 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def origins(*methods: tuple[str, str]) -> dict[str, Origin]:
-    """Where methods from outside the package come from, by "sampler newest"; the package's own are left out."""
+    """Origins of methods from outside the package, by keys such as "sampler newest"."""
     load_all()
     members = {f"{family} {name}": FAMILIES[family][1].get(name) for family, name in methods}
     return {key: _origins[member] for key, member in members.items() if member in _origins}
 
 
 def codes(*methods: tuple[str, str]) -> dict[str, str]:
-    """Hashes of the code of methods from outside the package, by "sampler newest"."""
+    """Code hashes of methods from outside the package, by keys such as "sampler newest"."""
     return {key: origin.code for key, origin in origins(*methods).items()}
 
 
@@ -236,7 +237,7 @@ def _origin(member: type) -> Origin:
 
 
 def _files_of_package(member: type) -> list[Path]:
-    """Every Python file of the package that holds a class; empty for a class of a single file."""
+    """Every Python file of the package that defines a class; empty if a single file defines it."""
     root = sys.modules.get(_root(member))
     if root is None or not getattr(root, "__path__", None) or not root.__file__:
         return []
@@ -244,7 +245,7 @@ def _files_of_package(member: type) -> list[Path]:
 
 
 def _named_files(member: type) -> list[Path]:
-    """Files that the class reads, such as weights: `files = ["weights.pt"]`, relative to the file of the class."""
+    """Files that a class declares to read: `files = ["weights.pt"]`, relative to the file of the class."""
     home = next((kind for kind in member.__mro__ if "files" in vars(kind)), None)
     if home is None:
         return []

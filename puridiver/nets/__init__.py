@@ -43,7 +43,7 @@ def _check_name(name: str) -> None:
     if name not in NETWORKS:
         raise ValueError(
             f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r} "
-            "(one of your own needs its plugin: docs/METHODS.md)"
+            "(one of your own needs its plugin: --plugin FILE)"
         )
 
 
