@@ -16,7 +16,7 @@ from puridiver.data.files import DEFAULT_SIDE, NAMED, list_own
 from puridiver.data.listing import Listing, printable
 from puridiver.errors import few
 
-MOST_COMPARED = 300  # class names that are compared letter by letter
+MOST_COMPARED, SIMILAR = 300, 0.85  # class names that are compared with all others, and how alike two may be
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Findings:
                 f"({self.per_class[other]:,})"
                 for first, other in alike(list(self.per_class))[:NAMED]
             ),
-            f"sizes: {_size(self.smallest)} to {_size(self.largest)}, all cut to {self.image_size} x {self.image_size}",
+            "sizes: {} x {} to {} x {}, ".format(*self.smallest, *self.largest)
+            + f"all cut to {self.image_size} x {self.image_size}",
             f"true labels: {f'known of {self.true_labels:,} train images' if self.true_labels else 'not known'}; "
             f"timestamps: {'yes' if self.timestamps else 'none'}",
             f"unreadable files: {len(self.bad)}",
@@ -77,38 +78,25 @@ class Findings:
 
 def _without(part: str, per_class: dict[str, int]) -> list[str]:
     """Names the classes that a part has no image of."""
-    missing = [name for name, count in per_class.items() if not count]
-    if not missing:
-        return []
-    return [f"classes without a {part} image: {few(map(repr, missing))}"]
-
-
-def alike(names: list[str]) -> list[tuple[str, str]]:
-    """Pairs of names that differ in case, spaces, encoded accents or a typing error: most likely one class."""
-    plain = {name: "".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names}
-    return [
-        (first, other)
-        for number, first in enumerate(names)
-        for other in names[number + 1 :]
-        if plain[first] == plain[other] or (len(names) <= MOST_COMPARED and _typing_error(plain[first], plain[other]))
-    ]
-
-
-def _typing_error(first: str, other: str) -> bool:
-    """Whether two long words begin alike and differ by a letter, or by two that changed places."""
-    if min(len(first), len(other)) < 5 or first[0] != other[0] or not (first + other).isalpha():
-        return False
-    changes = [c for c in difflib.SequenceMatcher(None, first, other, autojunk=False).get_opcodes() if c[0] != "equal"]
-    return sum(max(c[2] - c[1], c[4] - c[3]) for c in changes) <= (1 if sorted(first) != sorted(other) else 2)
-
-
-def _size(size: tuple[int, int]) -> str:
-    return f"{size[0]} x {size[1]}"
+    missing = [repr(name) for name, count in per_class.items() if not count]
+    return [f"classes without a {part} image: {few(missing)}"] if missing else []
 
 
 def _first(items: list[str]) -> list[str]:
     more = [f"  ... and {len(items) - NAMED} more"] if len(items) > NAMED else []
     return [f"  {item}" for item in items[:NAMED]] + more
+
+
+def alike(names: list[str]) -> list[tuple[str, str]]:
+    """Pairs of long names that differ in case, spaces, encoded accents or a letter or two: most likely one class."""
+    plain = ["".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in names]
+    found = []
+    for number, word in enumerate(plain[:MOST_COMPARED]):
+        for other, another in enumerate(plain[number + 1 : MOST_COMPARED], start=number + 1):
+            long = min(len(word), len(another)) > 4 and word[0] == another[0] and (word + another).isalpha()
+            if word == another or (long and difflib.SequenceMatcher(None, word, another).ratio() > SIMILAR):
+                found.append((names[number], names[other]))
+    return found
 
 
 def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> Findings:
@@ -128,6 +116,9 @@ def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
     areas = found.sizes.astype(np.int64).prod(axis=1)
     extremes = [tuple(found.sizes[pick(areas)].tolist()) for pick in (np.argmin, np.argmax)]
     groups = same_pixels(found.hashes)
+    labelled = [
+        f"{printable(path)} ({good.class_names[label]})" for path, label in zip(good.paths, good.labels, strict=True)
+    ]
     return Findings(
         name=good.name,
         files=len(listing),
@@ -145,13 +136,9 @@ def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
         stray=listing.stray,
         bad=found.bad,
         duplicates=[[printable(good.paths[row]) for row in group] for group in groups],
-        conflicts=[_with_labels(good, group) for group in groups if len(set(good.labels[group].tolist())) > 1],
+        conflicts=[[labelled[row] for row in group] for group in groups if len(set(good.labels[group].tolist())) > 1],
         shared=sum(len(set(good.is_test[group].tolist())) > 1 for group in groups),
     )
-
-
-def _with_labels(listing: Listing, rows: np.ndarray) -> list[str]:
-    return [f"{printable(listing.paths[row])} ({listing.class_names[listing.labels[row]]})" for row in rows]
 
 
 def same_pixels(hashes: np.ndarray) -> list[np.ndarray]:

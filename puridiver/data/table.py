@@ -6,17 +6,16 @@ import csv
 import io
 import json
 import math
-import os
 import re
 import warnings
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from puridiver.data.base import UNKNOWN
+from puridiver.data.base import LONGEST_NAME, UNKNOWN
 from puridiver.data.listing import TEST, TRAIN, Listing, natural, printable, split_off_test
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular, read_regular
@@ -35,8 +34,7 @@ COLUMNS = {
 REQUIRED = ("path", "label")
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
 MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
-WHOLE_NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<digits>\d+)(\.0*)?", re.ASCII)
-ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")  # of a byte that is no UTF-8
+WHOLE_NUMBER = re.compile(r"\+?(-?\d+)(?:\.0*)?", re.ASCII)
 SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet takes for a formula begins so
 
@@ -47,20 +45,21 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     if not len(table):
         raise DataError(f"{file} has no row")
     columns = {name: table[column].tolist() for name, column in _columns(file, list(table.columns)).items()}
-    texts = {name: [_text(file, row, name, value) for row, value in enumerate(columns[name])] for name in columns}
-    for name in REQUIRED:
-        if "" in texts[name]:
-            raise _row_error(file, texts[name].index(""), f"{name} should not be empty")
-    texts |= _class_texts(file, texts["label"], texts.get("true_label"))
+    texts = {
+        name: [_text(file, row, name, value) for row, value in enumerate(cells)]
+        for name, cells in columns.items()
+        if name != "timestamp"
+    }
+    texts |= _class_texts(texts["label"], texts.get("true_label"))
     class_names = natural(list({text for name in ("label", "true_label") for text in texts.get(name, []) if text}))
     ids = {"": UNKNOWN, **{name: label for label, name in enumerate(class_names)}}
 
     def labels(name: str) -> np.ndarray:
         return np.array([ids[text] for text in texts.get(name, [""] * len(table))], dtype=np.int64)
 
+    parts = [PARTS[text.lower()] == TEST for text in texts.get("split", ["train"] * len(table))]
     listing = Listing(
-        file.stem, str(file.parent), [_on_disk(file.parent, path) for path in texts["path"]], labels("label"),
-        _is_test(file, texts.get("split", ["train"] * len(table))), tuple(printable(name) for name in class_names),
+        file.stem, str(file.parent), texts["path"], labels("label"), np.array(parts), tuple(class_names),
         labels("true_label"), _times(file, columns["timestamp"]) if "timestamp" in columns else None, table=str(file),
     )  # fmt: skip
     if not listing.is_test.any():
@@ -97,38 +96,35 @@ def _plain_heading(name: object) -> str:
 def _text(file: Path, row: int, column: str, value: Any) -> str:
     """A cell as text; empty for a missing one."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, float) and value.is_integer():  # numbers with gaps come as floats
-        return str(int(value))
-    if not isinstance(value, str | int | float | date):
-        raise _row_error(file, row, f"{column} should be text or a number, but got {str(value)[:60]!r}")
-    text = str(value).strip() if not isinstance(value, int) or abs(value) < 1 << 63 else hex(value)
-    if column in ("label", "true_label"):
-        _check_label(file, row, column, text)
-    return text
+        text = ""
+    elif isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:  # numbers with gaps come as floats
+        text = str(int(value))
+    elif isinstance(value, str | float | date) or (isinstance(value, int) and abs(value) < 1 << 63):
+        text = str(value).strip()
+    else:
+        raise _row_error(file, row, f"{column} should be text or a 64-bit number, but got a {type(value).__name__}")
+    is_label = column in ("label", "true_label")
+    if not text and column in REQUIRED:
+        problem = "should not be empty"
+    elif column == "label" and text.casefold() == "nan":
+        problem = "is nan, as programs write a missing one: leave the row out, or name its class"
+    elif column == "split" and text.lower() not in PARTS:
+        problem = f"should be one of {', '.join(PARTS)}, but got {text[:60]!r}"
+    elif is_label and (len(text) > LONGEST_NAME or "\0" in text):
+        problem = f"should have at most {LONGEST_NAME} letters and no NUL, but got {text[:40]!r}"
+    elif is_label and printable(text) != text:  # a path may be any bytes; a label would be shown as what nobody wrote
+        problem = f"{printable(text)!r} is not in UTF-8: save the table in UTF-8"
+    else:
+        return text
+    raise _row_error(file, row, f"{column} {problem}")
 
 
-def _check_label(file: Path, row: int, column: str, text: str) -> None:
-    """A file's path may be any bytes; a label that is no UTF-8 would be shown as what nobody wrote."""
-    if len(text) > 1000 or "\0" in text:
-        raise _row_error(file, row, f"{column} should have at most 1,000 letters and no NUL, but is {text[:40]!r}...")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        told = f"{column} {printable(text)!r} is not in UTF-8: save the table in UTF-8"
-        raise _row_error(file, row, told) from None
-
-
-def _class_texts(file: Path, given: list[str], true: list[str] | None) -> dict[str, list[str]]:
+def _class_texts(given: list[str], true: list[str] | None) -> dict[str, list[str]]:
     """The columns of class names, without what is no name: marks of missing ones, numbers written in two ways."""
-    for row, text in enumerate(given):
-        if text.casefold() == "nan":
-            told = f"label is {text!r}, as programs write a missing one: leave the row out, or name its class"
-            raise _row_error(file, row, told)
     columns = {"label": given, **({} if true is None else {"true_label": true})}
-    # Programs write whole numbers as 3 in one column, and as 3.0 in another that has gaps.
+    # Programs write whole numbers as 3 in one column, and as 3.0 in another that has gaps. Leading zeros stay: 007.
     if all(map(WHOLE_NUMBER.fullmatch, given)):
-        columns = {name: list(map(_plain_number, texts)) for name, texts in columns.items()}
+        columns = {name: [WHOLE_NUMBER.sub(r"\1", text) for text in texts] for name, texts in columns.items()}
     if true is not None:
         classes = set(columns["label"])
         columns["true_label"] = [
@@ -137,65 +133,23 @@ def _class_texts(file: Path, given: list[str], true: list[str] | None) -> dict[s
     return columns
 
 
-def _plain_number(text: str) -> str:
-    """A whole number without sign and point that say nothing; leading zeros stay, as in 007. Other text as it is."""
-    found = WHOLE_NUMBER.fullmatch(text)
-    if found is None:
-        return text
-    return f"-{found['digits']}" if found["sign"] == "-" and found["digits"].strip("0") else found["digits"]
-
-
-def _on_disk(folder: Path, path: str) -> str:
-    """A path as it is written, or by the bytes that its escapes stand for: so audits write names that are no UTF-8."""
-    if "\\x" not in path or os.path.exists(folder / path):
-        return path
-    meant = os.fsdecode(ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path)))
-    return meant if os.path.exists(folder / meant) else path
-
-
-def _is_test(file: Path, splits: list[str]) -> np.ndarray:
-    for row, text in enumerate(splits):
-        if text.lower() not in PARTS:
-            raise _row_error(file, row, f"split should be one of {', '.join(PARTS)}, but got {text[:60]!r}")
-    return np.array([PARTS[text.lower()] == TEST for text in splits])
-
-
 def _times(file: Path, cells: list[Any]) -> np.ndarray:
     """Numbers as they are, dates and times as seconds since 1970 (UTC where they name no zone)."""
-    values = [_number_or_date(cell) for cell in cells]
-    found = np.array([_seconds(file, row, value) for row, value in enumerate(values)], dtype=np.float64)
-    dates = [isinstance(value, datetime) for value in values]
-    if any(dates) and not all(dates):  # 20240501 would come long before 2024-05-01
-        other = dates.index(not dates[0])
-        first = "a date" if dates[0] else "a number"
-        told = f"a timestamp should be {first}, as in the first row, but got {cells[other]!r}: write all in one way"
-        raise _row_error(file, other, told)
+    import pandas as pd
+
+    column = pd.Series(cells, dtype=object)
+    plain = column.map(lambda cell: type(cell) in (str, float) or (type(cell) is int and abs(cell) < 1 << 63))
+    numbers = pd.to_numeric(column.where(plain), errors="coerce")
+    found = numbers.astype(float).to_numpy()
+    if np.isnan(found).all():
+        dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
+        micros = dates.dt.as_unit("us").astype("int64").to_numpy()
+        found = np.where(dates.isna(), np.nan, micros / 1_000_000)
+    if not np.isfinite(found).all():
+        row = int(np.argmin(np.isfinite(found)))
+        told = "should be a number or a date such as 2024-05-01T12:30, in all rows the same"
+        raise _row_error(file, row, f"a timestamp {told}, but got {repr(cells[row])[:60]}")
     return found
-
-
-def _seconds(file: Path, row: int, value: Any) -> float:
-    try:
-        if isinstance(value, datetime):
-            value = (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
-        if type(value) in (int, float) and math.isfinite(value):
-            return float(value)
-    except (OverflowError, ValueError):  # a date beyond the calendar, a number beyond what a float holds
-        pass
-    told = "a timestamp should be a number or a date such as 2024-05-01T12:30, but got"
-    raise _row_error(file, row, f"{told} {value!r}"[:200] if not isinstance(value, int) else f"{told} a huge number")
-
-
-def _number_or_date(value: Any) -> Any:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return datetime.combine(value, time())
-    if not isinstance(value, str):
-        return value
-    for read in (float, datetime.fromisoformat):
-        try:
-            return read(value.strip())
-        except ValueError:
-            continue
-    return value
 
 
 # Files -------------------------------------------------------------------------------------------------------------
@@ -259,7 +213,7 @@ def _read_jsonl(file: Path) -> pd.DataFrame:
         if not line.strip():
             continue
         try:
-            row = json.loads(line, object_pairs_hook=_once)
+            row = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise _row_error(file, number, f"it is not JSON: {first_line(error)}") from error
         if not isinstance(row, dict):
@@ -267,15 +221,6 @@ def _read_jsonl(file: Path) -> pd.DataFrame:
         rows.append(row)
     names = dict.fromkeys(name for row in rows for name in row)
     return pd.DataFrame({name: pd.Series([row.get(name) for row in rows], dtype=object) for name in names})
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, unless it says something twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"it has {next(name for name in names if names.count(name) > 1)!r} twice")
-    return found
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:

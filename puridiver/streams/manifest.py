@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -135,18 +135,14 @@ class StreamManifest:
     @classmethod
     def load(cls, path: Path | str) -> StreamManifest:
         """Read and check a manifest; a ManifestError says which check failed."""
-        path = Path(path)
-        content = _read_object(path)
-        stored_hash = content.pop("content_hash", None)
+        values = _read_fields(Path(path))
+        stored_hash = values.pop("content_hash", None)
         try:
-            manifest = cls(**{name: _read_field(name, value) for name, value in content.items()})
+            manifest = cls(**values)
         except ValueError as error:
             raise ManifestError(f"{path}: {error}") from error
         if manifest.content_hash != stored_hash:
-            raise ManifestError(
-                f"{path}: the content hash should be {manifest.content_hash}, but the file says "
-                f"{stored_hash!r}: it was changed after it was written"
-            )
+            raise ManifestError(f"{path}: it was changed after it was written: content hash {manifest.content_hash}")
         return manifest
 
 
@@ -166,101 +162,42 @@ def _to_json(value: Any) -> Any:
     return {str(key): item for key, item in sorted(value.items())} if isinstance(value, dict) else value
 
 
-# The schema of a manifest file -------------------------------------------------------------------------------------
-
-
-def _read_object(path: Path) -> dict[str, Any]:
+def _read_fields(path: Path) -> dict[str, Any]:
+    """The fields of a manifest file, each checked against its type; a `ManifestError` names the file and the field."""
     try:
         content = read_json(path)
     except DataError as error:
         raise ManifestError(str(error)) from error
-    if not isinstance(content, dict):
-        raise ManifestError(f"{path}: should hold a JSON object, but holds a {type(content).__name__}")
-    if "format" not in content:
+    if not isinstance(content, dict) or "format" not in content:
         raise ManifestError(f"{path}: not a stream manifest, as `puridiver stream make` writes it: it names no format")
-    missing = sorted(SCHEMA.keys() - content.keys() - UNSET.keys())
-    unknown = sorted(content.keys() - SCHEMA.keys() - {"content_hash"})
+    hints = {**get_type_hints(StreamManifest), "content_hash": str}
+    missing, unknown = sorted(hints.keys() - content.keys() - UNSET.keys()), sorted(content.keys() - hints.keys())
     if missing or unknown:
         raise ManifestError(f"{path}: fields missing: {missing or 'none'}; fields unknown: {unknown or 'none'}")
-    return content
-
-
-def _read_field(name: str, value: Any) -> Any:
     try:
-        return SCHEMA[name](value)
+        return {name: _of_json(name, hints[name], value) for name, value in content.items()}
     except ValueError as error:
-        raise ValueError(f"{name} {error}") from error
+        raise ManifestError(f"{path}: {error}") from error
 
 
-def _wrong(expected: str, value: object) -> ValueError:
-    shown = repr(value) if not isinstance(value, int) or abs(value) < 1 << 200 else "a number of hundreds of digits"
-    return ValueError(f"should be {expected}, but got {shown if len(shown) <= 60 else shown[:60] + '...'}")
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _wrong("a text", value)
-    return value
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int or not -(1 << 63) < value < 1 << 63:  # bool is an int to isinstance
-        raise _wrong("a 64-bit integer", value)
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float) or not -1e300 < value < 1e300:  # also false for nan
-        raise _wrong("a finite number", value)
-    return float(value)
-
-
-def _tuple_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    def read_all(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise _wrong("a list", value)
-        return tuple(read(item) for item in value)
-
-    return read_all
-
-
-def _array(value: Any) -> IntArray:
-    return np.array(_tuple_of(_integer)(value), dtype=np.int64)
-
-
-def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else read(value)
-
-
-def _class_map(value: Any) -> dict[int, int]:
-    if not isinstance(value, dict) or not all(key.isdecimal() and len(key) < 19 for key in value):
-        raise _wrong("null or an object from class ids to class ids", value)
-    return {int(key): _integer(target) for key, target in value.items()}
-
-
-SCHEMA: dict[str, Callable[[Any], Any]] = {
-    "format": _integer,
-    "source": _text,
-    "source_fingerprint": _text,
-    "n_classes": _integer,
-    "class_names": _tuple_of(_text),
-    "kind": _text,
-    "seed": _integer,
-    "n_tasks": _integer,
-    "minor_share": _number,
-    "cut_by": _text,
-    "noise": _text,
-    "noise_rate": _number,
-    "noise_map": _optional(_class_map),
-    "realised_noise": _optional(_number),
-    "task_ends": _tuple_of(_integer),
-    "major_classes": _tuple_of(_tuple_of(_integer)),
-    "holdout": _array,
-    "order": _array,
-    "labels": _array,
-    "noise_matrix": _optional(_tuple_of(_tuple_of(_number))),
-    "imbalance": _number,
-}
+def _of_json(name: str, hint: Any, value: Any) -> Any:
+    """A JSON value as its type hint has it; a ValueError for another type, or a number beyond 64 bits."""
+    # A bool is an int to isinstance; nan and infinity fail the comparison.
+    if hint in (int, float) and type(value) in (int, hint) and -(1 << 63) < value < 1 << 63:
+        return hint(value)
+    if hint is str and isinstance(value, str):
+        return value
+    if hint == IntArray:
+        return np.array(_of_json(name, tuple[int, ...], value), dtype=np.int64)
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is UnionType:  # X | None
+        return None if value is None else _of_json(name, inner[0], value)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_of_json(name, inner[0], item) for item in value)
+    if origin is dict and isinstance(value, dict) and all(key.isdecimal() and len(key) < 10 for key in value):
+        return {int(key): _of_json(name, inner[1], item) for key, item in value.items()}
+    shown = "a huge number" if type(value) is int and abs(value) >= 1 << 63 else repr(value)[:60]
+    raise ValueError(f"{name} should be {getattr(hint, '__name__', 'list')}, but got {shown}")
 
 
 def check_noise(kind: str, matrix: Matrix | None, n_classes: int) -> None:
@@ -278,7 +215,7 @@ def check_noise(kind: str, matrix: Matrix | None, n_classes: int) -> None:
 
 def _check_options(manifest: StreamManifest) -> None:
     if manifest.format != FORMAT:
-        raise ValueError(f"format should be {FORMAT}, but got {manifest.format!r}")
+        raise ValueError(f"format should be {FORMAT}, but got {manifest.format}")
     check_choice("kind", manifest.kind, KINDS)
     check_choice("cut_by", manifest.cut_by, CUTS)
     check_share("minor_share", manifest.minor_share)
@@ -297,8 +234,8 @@ def _check_options(manifest: StreamManifest) -> None:
 
 
 def _check_tasks(manifest: StreamManifest) -> None:
-    ends = manifest.task_ends
-    if manifest.n_tasks < 1 or len(ends) != manifest.n_tasks or len(manifest.major_classes) != manifest.n_tasks:
+    ends, n_classes = manifest.task_ends, manifest.n_classes
+    if manifest.n_tasks < 1 or {len(ends), len(manifest.major_classes)} != {manifest.n_tasks}:
         raise ValueError(
             f"task_ends and major_classes should have n_tasks = {manifest.n_tasks} (at least 1) entries, "
             f"but got {len(ends)} and {len(manifest.major_classes)}"
@@ -306,19 +243,15 @@ def _check_tasks(manifest: StreamManifest) -> None:
     if list(ends) != sorted(ends) or ends[0] < 0 or ends[-1] != len(manifest.order):
         raise ValueError(f"task_ends should rise to {len(manifest.order)}, the length of order, but got {ends}")
     major = [c for group in manifest.major_classes for c in group]
-    if len(set(major)) != len(major) or not set(major) <= set(range(manifest.n_classes)):
-        raise ValueError(
-            f"major_classes should name each class below {manifest.n_classes} at most once, but got {major}"
-        )
+    if len(set(major)) != len(major) or not set(major) <= set(range(n_classes)):
+        raise ValueError(f"major_classes should name each class below {n_classes} at most once, but got {major}")
 
 
 def _check_samples(manifest: StreamManifest) -> None:
     if len(manifest.labels) != len(manifest.order):
         raise ValueError(f"labels should be as many as order, {len(manifest.order)}, but got {len(manifest.labels)}")
     as_labels(manifest.labels, manifest.n_classes)
-    used = np.concatenate([manifest.order, manifest.holdout])
-    if used.size and used.min() < 0:
-        raise ValueError(f"order and holdout should hold indices from 0, but got {used.min()}")
-    values, times = np.unique(used, return_counts=True)
-    if (times > 1).any():
-        raise ValueError(f"order and holdout should name each sample once, but sample {values[times > 1][0]} twice")
+    values, times = np.unique(np.concatenate([manifest.order, manifest.holdout]), return_counts=True)
+    if len(values) and (values[0] < 0 or times.max() > 1):
+        wrong = values[0] if values[0] < 0 else values[times > 1][0]
+        raise ValueError(f"order and holdout should name each sample, from 0, once, but got {wrong} wrongly")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from puridiver.data.numpy_files import read_arrays
 from puridiver.errors import DataError
 from puridiver.files import open_regular
 from puridiver.streams.checks import IntArray, as_labels
@@ -63,9 +62,7 @@ class Human(Noise):
 
 def _given_and_clean(file: Path, key: str, largest: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The labels of that key and the clean ones, both checked; row `largest` must exist."""
-    if file.suffix not in (".pt", ".npz", ".npy"):
-        raise ValueError(f"a label file should end in .pt, .npz or .npy, but got {file}")
-    content = _read_pt(file) if file.suffix == ".pt" else read_arrays(file, alone=key)
+    content = _read_pt(file)
     if not isinstance(content, dict):
         raise DataError(f"{file} should hold a dictionary of arrays, but holds a {type(content).__name__}")
     arrays = {name: np.asarray(content[name]) for name in (key, CLEAN) if name in content}
