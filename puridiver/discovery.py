@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import sys
 from typing import TypeVar
 
 Base = TypeVar("Base")
@@ -36,8 +37,9 @@ def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
 
 def member(package: str, base: type[Base], name: str) -> type[Base] | None:
     """The member of that name, or None. Where a file has the name, only this file is imported."""
-    if name.isidentifier() and importlib.util.find_spec(f"{package}.{name}") is not None:
-        module = importlib.import_module(f"{package}.{name}")
+    path = f"{package}.{name}"
+    if name.isidentifier() and (path in sys.modules or importlib.util.find_spec(path) is not None):
+        module = importlib.import_module(path)
         for kind in vars(module).values():
             if isinstance(kind, type) and issubclass(kind, base) and vars(kind).get("name") == name:
                 return kind

@@ -7,7 +7,6 @@ import io
 import json
 import math
 import re
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
 from pathlib import Path
@@ -142,7 +141,8 @@ def _times(file: Path, cells: list[Any]) -> np.ndarray:
     numbers = pd.to_numeric(column.where(plain), errors="coerce")
     found = numbers.astype(float).to_numpy()
     if np.isnan(found).all():
-        dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
+        dated = column.where(column.map(lambda cell: isinstance(cell, str | date)))
+        dates = pd.to_datetime(dated, utc=True, format="ISO8601", errors="coerce")
         micros = dates.dt.as_unit("us").astype("int64").to_numpy()
         found = np.where(dates.isna(), np.nan, micros / 1_000_000)
     if not np.isfinite(found).all():
@@ -156,7 +156,7 @@ def _times(file: Path, cells: list[Any]) -> np.ndarray:
 
 
 def _read_csv(file: Path) -> pd.DataFrame:
-    """Every cell as text. Names that are no UTF-8 pass as they do from the file system."""
+    """Every cell as text. Not pandas' own reader: it fills short rows up, and takes no name that is not UTF-8."""
     import pandas as pd
 
     content = read_regular(file)
@@ -164,21 +164,17 @@ def _read_csv(file: Path) -> pd.DataFrame:
         raise DataError(f"{file} is in UTF-16, as some spreadsheets save text: save it as CSV in UTF-8")
     text = content.decode("utf-8-sig", "surrogateescape")
     mark = separator_of(text.partition("\n")[0], [COLUMNS[name] for name in REQUIRED])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading
-        try:
-            headings = next(csv.reader(io.StringIO(text), delimiter=mark, strict=True), [])
-            _check_once(file, headings)
-            table = pd.read_csv(
-                io.StringIO(text), sep=mark, dtype=object, keep_default_na=False, na_values=[], index_col=False
-            )
-        except (ValueError, csv.Error, pd.errors.ParserWarning) as error:
-            raise DataError(f"{file} is not a CSV file, or a damaged one: {first_line(error)}") from error
-    table.columns = pd.Index(headings, dtype=object)
-    short = table.isna().any(axis=1).to_numpy()
-    if short.any():
-        raise _row_error(file, int(short.argmax()), "it should have as many cells as the heading")
-    return table.map(unguarded)
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+        headings, *rows = [row for row in reader if row] or [[]]
+    except csv.Error as error:
+        raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
+    _check_once(file, headings)
+    for number, row in enumerate(rows):
+        if len(row) != len(headings):
+            raise _row_error(file, number, "it should have as many cells as the heading")
+    cells = {name: [unguarded(row[place]) for row in rows] for place, name in enumerate(headings)}
+    return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in cells.items()})
 
 
 def unguarded(text: str) -> str:

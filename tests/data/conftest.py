@@ -1,122 +1,52 @@
-"""A scripted file server, and small CIFAR folders in the official layout."""
+"""A small file server, and small CIFAR folders in the official layout."""
 
 from __future__ import annotations
 
-import re
-import socket
-import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-PIXELS = 3072
+from puridiver.data.sets.cifar10 import Cifar10
+from puridiver.data.sets.cifar100 import Cifar100
 
 
 class FileServer:
-    """Serves `body`; each request takes the next behaviour of the script, then "good"."""
+    """Serves `body` at every path but /missing; counts the requests."""
 
     def __init__(self) -> None:
-        self.body = np.random.default_rng(0).bytes(200_000)
-        self.script: list[str] = []
-        self.ranges: list[str | None] = []
-        self.sent: list[int] = []
-        self.closing = threading.Event()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("OwnHandler", (Handler,), {"files": self}))
+        self.body, self.requests = np.random.default_rng(0).bytes(200_000), 0
+        files = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                files.requests += 1
+                if self.path == "/missing":
+                    return self.send_error(404)
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(files.body)))
+                self.end_headers()
+                self.wfile.write(files.body[: len(files.body) // 2] if self.path == "/half" else files.body)
+                return None
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/file.tar.gz"
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def close(self) -> None:
-        self.closing.set()
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers as the script of its `FileServer` says: a method for each behaviour."""
-
-    files: FileServer  # set on a class of its own for each server
-
-    def do_GET(self) -> None:
-        behaviour = self.files.script.pop(0) if self.files.script else "good"
-        self.files.ranges.append(self.headers.get("Range"))
-        self.number = len(self.files.sent)
-        self.files.sent.append(0)
-        self.start = self.asked_start()
-        getattr(self, behaviour)()
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-    def asked_start(self) -> int:
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
-        return int(asked[1]) if asked else 0
-
-    def headers_for(self, start: int) -> None:
-        size = len(self.files.body)
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(size - start))
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
-        self.end_headers()
-
-    def send(self, content: bytes) -> None:
-        # Counted before it is sent: the client may be done before this thread goes on.
-        self.files.sent[self.number] += len(content)
-        self.wfile.write(content)
-        self.wfile.flush()
-
-    def good(self) -> None:
-        if self.start >= len(self.files.body):
-            return self.send_error(416)
-        self.headers_for(self.start)
-        return self.send(self.files.body[self.start :])
-
-    def half(self) -> None:
-        """The headers of all, then half of it."""
-        self.headers_for(self.start)
-        rest = self.files.body[self.start :]
-        self.send(rest[: len(rest) // 2])
-
-    def stall(self) -> None:
-        self.half()
-        self.files.closing.wait(10)
-
-    def reset(self) -> None:
-        self.half()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        socket.close(self.connection.detach())  # without the polite shutdown of the server class
-
-    def ignores_range(self) -> None:
-        self.headers_for(0)
-        self.send(self.files.body)
-
-    def other_range(self) -> None:
-        """A later part than was asked for."""
-        self.headers_for(self.start + 1)
-        self.send(self.files.body[self.start + 1 :])
-
-    def restarts_and_breaks_off(self) -> None:
-        self.start = 0
-        self.half()
-
-    def corrupt(self) -> None:
-        self.headers_for(0)
-        self.send(b"\0" * len(self.files.body))
-
-    def status_500(self) -> None:
-        self.send_error(500)
-
-    def status_404(self) -> None:
-        self.send_error(404)
 
 
 @pytest.fixture
@@ -127,35 +57,19 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
     file_server.close()
 
 
-def write_records(path: Path, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Write records with random pixels; `labels` is (N, label bytes). Returns the pixel bytes, (N, 3072)."""
-    pixels = rng.integers(0, 256, (len(labels), PIXELS), dtype=np.uint8)
-    np.concatenate([labels.astype(np.uint8), pixels], axis=1).tofile(path)
-    return pixels
-
-
 @pytest.fixture
-def small_cifar10(tmp_path: Path) -> Path:
-    """A root with 10 records a file: one of each class."""
-    folder, rng = tmp_path / "cifar-10-batches-bin", np.random.default_rng(1)
-    folder.mkdir()
-    for name in [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]:
-        write_records(folder / f"{name}.bin", np.arange(10)[:, None], rng)
+def small_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root with both: ten records a file, and 200 and 100 of CIFAR-100, whose coarse class is fine % 20."""
+    rng = np.random.default_rng(1)
+    monkeypatch.setattr(Cifar10, "train_files", {f"data_batch_{number}.bin": 10 for number in range(1, 6)})
+    monkeypatch.setattr(Cifar10, "test_files", {"test_batch.bin": 10})
+    monkeypatch.setattr(Cifar100, "train_files", {"train.bin": 200})
+    monkeypatch.setattr(Cifar100, "test_files", {"test.bin": 100})
+    fine = np.arange(200) % 100
+    for kind, labels in ((Cifar10, np.arange(10)[:, None]), (Cifar100, np.stack([fine % 20, fine], axis=1))):
+        (tmp_path / kind.folder).mkdir()
+        for name, records in (kind.train_files | kind.test_files).items():
+            pixels = rng.integers(0, 256, (records, 3072), dtype=np.uint8)
+            content = np.concatenate([labels[:records].astype(np.uint8), pixels], axis=1)
+            content.tofile(tmp_path / kind.folder / name)
     return tmp_path
-
-
-@pytest.fixture
-def small_cifar100(tmp_path: Path) -> Path:
-    """A root with two train records and one test record of each fine class; the coarse class is fine % 20."""
-    folder, rng = tmp_path / "cifar-100-binary", np.random.default_rng(2)
-    folder.mkdir()
-    fine = np.arange(100)
-    labels = np.stack([fine % 20, fine], axis=1)
-    write_records(folder / "train.bin", np.concatenate([labels, labels]), rng)
-    write_records(folder / "test.bin", labels, rng)
-    return tmp_path
-
-
-@pytest.fixture
-def record_writer() -> Callable[[Path, np.ndarray, np.random.Generator], np.ndarray]:
-    return write_records

@@ -1,53 +1,63 @@
-"""Files of every kind the wild has: the good come out right, the bad are named, nothing raises."""
+"""Files of every kind the wild has: the good come out right, the bad are named, nothing hangs or fills memory."""
 
 from __future__ import annotations
 
+import doctest
 import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
-from puridiver.data.decode import as_rgb, decode
-from tests.wild import write_bad_kinds, write_good_kinds, write_oddly_named, write_turned
+from puridiver import image_batch
+from puridiver.data import decode as module
+from puridiver.data import pictures
+from puridiver.data.decode import Budget, as_rgb, decode, grey
+from tests.wild import write_bad_kinds, write_good_kinds, write_turned
+
+SHAPE = (8, 8, 3)
+POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
 
 
-def test_every_good_kind_comes_out_in_its_colour(tmp_path):
+def noise(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+def test_every_good_kind_comes_out_in_its_colour(tmp_path: Path) -> None:
     for name, colour in write_good_kinds(tmp_path).items():
         found = decode(str(tmp_path / name), 8)
         assert found.problem == "", name
         assert found.pixels is not None
-        assert found.pixels.shape == (8, 8, 3), name
         assert found.size == (40, 30), name
-        difference = np.abs(found.pixels.astype(int) - np.array(colour)).max()
-        assert difference <= 3, (name, found.pixels[4, 4])
+        assert np.abs(found.pixels.astype(int) - np.array(colour)).max() <= 3, (name, found.pixels[4, 4])
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # who decodes many silences it
-def test_every_bad_kind_is_told_and_raises_nothing(tmp_path):
-    for name, word in write_bad_kinds(tmp_path).items():
+def test_every_bad_kind_is_told_and_raises_nothing(tmp_path: Path) -> None:
+    bad = write_bad_kinds(tmp_path)
+    (tmp_path / "script.png").write_bytes(POSTSCRIPT)  # which Pillow would hand to another program
+    os.mkfifo(tmp_path / "pipe.png")
+    os.symlink("/dev/zero", tmp_path / "device.png")
+    (tmp_path / "folder.png").mkdir()
+    hostile = {"script.png": "not an image", "pipe.png": "regular", "device.png": "regular", "folder.png": "regular"}
+    for name, word in {**bad, **hostile, "nul\0.png": ""}.items():
         found = decode(str(tmp_path / name), 8)
         assert word in found.problem, (name, found.problem)
+        assert found.problem
         assert found.pixels is None
-
-
-def test_a_file_that_may_not_be_read_is_told(tmp_path, monkeypatch):
-    Image.new("RGB", (4, 4)).save(tmp_path / "secret.png")
-
-    def refuse(path):
-        raise PermissionError(13, "Permission denied", path)
-
-    monkeypatch.setattr("os.path.getsize", refuse)  # a test that runs as root may read everything
-    assert decode(str(tmp_path / "secret.png"), 8).problem == "permission denied"
 
 
 # Where the white quarter, stored at the top left, is to be seen: (bottom?, right?), and whether the picture is turned.
 @pytest.mark.parametrize(
-    ("orientation", "bottom", "right", "turned"),
-    [(1, 0, 0, False), (2, 0, 1, False), (3, 1, 1, False), (4, 1, 0, False),
-     (5, 0, 0, True), (6, 0, 1, True), (7, 1, 1, True), (8, 1, 0, True)],
-)  # fmt: skip
-def test_exif_orientation_is_followed(orientation, bottom, right, turned, tmp_path):
+    ("orientation", "bottom", "right", "turned"), [(1, 0, 0, False), (3, 1, 1, False), (6, 0, 1, True), (8, 1, 0, True)]
+)
+def test_exif_orientation_is_followed(orientation: int, bottom: int, right: int, turned: bool, tmp_path: Path) -> None:
     write_turned(tmp_path / "turned.jpg", orientation)
     found = decode(str(tmp_path / "turned.jpg"), 40)
     assert found.size == ((40, 60) if turned else (60, 40))
@@ -57,37 +67,167 @@ def test_exif_orientation_is_followed(orientation, bottom, right, turned, tmp_pa
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
-def test_a_damaged_exif_block_does_not_cost_the_picture(tmp_path):
+def test_a_damaged_exif_block_does_not_cost_the_picture(tmp_path: Path) -> None:
     Image.new("RGB", (20, 20), (9, 99, 9)).save(tmp_path / "exif.jpg", exif=b"Exif\0\0MM\0*\0\0\0\xff\xff\xff")
-    found = decode(str(tmp_path / "exif.jpg"), 4)
-    assert found.problem == ""
+    assert decode(str(tmp_path / "exif.jpg"), 4).problem == ""
 
 
-def test_the_middle_of_a_wide_picture_is_kept_and_a_thin_strip_stays_small(tmp_path):
+def test_the_middle_of_a_wide_picture_is_kept_and_a_thin_strip_stays_small(tmp_path: Path) -> None:
     pixels = np.zeros((10, 30, 3), dtype=np.uint8)
     pixels[:, 10:20] = 200
     Image.fromarray(pixels).save(tmp_path / "wide.png")
-    found = decode(str(tmp_path / "wide.png"), 10)
-    assert (found.pixels == 200).all()
+    assert (decode(str(tmp_path / "wide.png"), 10).pixels == 200).all()
     Image.new("L", (1, 50_000), 77).save(tmp_path / "strip.png")  # scaled whole it would have 50 million rows
-    strip = decode(str(tmp_path / "strip.png"), 1000)
-    assert (strip.pixels == 77).all()
+    assert (decode(str(tmp_path / "strip.png"), 1000).pixels == 77).all()
 
 
-def test_sixteen_bits_are_scaled_and_not_cut_off():
-    ramp = np.array([[0, 257, 32896, 65535]], dtype=np.uint16)
-    assert np.asarray(as_rgb(Image.fromarray(ramp)))[0, :, 0].tolist() == [0, 1, 128, 255]
+def test_sixteen_bits_are_scaled_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    ramp = np.array([[0, 257], [32896, 65535]], dtype=np.uint16)
+    assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
+    monkeypatch.setattr(module, "STRIP_PIXELS", 2)  # a row at a time
+    assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
 
 
-def test_equal_pixels_have_equal_digests_whatever_the_file(tmp_path):
-    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 9, 3), dtype=np.uint8))
+def test_equal_pixels_have_equal_digests_whatever_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = Image.fromarray(noise(9, 9, 3))
     picture.save(tmp_path / "a.png")
     picture.save(tmp_path / "b.bmp")
     picture.rotate(90).save(tmp_path / "c.png")
     digests = [decode(str(tmp_path / name), 4).digest for name in ("a.png", "b.bmp", "c.png")]
     assert digests[0] == digests[1] != digests[2]
+    monkeypatch.setattr(module, "STRIP_PIXELS", 20)
+    assert decode(str(tmp_path / "a.png"), 4).digest == digests[0]
 
 
-def test_a_name_that_is_no_utf8_is_no_hindrance(tmp_path):
-    name = os.fsdecode(write_oddly_named(tmp_path))
-    assert decode(os.path.join(tmp_path, name), 4).problem == ""
+def test_a_large_16_bit_picture_takes_a_few_bytes_a_pixel(tmp_path: Path) -> None:
+    """Of the kind that took 2.6 GB: what NumPy and Pillow hold at once is counted."""
+    Image.fromarray(np.zeros((3000, 3000), dtype=np.uint16)).save(tmp_path / "large.png")
+    code = (
+        "import resource, sys; from puridiver.data.decode import decode\n"
+        "from PIL import Image, ImageOps\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert not decode(sys.argv[1], 8).problem\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    told = subprocess.run([sys.executable, "-c", code, str(tmp_path / "large.png")], capture_output=True, check=True)
+    assert int(told.stdout) * 1024 < 16 * 3000 * 3000 + (50 << 20)
+
+
+def test_threads_wait_for_bytes_that_others_hold() -> None:
+    budget, holding, most, lock = Budget(10), 0, 0, threading.Lock()
+
+    def work(amount: int) -> None:
+        nonlocal holding, most
+        for _ in range(50):
+            with budget.hold(amount):
+                with lock:
+                    holding += min(amount, 10)
+                    most = max(most, holding)
+                with lock:
+                    holding -= min(amount, 10)
+
+    threads = [threading.Thread(target=work, args=(amount,)) for amount in (1, 4, 6, 25, 10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert most <= 10
+
+
+# Batches of pictures -----------------------------------------------------------------------------------------------
+
+
+def test_files_bytes_pictures_and_arrays_of_one_picture_are_the_same_pixels(tmp_path: Path) -> None:
+    pixels = noise(30, 40, 3)
+    Image.fromarray(pixels).save(tmp_path / "a.png")
+    content, floats = (tmp_path / "a.png").read_bytes(), pixels.astype(np.float64) / 255
+    kinds: list[Any] = [
+        tmp_path / "a.png", str(tmp_path / "a.png"), content, memoryview(content), Image.fromarray(pixels),
+        Image.open(tmp_path / "a.png"), pixels, torch.from_numpy(pixels), torch.from_numpy(floats).requires_grad_(),
+    ]  # fmt: skip
+    found = image_batch(kinds, SHAPE)
+    expected = decode(str(tmp_path / "a.png"), 8).pixels  # as the data loaders have it
+    assert found.dtype == np.uint8
+    assert all(np.array_equal(each, expected) for each in found)
+    names = np.array([str(tmp_path / "a.png")] * 3, dtype=object)  # a column of a table
+    assert np.array_equal(image_batch(names, SHAPE), found[:3])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_kind_of_file_is_as_the_loaders_have_it(channels: int, tmp_path: Path) -> None:
+    names = sorted(write_good_kinds(tmp_path))
+    found = image_batch([tmp_path / each for each in names], (8, 8, channels))
+    for each, pixels in zip(names, found, strict=True):
+        expected = decode(str(tmp_path / each), 8).pixels
+        assert expected is not None
+        assert np.array_equal(pixels, expected if channels == 3 else grey(expected)), each
+
+
+def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
+    colours, one_grey = noise(4, 8, 8, 3), noise(4, 8, 8, 1)
+    assert np.array_equal(image_batch(torch.from_numpy(colours), SHAPE), colours)
+    assert np.array_equal(image_batch([each[..., 0] for each in one_grey], (8, 8, 1)), one_grey)
+    assert np.array_equal(image_batch([colours[0]], (8, 8, 1))[0], grey(colours[0]))
+    assert np.array_equal(image_batch([one_grey[0]], SHAPE)[0], np.repeat(one_grey[0], 3, axis=2))
+    clear = np.zeros((8, 8, 4), dtype=np.uint8)
+    assert (image_batch([clear, clear / 255.0, Image.fromarray(clear)], SHAPE) == 255).all()
+    found = image_batch([colours[0]], SHAPE)
+    colours[:] = 0
+    assert found.any()
+
+
+@pytest.mark.parametrize(("whole", "part"), [((20, 60), np.s_[:, 10:50]), ((60, 40), np.s_[20:40, :])])
+def test_the_middle_is_cut_in_the_proportions_asked_for(whole: tuple[int, int], part: Any) -> None:
+    pixels = np.zeros((*whole, 3), dtype=np.uint8)
+    pixels[part] = 200
+    assert (image_batch([pixels], (20, 40, 3)) == 200).all()
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_every_bad_file_is_named_with_what_is_wrong(tmp_path: Path) -> None:
+    bad = write_bad_kinds(tmp_path)
+    os.mkfifo(tmp_path / "pipe.png")
+    good = noise(8, 8, 3)
+    for name, word in {**bad, "pipe.png": "regular file"}.items():
+        with pytest.raises(ValueError, match="1 of 3 pictures cannot be used: picture 1") as told:
+            image_batch([good, tmp_path / name, good], SHAPE)
+        assert word in str(told.value), name
+    with pytest.raises(ValueError, match=r"15 of 16 pictures .*\.\.\. and 5 more$"):
+        image_batch([good, *[b"no image"] * 15], SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("picture", "message"),
+    [
+        ("nowhere.png", r"picture 0 \('nowhere.png'\): there is no such file"),
+        (b"", "the file is empty"),
+        (POSTSCRIPT, "not an image that can be read"),
+        (None, "but this is a NoneType"),
+        (np.zeros((3, 8, 8), np.uint8), "channels come last"),
+        (np.zeros((8, 8, 2), np.uint8), r"but has \(8, 8, 2\)"),
+        (np.full((8, 8), np.nan), "should be finite"),
+    ],
+)
+def test_pictures_that_cannot_be_used_are_told(picture: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        image_batch([picture], SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("pictures", "message"),
+    [
+        ("a.png", "a single picture is a list of one"),
+        (Image.new("RGB", (4, 4)), "a single picture is a list of one"),
+        (noise(8, 8, 3), r"four axes, but got \(8, 8, 3\)"),
+        (7, "but got a int$"),
+        ([], "the batch is empty"),
+    ],
+)
+def test_what_is_no_list_of_pictures_is_refused(pictures: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        image_batch(pictures, SHAPE)
+
+
+def test_the_example_of_the_documentation_runs() -> None:
+    assert doctest.testmod(pictures).failed == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from puridiver.auditing.tables import csv_text
 from puridiver.data import UNKNOWN
 from puridiver.data.table import list_table
 from puridiver.errors import DataError
-from tests.wild import write_oddly_named
 
 ROWS = [
     {"path": "a.png", "label": "cat", "true_label": "cat", "timestamp": "2024-01-03", "split": "train"},
@@ -20,6 +18,7 @@ ROWS = [
     {"path": "c.png", "label": "cat", "true_label": "owl", "timestamp": "2024-01-01T10:00:00Z", "split": "test"},
     {"path": "d.png", "label": "dog", "true_label": "dog", "timestamp": "1970-01-01T00:16:40Z", "split": "train"},
 ]
+CAPITALS = {"path": "File", "label": " Class ", "true_label": "True_Label", "timestamp": "Time", "split": "PART"}
 
 
 def write_table(folder: Path, kind: str, rows: list[dict]) -> Path:
@@ -35,79 +34,39 @@ def write_table(folder: Path, kind: str, rows: list[dict]) -> Path:
     return path
 
 
+@pytest.mark.parametrize("headings", [{name: name for name in CAPITALS}, CAPITALS], ids=["plain", "capitals"])
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_a_table_of_every_kind_says_the_same(kind, tmp_path):
-    found = list_table(write_table(tmp_path, kind, ROWS))
+def test_a_table_of_every_kind_says_the_same(kind, headings, tmp_path):
+    rows = [{headings[name]: value for name, value in row.items()} for row in ROWS]
+    found = list_table(write_table(tmp_path, kind, rows))
     assert found.paths == ["a.png", "b.png", "d.png", "c.png"]  # test entries last
     assert found.class_names == ("cat", "dog", "owl")
     assert found.labels.tolist() == [0, 1, 1, 0]
-    assert found.true is not None
     assert found.true.tolist() == [0, UNKNOWN, 1, 2]
     assert found.is_test.tolist() == [False, False, False, True]
-    assert found.times is not None
     assert found.times.tolist() == [1704240000.0, 1704096000.0, 1000.0, 1704103200.0]
     assert found.full_path(0) == str(tmp_path / "a.png")
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv"])
 @pytest.mark.parametrize("mark", [";", "\t"])
-def test_cells_may_be_parted_by_semicolons_or_tabs(kind, mark, tmp_path):
+def test_cells_may_be_parted_by_semicolons_or_tabs(mark, tmp_path):
     lines = [("\ufeffpath", "label", "true_label"), ("a,b.png", "a cat", ""), (f'"c{mark}d.png"', "dog", "a cat")]
-    (tmp_path / f"table.{kind}").write_text("".join(mark.join(line) + "\r\n" for line in lines), newline="")
-    found = list_table(tmp_path / f"table.{kind}", 0)
+    (tmp_path / "table.tsv").write_text("".join(mark.join(line) + "\r\n" for line in lines), newline="")
+    found = list_table(tmp_path / "table.tsv", 0)
     assert found.paths == ["a,b.png", f"c{mark}d.png"]
-    assert [found.class_names[label] for label in found.labels] == ["a cat", "dog"]
-    assert found.true is not None
     assert found.true.tolist() == [UNKNOWN, 0]
-
-
-def test_commas_go_before_other_marks_where_both_would_do(tmp_path):
-    (tmp_path / "table.csv").write_text("path,label,note;1;2;3;4\na.png,cat,x\n")
+    (tmp_path / "table.csv").write_text("Path,LABEL,note;1;2;3;4\na.png,cat,x\n")  # commas go first
     assert list_table(tmp_path / "table.csv", 0).class_names == ("cat",)
 
 
-def test_headings_may_be_in_any_case_and_have_spaces(tmp_path):
-    (tmp_path / "t.csv").write_text("Path, LABEL ,Timestamp\na.png,x,1\nb.png,y,2\n")
-    found = list_table(tmp_path / "t.csv", 0)
-    assert (found.paths, found.class_names) == (["a.png", "b.png"], ("x", "y"))
-    assert found.times.tolist() == [1, 2]
-    for heading in ("path,Label,label", "path,Label,class"):  # as it is written goes first
-        (tmp_path / "t.csv").write_text(f"{heading}\na.png,no,x\nb.png,no,y\n")
-        assert list_table(tmp_path / "t.csv", 0).class_names == ("x", "y")
-
-
-CAPITALS = {"path": "File", "label": "Class", "true_label": "True_Label", "timestamp": "Time", "split": "PART"}
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-@pytest.mark.parametrize("headings", [{name: name.title() for name in CAPITALS}, CAPITALS], ids=["own", "other"])
-def test_every_heading_may_be_in_capitals_in_every_kind_of_table(headings, kind, tmp_path):
-    plain = list_table(write_table(tmp_path, kind, ROWS))
-    rows = [{headings[name]: value for name, value in row.items()} for row in ROWS]
-    found = list_table(write_table(tmp_path, kind, rows))
-    assert (found.paths, found.class_names) == (plain.paths, plain.class_names)
-    for name in ("labels", "true", "times", "is_test"):
-        assert getattr(found, name).tolist() == getattr(plain, name).tolist()
-
-
-def test_the_mark_between_cells_is_found_by_headings_in_capitals_too(tmp_path):
-    (tmp_path / "table.csv").write_text("Path,LABEL,note;1;2;3;4\na.png,cat,x\n")
-    assert list_table(tmp_path / "table.csv", 0).class_names == ("cat",)
-
-
-def test_a_name_that_is_no_utf_8_is_found_by_its_escapes(tmp_path):
-    """As an audit's table of labels has it."""
-    name = write_oddly_named(tmp_path).decode("utf-8", "backslashreplace")
-    (tmp_path / "t.csv").write_text(f"path,label\n{name},x\n")
-    found = list_table(tmp_path / "t.csv", 0)
-    assert os.path.exists(found.full_path(0))
-
-
-def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
-    rows = [{"file_name": f"{i}.png", "class": 10 - i} for i in range(3)]
-    found = list_table(write_table(tmp_path, "jsonl", rows), 0)
-    assert found.class_names == ("8", "9", "10")
-    assert found.labels.tolist() == [2, 1, 0]
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_labels_may_be_numbers_of_any_size(kind, tmp_path):
+    large = [2**53 + 1, 2**53, -(2**62), 2**63 - 1]
+    rows = [{"file_name": f"{i}.png", "class": label, "true_label": None} for i, label in enumerate(large)]
+    rows[0]["true_label"] = 2**53 + 1
+    found = list_table(write_table(tmp_path, kind, rows), 0)
+    assert [found.class_names[label] for label in found.labels] == [str(label) for label in large]
+    assert found.class_names[found.true[0]] == str(2**53 + 1)
     assert found.times is None
 
 
@@ -116,29 +75,36 @@ def test_columns_may_have_their_other_names_and_labels_may_be_numbers(tmp_path):
     [
         ("csv", "label\ncat\n", "should have a column 'path'"),
         ("csv", "path,label\n", "has no row"),
+        ("csv", "", "has no row"),
         ("csv", "pfad;etikett\na.png;cat\n", "should have a column 'path' .* but has pfad, etikett"),
-        ("tsv", "path\tname\na.png\tcat\n", "should have a column 'label' .* but has path, name"),
         ("csv", "path,label\na.png,cat,extra\n", "row 1 .* as many cells"),
+        ("csv", "path,label\na.png,cat\nb.png\n", "row 2 .* as many cells"),
+        ("csv", "path,label,label\na.png,cat,dog\n", "stands there twice"),
         ("csv", "path,label\na.png,\n", "row 1 .* label should not be empty"),
+        ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label is nan"),
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
-        ("csv", "path,label,timestamp\na.png,cat,yesterday\n", "a timestamp should be a number or a date"),
-        ("csv", "path,label,timestamp\na.png,cat,nan\n", "a timestamp should be a number or a date"),
-        ("csv", "path,label,time\na.png,cat,2024-05-01\nb.png,cat,20240502\n", "row 2 .* should be a date, as in the"),
-        ("csv", "path,label,time\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* should be a number, as in the"),
-        ("csv", "path,label,time\na.png,cat,\nb.png,cat,2024-05-01\n", "row 1 .* but got ''"),
-        ("csv", "x" * 200_000 + "\n", "not a CSV file, or a damaged one"),
-        ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label is 'NaN', as programs write a missing one"),
+        ("csv", "path,label,timestamp\na.png,cat,yesterday\n", "row 1 .* a timestamp should be"),
+        ("csv", "path,label,time\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* a timestamp should be"),
+        ("csv", "path,label,time\na.png,cat,1e999\n", "row 1 .* a timestamp should be"),
+        ("csv", "path,label,time\na.png,cat,99999-01-01\n", "row 1 .* a timestamp should be"),
         ("csv", 'path,label\n"a.png,cat\n', "not a CSV file, or a damaged one"),
+        ("csv", "path,label\na.png,ca\0t\n", "no NUL"),
         ("jsonl", '{"path": "a.png"', "row 1 .* is not JSON"),
         ("jsonl", "[1]", "row 1 .* should be an object"),
-        ("jsonl", '{"path": "a.png", "label": ["cat"]}', "label should be text or a number"),
+        ("jsonl", '{"a":' * 100_000, "row 1 .* is not JSON"),
+        ("jsonl", '{"path": "a.png", "label": ["cat"]}', "label should be text or a 64-bit number"),
+        ("jsonl", '{"path": "a.png", "label": ' + "9" * 400 + "}", "label should be text or a 64-bit number"),
+        ("jsonl", '{"path": "a.png", "label": "' + "x" * 10**6 + '"}', "at most 1000 letters"),
+        ("jsonl", '{"path": "a", "label": "b", "time": ' + "9" * 400 + "}", "a timestamp should be"),
         ("parquet", "no parquet", "not a Parquet file, or a damaged one"),
     ],
 )
 def test_faults_of_tables_are_told_with_their_row(kind, content, message, tmp_path):
     (tmp_path / f"table.{kind}").write_text(content)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as caught:
         list_table(tmp_path / f"table.{kind}", 0)
+    assert str(tmp_path / f"table.{kind}") in str(caught.value)
+    assert len(str(caught.value)) < 500
 
 
 def test_whole_numbers_are_one_class_however_they_are_written(tmp_path):
@@ -146,55 +112,33 @@ def test_whole_numbers_are_one_class_however_they_are_written(tmp_path):
     rows = [{"path": f"{i}.png", "label": i, "true_label": t} for i, t in enumerate(["1.0", "nan", "0.0", "4."])]
     found = list_table(write_table(tmp_path, "csv", rows), 0)
     assert found.class_names == ("0", "1", "2", "3", "4")
-    assert [found.class_names[label] for label in found.labels] == ["0", "1", "2", "3"]
-    assert found.true is not None
     assert [UNKNOWN if t == UNKNOWN else found.class_names[t] for t in found.true] == ["1", UNKNOWN, "0", "4"]
-
-
-def test_labels_that_are_numbers_decide_whatever_the_true_ones_are(tmp_path):
-    labels = [("3", "3.0"), ("+4", "missing"), ("-0", "4.0"), ("0", "0"), ("007", "")]
+    labels = [("3", "3.0"), ("+4", "missing"), ("0", "0"), ("007", "")]
     rows = [{"path": f"{i}.png", "label": given, "true_label": true} for i, (given, true) in enumerate(labels)]
-    found = list_table(write_table(tmp_path, "csv", rows), 0)
-    assert sorted(found.class_names) == ["0", "007", "3", "4", "missing"]
-
-
-def test_numbers_beside_names_stay_as_they_are(tmp_path):
+    assert sorted(list_table(write_table(tmp_path, "csv", rows), 0).class_names) == ["0", "007", "3", "4", "missing"]
     rows = [{"path": f"{i}.png", "label": label} for i, label in enumerate(["3", "3.0", "cat"])]
     assert list_table(write_table(tmp_path, "csv", rows), 0).class_names == ("3", "3.0", "cat")
 
 
-@pytest.mark.parametrize("mark", ["nan", "NaN", "None", "null", "NA", "N/A", "<NA>", "-1", "?", "unknown", "Unknown"])
+@pytest.mark.parametrize("mark", ["NaN", "None", "N/A", "<NA>", "-1", "?", "Unknown"])
 def test_marks_of_missing_true_labels_are_no_classes(mark, tmp_path):
     rows = [{"path": f"{i}.png", "label": "ab"[i], "true_label": true} for i, true in enumerate([mark, "a"])]
     found = list_table(write_table(tmp_path, "csv", rows), 0)
     assert found.class_names == ("a", "b")
-    assert found.true is not None
     assert found.true.tolist() == [UNKNOWN, 0]
-
-
-def test_a_mark_that_is_the_name_of_a_class_is_one(tmp_path):
     rows = [{"path": f"{i}.png", "label": label, "true_label": "unknown"} for i, label in enumerate(["unknown", "a"])]
-    found = list_table(write_table(tmp_path, "csv", rows), 0)
-    assert found.class_names == ("a", "unknown")
-    numbers = [{"path": f"{i}.png", "label": label, "true_label": "-1.0"} for i, label in enumerate(["-1", "2"])]
-    assert list_table(write_table(tmp_path, "jsonl", numbers), 0).true.tolist() == [1, 1]
-    assert found.true is not None
-    assert found.true.tolist() == [1, 1]
+    assert list_table(write_table(tmp_path, "csv", rows), 0).true.tolist() == [1, 1]  # the name of a class is one
 
 
 def test_labels_that_are_no_utf8_are_refused_and_paths_are_not(tmp_path):
     (tmp_path / "table.csv").write_bytes("path,label\nä.png,cat\n".encode("latin-1"))
     assert list_table(tmp_path / "table.csv", 0).paths == ["\udce4.png"]
-    for table in (
-        "path,label\na.png,Äpfel\n",
-        "Path, label \na.png,Äpfel\n",
-        "PATH,true_label,Label\na.png,Äpfel,cat\n",
-        "File,Class\na.png,Äpfel\n",
-    ):
-        (tmp_path / "table.csv").write_bytes(table.encode("latin-1"))
-        told = r"row 1 .* (label|true_label|Class) '\\\\xc4pfel' is not in UTF-8: save the table in UTF-8"
-        with pytest.raises(DataError, match=told):
-            list_table(tmp_path / "table.csv", 0)
+    (tmp_path / "table.csv").write_bytes("PATH,true_label,Label\na.png,Äpfel,cat\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"row 1 .* is not in UTF-8"):
+        list_table(tmp_path / "table.csv", 0)
+    (tmp_path / "table.csv").write_text("path,label\na.png,cat\n", encoding="utf-16")
+    with pytest.raises(DataError, match="is in UTF-16"):
+        list_table(tmp_path / "table.csv", 0)
 
 
 @pytest.mark.parametrize("unit", ["s", "us", "ns"])
@@ -207,9 +151,7 @@ def test_times_of_parquet_in_every_unit_and_plain_dates(unit, tmp_path):
     ):
         table = pyarrow.table({"path": ["a.png", "b.png"], "label": ["x", "y"], "timestamp": times})
         parquet.write_table(table, tmp_path / "table.parquet")
-        found = list_table(tmp_path / "table.parquet", 0)
-        assert found.times is not None
-        assert found.times.tolist() == expected
+        assert list_table(tmp_path / "table.parquet", 0).times.tolist() == expected
 
 
 def test_a_table_without_a_test_part_needs_a_share(tmp_path):
@@ -224,7 +166,5 @@ def test_a_table_without_a_test_part_needs_a_share(tmp_path):
 
 def test_names_that_an_audit_guarded_against_spreadsheets_are_read_as_they_were(tmp_path):
     names = ["=1+1", "-1", "'quoted'", "'"]
-    rows = [("row", "a.png", name) for name in names]
-    (tmp_path / "labels.csv").write_text(csv_text(("row", "path", "label"), rows))
-    found = list_table(tmp_path / "labels.csv", 0.0)
-    assert sorted(found.class_names) == sorted(names)
+    (tmp_path / "labels.csv").write_text(csv_text(("row", "path", "label"), [("row", "a.png", name) for name in names]))
+    assert sorted(list_table(tmp_path / "labels.csv", 0.0).class_names) == sorted(names)

@@ -1,137 +1,147 @@
+"""Label noise: every kind by one contract, then what each promises."""
+
+from __future__ import annotations
+
+import dataclasses
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from puridiver.data import load
+from puridiver.discovery import members
+from puridiver.errors import DataError
+from puridiver.streams import StreamManifest, make_stream, named_map, noise_name, parse_noise
 from puridiver.streams.checks import format_share, parse_share
-from puridiver.streams.noise import (
-    NAMED_MAPS,
-    asymmetric,
-    check_class_map,
-    named_map,
-    next_class_map,
-    noise_name,
-    parse_noise,
-    spr_cifar10_map,
-    symmetric,
-)
+from puridiver.streams.noise import PACKAGE, Noise, NoiseSetting, apply_noise, check_class_map, next_class_map, plant
+from puridiver.streams.noises.human import HUMAN_SETS
+from puridiver.streams.noises.instance import features, flip_chances, flip_rates, pick
+from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
+from puridiver.streams.verify import rebuild, verify
+
+from .samples import small_source
+
+SOURCE = small_source(asymmetric_map={0: 3, 3: 0, 5: 1})
+TRUE = SOURCE.train.labels.numpy()
+NOISES = members(PACKAGE, Noise)
+T = np.array([[0.8, 0.1, 0.1], [0.25, 0.5, 0.25], [0.0, 0.0, 1.0]])
 
 
-@settings(max_examples=60, deadline=None)
+def noisy(
+    kind: str, labels: np.ndarray, n_classes: int, rate: float, rng: np.random.Generator, **setting
+) -> np.ndarray:
+    images = setting.pop("images", torch.zeros((len(labels), 2, 2, 1), dtype=torch.uint8))
+    return apply_noise(kind, labels, rng, NoiseSetting(n_classes, rate, np.arange(len(labels)), images, **setting))
+
+
+def human_file(path, **changes):
+    """A label file in the published form; a change to None leaves the set out."""
+    rng = np.random.default_rng(0)
+    content = {"clean_label": TRUE.copy()}
+    for number, (key, _) in enumerate(HUMAN_SETS.values(), start=1):
+        content[key] = np.where(rng.random(len(TRUE)) < 0.1 * number, (TRUE + number) % 10, TRUE)
+    content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+    torch.save(content, path)
+    return content
+
+
+@pytest.mark.parametrize("name", NOISES)
+def test_every_noise_makes_streams_that_can_be_made_again(name, tmp_path):
+    human_file(tmp_path / "labels.pt")
+    np.save(tmp_path / "T.npy", np.full((10, 10), 0.1))
+    specs = {"human": "human:worst", "matrix": f"matrix:{tmp_path / 'T.npy'}", "none": "none", "custom": None}
+    spec = specs.get(name, f"{name}-30")
+    if spec is None:
+        assert NOISES[name].written == ""
+        return
+    file = tmp_path / "labels.pt" if NOISES[name].from_file else None
+    made = [make_stream(SOURCE, noise=spec, noise_file=file, seed=seed, holdout=20) for seed in (3, 3, 4)]
+    assert made[0] == made[1] != made[2]
+    assert made[0].noise.partition(":")[0] == name
+    assert made[0].realised_noise == np.mean(made[0].labels != TRUE[made[0].order])
+    made[0].save(tmp_path / "stream.json")
+    assert verify(StreamManifest.load(tmp_path / "stream.json"), SOURCE) == []
+    if not NOISES[name].from_file:
+        assert rebuild(made[0], SOURCE) == made[0]
+
+
+@settings(max_examples=40, deadline=None)
 @given(n=st.integers(0, 300), n_classes=st.integers(2, 12), rate=st.floats(0, 0.99), seed=st.integers(0, 999))
 def test_symmetric_noise_flips_exactly_the_rate_and_never_to_the_true_class(n, n_classes, rate, seed):
     rng = np.random.default_rng(seed)
     labels = rng.integers(n_classes, size=n)
-    noisy = symmetric(labels, n_classes, rate, rng)
-    assert (noisy != labels).sum() == round(rate * n)  # a flip that kept the true class would be missing here
-    assert set(noisy.tolist()) <= set(range(n_classes))
+    before = labels.copy()
+    found = noisy("sym", labels, n_classes, rate, rng)
+    assert (found != labels).sum() == round(rate * n)  # a flip that kept the true class would be missing here
+    assert (labels == before).all()
 
 
 def test_symmetric_noise_spreads_evenly_over_samples_and_other_classes():
     labels = np.repeat(np.arange(4), 10_000)
-    noisy = symmetric(labels, 4, 0.6, np.random.default_rng(0))
     table = np.zeros((4, 4))
-    np.add.at(table, (labels, noisy), 1)
+    np.add.at(table, (labels, noisy("sym", labels, 4, 0.6, np.random.default_rng(0))), 1)
     expected = np.full((4, 4), 2_000.0)
     np.fill_diagonal(expected, 4_000.0)
     assert np.abs(table - expected).max() < 5 * np.sqrt(2_000)
-
-
-def test_symmetric_noise_leaves_its_input_alone_and_repeats_with_the_seed():
-    labels = np.arange(50) % 5
-    before = labels.copy()
-    first = symmetric(labels, 5, 0.5, np.random.default_rng(3))
-    assert (labels == before).all()
-    assert (first == symmetric(labels, 5, 0.5, np.random.default_rng(3))).all()
-    assert (first != symmetric(labels, 5, 0.5, np.random.default_rng(4))).any()
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.37, 0.9])
 def test_asymmetric_noise_flips_exactly_the_rate_of_mapped_samples_along_the_map(rate):
     labels = np.random.default_rng(0).integers(6, size=500)
     class_map = {0: 3, 3: 0, 5: 1}
-    noisy = asymmetric(labels, class_map, rate, np.random.default_rng(1))
-    flipped = noisy != labels
+    found = noisy("asym", labels, 6, rate, np.random.default_rng(1), class_map=class_map)
+    flipped = found != labels
     assert flipped.sum() == round(rate * np.isin(labels, [0, 3, 5]).sum())
-    assert all(class_map[a] == b for a, b in zip(labels[flipped], noisy[flipped], strict=True))
+    assert all(class_map[a] == b for a, b in zip(labels[flipped], found[flipped], strict=True))
 
 
-def test_spr_map_covers_half_of_cifar10_so_that_40_percent_is_20_of_all():
-    labels = np.repeat(np.arange(10), 100)
-    noisy = asymmetric(labels, spr_cifar10_map(), 0.4, np.random.default_rng(0))
-    assert (noisy != labels).mean() == 0.2
-    assert spr_cifar10_map() == {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
-
-
-@pytest.mark.parametrize("n_classes", [2, 7, 100])
-def test_pairs_are_mutual_and_leave_at_most_one_class_out(n_classes):
-    pairs = named_map("pairs", n_classes)
+def test_class_maps_by_name():
+    assert named_map("spr-cifar10", 10) == {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
+    assert named_map("next", 3) == next_class_map(3) == {0: 1, 1: 2, 2: 0}
+    pairs = named_map("pairs", 7)
     assert all(pairs[other] == one != other for one, other in pairs.items())
-    assert len(pairs) == n_classes - n_classes % 2
-    assert pairs == named_map("pairs", n_classes)
-
-
-def test_next_class_map_is_cyclic():
-    assert next_class_map(3) == {0: 1, 1: 2, 2: 0}
-    assert NAMED_MAPS["next"](3) == next_class_map(3)
-
-
-@pytest.mark.parametrize(
-    ("class_map", "message"),
-    [({1: 1}, "class 1 to itself"), ({0: 7}, "0 to 4, but got 0 -> 7"), ({-1: 2}, "but got -1 -> 2")],
-)
-def test_bad_maps_are_refused(class_map, message):
-    with pytest.raises(ValueError, match=message):
-        check_class_map(class_map, n_classes=5)
-
-
-def test_asymmetric_noise_refuses_a_map_to_itself():
-    with pytest.raises(ValueError, match="class 2 to itself"):
-        asymmetric(np.arange(4), {2: 2}, 0.5, np.random.default_rng(0))
+    assert len(pairs) == 6
+    with pytest.raises(ValueError, match="noise map should be one of"):
+        named_map("T.npy", 3)
+    for class_map in ({1: 1}, {0: 7}, {-1: 2}):
+        with pytest.raises(ValueError, match="noise map"):
+            check_class_map(class_map, 5)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
-def test_rates_outside_0_to_1_are_refused(rate):
+def test_rates_and_labels_out_of_range_are_refused(rate):
     with pytest.raises(ValueError, match="at least 0 and below 1"):
-        symmetric(np.arange(4), 4, rate, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="at least 0 and below 1"):
-        asymmetric(np.arange(4), {0: 1}, rate, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("labels", [np.array([0, 4]), np.array([-1, 0]), np.array([0.5]), np.zeros((2, 2), int)])
-def test_labels_that_are_not_classes_are_refused(labels):
+        noisy("sym", np.arange(4), 4, rate, np.random.default_rng(0))
     with pytest.raises(ValueError, match="labels should"):
-        symmetric(labels, 4, 0.5, np.random.default_rng(0))
-
-
-def test_symmetric_noise_needs_a_second_class():
+        noisy("sym", np.array([0, 4]), 4, 0.5, np.random.default_rng(0))
     with pytest.raises(ValueError, match="at least 2 classes"):
-        symmetric(np.zeros(10, dtype=int), 1, 0.5, np.random.default_rng(0))
+        noisy("sym", np.zeros(10, dtype=int), 1, 0.5, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
         ("sym-40", ("sym", 0.4)),
-        ("sym40", ("sym", 0.4)),
         ("asym20", ("asym", 0.2)),
-        ("asym-5", ("asym", 0.05)),
-        ("sym0.35", ("sym", 0.35)),
         ("sym-.35", ("sym", 0.35)),
-        ("sym-0", ("sym", 0.0)),
-        ("none", ("none", 0.0)),
         ("clean", ("none", 0.0)),
+        ("human:worst", ("human:worst", 0.0)),
     ],
 )
-def test_noise_specs(spec, expected):
+def test_noise_specs_read_and_write(spec, expected):
     assert parse_noise(spec) == expected
+    assert parse_noise(noise_name(*expected)) == expected
 
 
-@pytest.mark.parametrize("spec", ["", "sym", "40", "pair-40", "sym-100", "sym-1.5", "sym--4", "none40", "sym-40%"])
-def test_bad_noise_specs_are_refused_with_what_came(spec):
-    with pytest.raises(ValueError, match="should be") as caught:
+@pytest.mark.parametrize(
+    "spec",
+    ["", "sym", "40", "pair-40", "sym-100", "sym-1.5", "none40", "sym-40%", "human:best", "matrix", "custom", "a:b"],
+)
+def test_bad_noise_specs_are_refused(spec):
+    with pytest.raises(ValueError, match="should be"):
         parse_noise(spec)
-    assert repr(spec) in str(caught.value) or spec.partition("-")[2] in str(caught.value)
 
 
 @given(st.floats(0, 0.999999))
@@ -139,7 +149,179 @@ def test_a_share_reads_back_as_it_was_written(share):
     assert parse_share(format_share(share), "share") == share
 
 
-def test_noise_names_read_back():
-    assert noise_name("sym", 0.4) == "sym-40"
-    assert noise_name("none", 0.0) == "none"
-    assert parse_noise(noise_name("asym", 0.125)) == ("asym", 0.125)
+@pytest.mark.parametrize("noise", ["sym-20", "asym-40"])
+def test_noise_planted_for_an_audit_has_the_exact_rate(noise):
+    digits = load("digits")
+    true = digits.train.labels.numpy()
+    given = plant(true, digits, noise, np.random.default_rng(3))
+    assert (given != true).sum() == round(int(noise[-2:]) / 100 * len(true))
+    with pytest.raises(ValueError, match="noise to plant"):
+        plant(true, digits, "none", np.random.default_rng(0))
+
+
+# Instance-dependent noise ------------------------------------------------------------------------------------------
+
+N, CLASSES = 6_000, 6
+
+
+def pictures(n: int = N, side: int = 6) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).integers(0, 256, (n, side, side, 3), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_the_realised_rate_of_instance_noise_is_near_the_one_asked_for(rate):
+    labels = np.arange(N) % CLASSES
+    found = noisy("instance", labels, CLASSES, rate, np.random.default_rng(0), images=pictures())
+    rates = flip_rates(100_000, rate, np.random.default_rng(1))  # the cut at 0 moves a low mean up a little
+    assert rates.min() >= 0
+    assert abs(rates.mean() - rate) < 0.03
+    assert abs((found != labels).mean() - rates.mean()) < 4 * np.sqrt(rate * (1 - rate) / N)
+
+
+def test_equal_images_of_a_class_flip_the_same_way():
+    labels = np.arange(N) % CLASSES
+    same = pictures(1).expand(N, -1, -1, -1)
+    found = noisy("instance", labels, CLASSES, 0.4, np.random.default_rng(0), images=same)
+    for label in range(CLASSES):
+        wrong = (labels == label) & (found != labels)
+        assert np.bincount(found[wrong], minlength=CLASSES).max() / wrong.sum() > 0.9
+
+
+def test_flip_chances_are_those_of_the_naive_loop():
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(20, 5)).astype(np.float32), rng.integers(0, 4, 20)
+    matrices = rng.normal(size=(4, 5, 4)).astype(np.float32)
+    found = flip_chances(x, labels, matrices)
+    for i in range(20):
+        scores = [float(x[i] @ matrices[labels[i]][:, c]) if c != labels[i] else -np.inf for c in range(4)]
+        assert np.allclose(found[i], np.exp(scores) / np.exp(scores).sum(), atol=1e-5)
+
+
+def test_picks_follow_the_chances_and_large_images_are_averaged_down():
+    chances = np.tile([0.2, 0.0, 0.8, 0.0], (10_000, 1))
+    picks = pick(chances, np.random.default_rng(0).random(10_000))
+    assert set(picks.tolist()) == {0, 2}
+    assert abs((picks == 0).mean() - 0.2) < 0.02
+    assert pick(chances[:1], np.array([np.nextafter(1, 0)])).tolist() == [2]
+    assert features(pictures(3, side=80)).shape == (3, 32 * 32 * 3)
+
+
+# Labels that people gave -------------------------------------------------------------------------------------------
+
+
+def test_human_labels_are_those_of_the_file_in_the_order_of_the_train_set(tmp_path):
+    content = human_file(tmp_path / "labels.pt")
+    tensors = {key: torch.from_numpy(value) for key, value in content.items()}
+    torch.save(tensors, tmp_path / "tensors.pt")
+    for name, (key, _) in HUMAN_SETS.items():
+        made = [
+            make_stream(SOURCE, noise=f"human:{name}", noise_file=tmp_path / file, holdout=20)
+            for file in ("labels.pt", "tensors.pt")
+        ]
+        assert made[0].labels.tolist() == content[key][made[0].order].tolist()
+        assert made[0] == made[1]
+
+
+class Evil:
+    def __reduce__(self):
+        return (eval, ("1/0",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clean_label": TRUE[::-1].copy()}, "clean labels are not those of the data"),
+        ({"clean_label": Evil()}, "cannot be read as plain arrays"),
+        ({"worse_label": None}, "should hold worse_label"),
+        ({"worse_label": TRUE[:-1]}, "one for each of the train images"),
+        ({"worse_label": torch.from_numpy(TRUE.astype(float))}, "should be integers"),
+        ({"worse_label": TRUE + 1}, "labels should lie in 0 to 9"),
+    ],
+)
+def test_faults_of_label_files_are_told(changes, message, tmp_path):
+    human_file(tmp_path / "labels.pt", **changes)
+    with pytest.raises(DataError, match=message):
+        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "labels.pt")
+
+
+def test_a_missing_or_damaged_label_file_is_told(tmp_path):
+    with pytest.raises(ValueError, match="--noise-file"):
+        make_stream(SOURCE, noise="human:worst")
+    (tmp_path / "x.pt").write_bytes(b"damaged")
+    with pytest.raises(DataError, match="or is damaged"):
+        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "x.pt")
+    with pytest.raises(DataError, match=r"no file .*y\.pt"):
+        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "y.pt")
+
+
+# Transition matrices -----------------------------------------------------------------------------------------------
+
+
+def test_each_class_is_given_labels_in_the_shares_of_its_row():
+    source = small_source(counts=(30, 40, 30))
+    manifest = make_stream(source, n_tasks=3, noise="matrix", noise_matrix=T)
+    counts = np.zeros((3, 3), int)
+    np.add.at(counts, (source.train.labels.numpy()[manifest.order], manifest.labels), 1)
+    assert counts.tolist() == [[24, 3, 3], [10, 20, 10], [0, 0, 30]]
+    assert manifest.noise_matrix == tuple(map(tuple, T.tolist()))
+
+
+def test_a_label_is_rounded_up_as_often_as_its_rest_says_and_never_where_it_has_no_chance():
+    row = (0.62, 0.25, 0.13, 0.0)
+    counts = [
+        np.bincount(
+            noisy("matrix:x", np.zeros(6, int), 4, 0.0, np.random.default_rng(seed), matrix=(row,) * 4), minlength=4
+        )
+        for seed in range(1_000)
+    ]
+    assert np.abs(np.mean(counts, axis=0) - 6 * np.array(row)).max() < 0.06
+    assert (np.abs(counts - 6 * np.array(row)) < 1).all()
+
+
+def test_a_matrix_is_known_by_its_content_and_not_by_its_file(tmp_path):
+    source = small_source(counts=(30, 40, 30))
+    np.save(tmp_path / "T.npy", T)
+    np.savetxt(tmp_path / "T.csv", T, delimiter=",")
+    specs = [f"matrix:{tmp_path / name}" for name in ("T.npy", "T.csv")]
+    made = [make_stream(source, n_tasks=3, noise=spec) for spec in specs]
+    assert made[0] == made[1] == make_stream(source, n_tasks=3, noise="matrix", noise_matrix=T)
+    assert parse_noise(specs[0]) == (matrix_name(as_matrix(T)), 0.0)
+    assert matrix_name(as_matrix(-0.0 * T + np.eye(3))) == matrix_name(as_matrix(np.eye(3)))
+    for changes in ({"noise_matrix": as_matrix(np.eye(3))}, {"noise_matrix": None}):
+        with pytest.raises(ValueError, match="matrix"):
+            dataclasses.replace(made[0], **changes)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.full((2, 3), 1 / 3), r"but has \(2, 3\)"),
+        ([[1.5, -0.5], [0, 1]], "row 0, column 1 is -0.5"),
+        ([[0.9, 0.2], [0, 1]], "row 0 sums to 1.1"),
+        ([[0.8, 0.5], [0.2, 0.5]], "transpose it"),
+        ([[np.nan, 1], [0, 1]], "finite"),
+        ([["a", "b"], ["c", "d"]], "should be numbers"),
+    ],
+)
+def test_what_is_no_transition_matrix_is_refused(matrix, message):
+    with pytest.raises(ValueError, match=message):
+        as_matrix(matrix)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("T.csv", "cat,dog\n0.5,0.5\n"), ("T.npy", "no array"), ("T.txt", "1"), ("T.npy", None)]
+)
+def test_files_that_hold_no_matrix_are_refused(name, content, tmp_path):
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises((ValueError, DataError), match=rf"T\.{name[2:]}"):
+        read_matrix(tmp_path / name)
+
+
+def test_a_matrix_goes_with_its_noise_alone():
+    with pytest.raises(ValueError, match="noise_matrix should go with"):
+        make_stream(SOURCE, noise="sym-40", noise_matrix=T)
+    with pytest.raises(ValueError, match="needs noise_matrix"):
+        make_stream(SOURCE, noise="matrix")
+    with pytest.raises(ValueError, match="is for 3 classes, but the data have 10"):
+        make_stream(SOURCE, noise="matrix", noise_matrix=T)

@@ -41,9 +41,9 @@ def test_one_task_can_be_asked_for():
 
 
 @pytest.mark.parametrize(("batch_size", "task"), [(0, None), (4, 3), (4, -1)])
-def test_wrong_batch_sizes_and_tasks_are_refused_at_the_call(batch_size, task):
+def test_wrong_batch_sizes_and_tasks_are_refused(batch_size, task):
     with pytest.raises(ValueError, match="should be"):
-        Stream(SOURCE, MANIFEST).batches(batch_size, task)
+        list(Stream(SOURCE, MANIFEST).batches(batch_size, task))
 
 
 def test_the_stream_holds_no_true_labels():

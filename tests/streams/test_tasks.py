@@ -1,38 +1,181 @@
+"""Tasks against the definitions of section 3, for any counts of classes."""
+
+import dataclasses
+
 import numpy as np
 import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from puridiver.streams.tasks import Tasks, group_classes, random_groups
+from puridiver.streams import make_stream
+from puridiver.streams.flows import plan_flows, spread_flows
+from puridiver.streams.tasks import blurry_tasks, deal, disjoint_tasks, group_classes, largest_remainder, time_tasks
+
+from .samples import small_source
+
+
+def assert_blurry(labels, tasks, n_classes, n_tasks, share):
+    """Section 3: each class major once, the minor share exact to rounding, every sample once."""
+    assert sorted(c for group in tasks.major_classes for c in group) == list(range(n_classes))
+    assert len(tasks.indices) == len(tasks.major_classes) == n_tasks
+    assert sorted(tasks.order.tolist()) == list(range(len(labels)))
+    for indices, major in zip(tasks.indices, tasks.major_classes, strict=True):
+        n_minor = (~np.isin(labels[indices], major)).sum()
+        assert abs(n_minor - share * len(indices)) <= 1 + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    counts=st.lists(st.integers(20, 60), min_size=6, max_size=25),
+    n_tasks=st.integers(3, 6),
+    share=st.floats(0, 0.5),
+    seed=st.integers(0, 999),
+)
+def test_blurry_tasks_are_exact_for_any_counts(counts, n_tasks, share, seed):
+    groups = group_classes(np.random.default_rng(seed).permutation(len(counts)).tolist(), n_tasks)
+    sizes = [sum(counts[c] for c in group) for group in groups]
+    assume(2 * max(sizes) < 0.9 * sum(sizes))  # one task may outweigh the others: see the flows below
+    labels = np.random.default_rng(99).permutation(np.repeat(np.arange(len(counts)), counts))
+    tasks = blurry_tasks(labels, len(counts), n_tasks, share, np.random.default_rng(seed))
+    assert tasks.major_classes == groups
+    assert_blurry(labels, tasks, len(counts), n_tasks, share)
+
+
+@settings(max_examples=20, deadline=None)
+@given(counts=st.lists(st.integers(400, 600), min_size=6, max_size=12), seed=st.integers(0, 999))
+def test_minor_samples_of_a_class_are_spread_evenly_over_the_other_tasks(counts, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    tasks = blurry_tasks(labels, len(counts), 4, 0.1, rng)
+    table = np.stack([np.bincount(labels[i], minlength=len(counts)) for i in tasks.indices])  # (tasks, classes)
+    for home, major in enumerate(tasks.major_classes):
+        away = np.delete(table, home, axis=0)[:, list(major)]
+        flow = away.sum(1, keepdims=True)  # all that leaves home, by task
+        expected = flow * away.sum(0) / flow.sum()
+        assert (np.abs(away - expected) <= 1 + 3 * flow / flow.sum() + 1e-9).all()
+        assert (away > 0).all()  # Eq. 1: major and minor classes of each task are all classes
+
+
+def test_arrival_is_shuffled_within_a_task():
+    labels = np.repeat(np.arange(4), 500)
+    tasks = blurry_tasks(labels, 4, 2, 0.1, np.random.default_rng(0))
+    for indices, major in zip(tasks.indices, tasks.major_classes, strict=True):
+        assert 0.85 < np.isin(labels[indices[:500]], major).mean() < 0.95  # sorted parts would give 1 here
+        assert (np.diff(indices) < 0).mean() > 0.3
 
 
 @pytest.mark.parametrize(
-    ("n_classes", "sizes"),
-    [(101, [20, 20, 20, 20, 21]), (8, [1, 1, 2, 2, 2]), (10, [2] * 5), (5, [1] * 5), (9, [1, 2, 2, 2, 2]), (3, [3])],
+    ("labels", "n_tasks", "share", "message"),
+    [
+        (np.repeat([0, 1], [1000, 10]), 2, 0.2, "too unequal"),
+        (np.arange(20) % 2, 1, 0.1, "minor share should be 0"),
+        (np.arange(20) % 2, 2, 1.0, "at least 0 and below 1"),
+    ],
+)
+def test_impossible_blurry_tasks_are_refused(labels, n_tasks, share, message):
+    with pytest.raises(ValueError, match=message):
+        blurry_tasks(labels, 2, n_tasks, share, np.random.default_rng(0))
+
+
+@given(weights=st.lists(st.integers(0, 1000), min_size=1, max_size=10).map(np.array), part=st.floats(0, 1))
+def test_largest_remainder_keeps_the_total_and_stays_within_one_of_the_share(weights, part):
+    total = int(part * weights.sum())
+    shares = largest_remainder(weights, total)
+    assert shares.sum() == total
+    assert (np.abs(shares - weights * total / max(weights.sum(), 1)) < 1).all()
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6).map(np.array))
+def test_deal_gives_each_its_count_and_every_prefix_nearly_its_share(counts):
+    sequence = deal(counts)
+    assert np.bincount(sequence, minlength=len(counts)).tolist() == counts.tolist()
+    n_used = (counts > 0).sum()
+    for length in range(1, len(sequence) + 1):
+        share = counts / counts.sum()
+        seen = np.bincount(sequence[:length], minlength=len(counts))
+        assert (np.abs(seen - length * share) <= 0.5 + n_used * share / 2 + 1e-9).all()
+
+
+def test_disjoint_tasks_have_each_class_in_one_task_and_every_sample_once():
+    labels = np.random.default_rng(0).integers(10, size=400)
+    tasks = disjoint_tasks(labels, 10, 5, np.random.default_rng(1))
+    assert sorted(tasks.order.tolist()) == list(range(400))
+    for indices, major in zip(tasks.indices, tasks.major_classes, strict=True):
+        assert set(labels[indices]) == set(major)
+        assert (np.diff(indices) < 0).any()
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "sizes"), [(101, [20, 20, 20, 20, 21]), (8, [1, 1, 2, 2, 2]), (10, [2] * 5), (3, [3])]
 )
 def test_classes_left_over_go_to_the_last_tasks_one_each(n_classes, sizes):
     groups = group_classes(range(n_classes), len(sizes))
     assert [len(group) for group in groups] == sizes
     assert [c for group in groups for c in group] == list(range(n_classes))
+    assert len(group_classes(range(n_classes), len(sizes), rest_to_last=True)[0]) == n_classes // len(sizes)
+    with pytest.raises(ValueError, match="that of classes"):
+        group_classes(range(n_classes), n_classes + 1)
 
 
-def test_with_the_rest_to_the_last_that_has_all_that_are_left_over():
-    assert [len(group) for group in group_classes(range(8), 5, rest_to_last=True)] == [1, 1, 1, 1, 4]
-    assert group_classes(range(101), 5, rest_to_last=True) == group_classes(range(101), 5)  # of one it is the same
+def test_tasks_in_the_order_of_time_are_equal_parts_of_it():
+    source = small_source((40, 20, 30))
+    times = torch.from_numpy(np.random.default_rng(5).permutation(90).astype(np.float64))
+    source = dataclasses.replace(source, train=dataclasses.replace(source.train, times=times))
+    manifest = make_stream(source, kind="time", n_tasks=4, noise="none", seed=3)
+    assert (np.diff(times.numpy()[manifest.order]) > 0).all()
+    assert np.diff([0, *manifest.task_ends]).tolist() == [23, 23, 22, 22]
+    with pytest.raises(ValueError, match="needs timestamps"):
+        make_stream(small_source(), kind="time")
 
 
-def test_random_groups_hold_each_class_once_and_follow_the_generator():
-    groups = random_groups(10, 3, np.random.default_rng(0))
-    assert sorted(c for group in groups for c in group) == list(range(10))
-    assert groups == random_groups(10, 3, np.random.default_rng(0))
-    assert groups != random_groups(10, 3, np.random.default_rng(1))
+def test_a_class_is_major_where_most_of_it_arrives():
+    labels = np.array([0, 0, 1, 1, 0, 2, 2, 2, 1, 1])
+    tasks = time_tasks(labels, 4, 2, np.arange(10.0))
+    assert tasks.major_classes == [(0, 1), (2,)]  # two of class 1 in each: the earlier; class 3 never comes
 
 
-@pytest.mark.parametrize("n_tasks", [0, -1, 4])
-def test_there_can_be_no_more_tasks_than_classes(n_tasks):
-    with pytest.raises(ValueError, match=f"from 1 to that of classes, 3, but got {n_tasks}"):
-        group_classes(range(3), n_tasks)
+# Flows between tasks -----------------------------------------------------------------------------------------------
 
 
-def test_order_and_ends_follow_the_tasks():
-    tasks = Tasks([np.array([4, 2]), np.array([0]), np.array([3, 1])], [(0,), (1,), (2,)])
-    assert tasks.order.tolist() == [4, 2, 0, 3, 1]
-    assert tasks.ends == (2, 3, 5)
+def assert_exact(sizes, flows, share):
+    kept, received = sizes - flows.sum(1), flows.sum(0)
+    assert (flows >= 0).all()
+    assert (kept >= 0).all()
+    assert (np.diag(flows) == 0).all()
+    assert (np.abs(received - share * (kept + received)) <= 1 + 1e-9).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes=st.lists(st.integers(0, 3000), min_size=2, max_size=8).map(np.array), share=st.floats(0, 0.6))
+def test_planned_flows_are_exact_and_fail_only_when_one_task_outweighs_the_others(sizes, share):
+    moved = np.rint(share * sizes)
+    try:
+        flows = plan_flows(sizes, np.ones_like(sizes), share)
+    except ValueError:
+        assert 2 * moved.max() > moved.sum()
+    else:
+        assert_exact(sizes, flows, share)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.lists(st.integers(0, 500), min_size=2, max_size=7).map(np.array), seed=st.integers(0, 99))
+def test_spread_flows_have_exactly_the_sums_asked_for(rows, seed):
+    columns = np.random.default_rng(seed).permutation(rows)
+    assume(((rows + columns) <= rows.sum()).all())  # else no flows without a diagonal exist
+    flows = spread_flows(rows, columns)
+    assert flows.sum(1).tolist() == rows.tolist()
+    assert flows.sum(0).tolist() == columns.tolist()
+    assert np.trace(flows) == 0
+
+
+def test_equal_tasks_exchange_equally_and_keep_their_size():
+    flows = plan_flows(np.full(5, 10_000), np.full(5, 2), 0.1)
+    assert flows.tolist() == (250 * (1 - np.eye(5))).astype(int).tolist()
+
+
+@pytest.mark.parametrize("sizes", [(1000, 900), (2000, 1000, 1000), (6000, 3000, 2000), (1000, 50, 500)])
+def test_tasks_beside_a_very_large_one_still_exchange_samples_and_none_vanishes(sizes):
+    flows = plan_flows(np.array(sizes), np.ones(len(sizes), dtype=int), 0.1)
+    assert_exact(np.array(sizes), flows, 0.1)
+    assert (sizes - flows.sum(1) > 0.5 * 0.9 * np.array(sizes)).all()

@@ -62,6 +62,8 @@ class Human(Noise):
 
 def _given_and_clean(file: Path, key: str, largest: int) -> tuple[np.ndarray, np.ndarray | None]:
     """The labels of that key and the clean ones, both checked; row `largest` must exist."""
+    if not file.exists():
+        raise DataError(f"there is no file {file}")
     content = _read_pt(file)
     if not isinstance(content, dict):
         raise DataError(f"{file} should hold a dictionary of arrays, but holds a {type(content).__name__}")

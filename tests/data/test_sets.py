@@ -1,0 +1,179 @@
+"""Data sets known by name: every one by a contract, then each from small files in its official layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+import puridiver.data
+from puridiver.data import SOURCES, FileOptions, load, verify
+from puridiver.data.sets import digits
+from puridiver.data.sets.cifar100 import next_in_superclass
+from puridiver.errors import DataError, ManifestError
+from puridiver.streams import make_stream
+from puridiver.streams.published import find_official
+from tests.web_samples import write_food101n, write_splits, write_webvision
+from tests.wild import write_bad_kinds
+
+OPTIONS = FileOptions(image_size=8)
+
+
+def test_public_names_are_there() -> None:
+    assert all(hasattr(puridiver.data, name) for name in puridiver.data.__all__)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_data_set_says_what_it_is_and_whether_it_is_here(name: str, tmp_path: Path) -> None:
+    found = SOURCES[name]
+    assert found.name == name
+    assert found.title
+    assert found.size
+    assert found.home_page.startswith("https://")
+    if found.is_here(tmp_path):
+        source = load(name, tmp_path)
+        assert source.fingerprint == found.fingerprint
+        source.defaults["memory"] = -1  # of this source alone
+        assert load(name, tmp_path).defaults["memory"] != -1
+        assert verify(name, tmp_path) == []
+    else:
+        assert len(verify(name, tmp_path)) == 1
+        with pytest.raises(DataError, match=name):
+            load(name, tmp_path)
+
+
+# Digits ------------------------------------------------------------------------------------------------------------
+
+
+def test_digits_are_split_by_class_and_cover_the_bytes() -> None:
+    source = load("digits")
+    values, labels = load_digits(return_X_y=True)
+    train, test = digits.split(labels)
+    assert sorted([*train, *test]) == list(range(1797))
+    assert torch.bincount(source.test.labels).tolist() == [40] * 10
+    expected = np.rint(values[train].reshape(-1, 8, 8, 1) * 255 / 16)
+    assert np.array_equal(source.train.images.numpy(), expected)
+    assert expected.max() == 255
+
+
+def test_other_digits_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digits, "SPLIT_SEED", 1)
+    assert "fingerprint" in verify("digits")[0]
+
+
+# CIFAR -------------------------------------------------------------------------------------------------------------
+
+
+def test_cifar_records_are_planes_behind_their_labels(small_cifar: Path) -> None:
+    source = load("cifar10", small_cifar)
+    assert (len(source.train), len(source.test)) == (50, 10)
+    content = (small_cifar / "cifar-10-batches-bin" / "data_batch_2.bin").read_bytes()
+    record = np.frombuffer(content, dtype=np.uint8).reshape(10, 3073)[3]
+    image = source.train.images[13]
+    assert source.train.labels[13] == record[0] == 3
+    assert all(image[5, 7, channel] == record[1 + 1024 * channel + 5 * 32 + 7] for channel in range(3))
+    assert load("cifar10", small_cifar / "cifar-10-batches-bin").fingerprint == source.fingerprint
+    assert "fingerprint" in verify("cifar10", small_cifar)[0]
+
+
+def test_asymmetric_maps_are_the_usual_ones(small_cifar: Path) -> None:
+    source = load("cifar10", small_cifar)
+    names, usual = source.class_names, source.asymmetric_map
+    assert usual is not None
+    pairs = {(names[one], names[other]) for one, other in usual.items()}
+    assert pairs >= {("truck", "airplane"), ("dog", "cat"), ("bird", "deer")}
+    assert all(usual[other] == one for one, other in usual.items())
+    fine = load("cifar100", small_cifar)
+    assert fine.asymmetric_map == {label: (label + 20) % 100 for label in range(100)}
+    assert fine.train.labels.tolist() == [*range(100), *range(100)]
+    with pytest.raises(DataError, match="one coarse class"):
+        next_in_superclass(np.array([0, 1]), np.array([5, 5]))
+
+
+def test_missing_cut_and_foreign_cifar_files_are_told(small_cifar: Path) -> None:
+    path = small_cifar / "cifar-10-batches-bin" / "test_batch.bin"
+    content = path.read_bytes()
+    path.write_bytes(bytes([200]) + content[1:])
+    with pytest.raises(DataError, match="labels from 0 to 9, but the largest is 200"):
+        load("cifar10", small_cifar)
+    path.write_bytes(content[:-1])
+    with pytest.raises(DataError, match=r"should have 30,730 bytes, but has 30,729"):
+        load("cifar10", small_cifar)
+    path.unlink()
+    with pytest.raises(DataError, match=r"test_batch.bin is missing.*puridiver data fetch cifar10 --root"):
+        load("cifar10", small_cifar)
+
+
+# WebVision and Food-101N -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("web")
+    write_webvision(root, per_class=2)
+    write_food101n(root)
+    return root
+
+
+def test_webvision_is_the_first_fifty_classes_of_google(root: Path) -> None:
+    source = load("webvision", root, OPTIONS)
+    assert source.class_names[3] == "thing 3 (n00001003)"
+    assert source.train.labels.tolist() == [c for c in range(50) for _ in range(2)]
+    assert source.test.labels.tolist() == list(range(50))
+    assert abs(int(source.train.images[-1, 4, 4, 0]) - 49 * 4) < 40
+    assert not source.train.truth_known
+    assert verify("webvision", root)[0] == "webvision should list 65,944 train images, but lists 100"
+    with pytest.raises(ValueError, match="has a test part of its own"):
+        load("webvision", root, FileOptions(test_share=0.2))
+
+
+def test_food101n_is_its_verified_lists(root: Path) -> None:
+    source = load("food101n", root, OPTIONS)
+    assert (len(source.class_names), len(source.train), len(source.test)) == (101, 202, 101)
+    assert source.test.names is not None
+    assert source.test.names[7] == "images/dish_7/val0.jpg"
+    assert not source.train.truth_known  # of these only right labels would be known
+    assert source.test.verified is not None  # whether a label was found right, in the even classes it was not
+    assert source.test.verified.tolist() == [c % 2 == 1 for c in range(101)]
+    groups = make_stream(source, n_tasks=source.defaults["tasks"], noise="none").major_classes
+    assert [len(group) for group in groups] == [20, 20, 20, 20, 21]
+
+
+def test_a_damaged_list_is_told_with_its_line(tmp_path: Path) -> None:
+    listing = write_webvision(tmp_path, per_class=1) / "info" / "train_filelist_google.txt"
+    listing.write_text(listing.read_text() + "google/q0001/x.jpg one\n")
+    with pytest.raises(DataError, match="line 53, should be a path and a class number"):
+        load("webvision", tmp_path, OPTIONS)
+
+
+def test_published_streams_are_found_by_file_names(root: Path, tmp_path: Path) -> None:
+    source = load("webvision", root, OPTIONS)
+    paths = write_splits(tmp_path, source)
+    found, made = (
+        find_official("official:none:1:listed", source, tmp_path),
+        make_stream(source, n_tasks=10, noise="none", seed=1),
+    )
+    assert found.order.tolist() == made.order.tolist()
+    assert found.labels.tolist() == made.labels.tolist()
+    assert (found.kind, found.minor_share, found.task_ends) == ("official", 0.1, made.task_ends)
+    whole = paths[0].read_text()
+    for old, new, message in (
+        (".jpg", ".jpgx", "is not among the train images"),
+        ('"label": ', '"label": 1.', "should be text and a number"),
+        ('"label": ', '"label": 1', "elsewhere not"),
+    ):
+        paths[0].write_text(whole.replace(old, new, 1))
+        with pytest.raises(ManifestError, match=message):
+            find_official("official:none:1", source, tmp_path)
+
+
+def test_rows_of_files_that_were_left_out_are_passed_over(tmp_path: Path) -> None:
+    folder = write_webvision(tmp_path, per_class=2)
+    write_splits(tmp_path, load("webvision", tmp_path, OPTIONS))
+    bad = write_bad_kinds(tmp_path / "bad")
+    (folder / "google" / "q0004" / "4_0.jpg").write_bytes((tmp_path / "bad" / next(iter(bad))).read_bytes())
+    source = load("webvision", tmp_path, FileOptions(image_size=8, bad_files="skip"))
+    assert len(find_official("official:none:1", source, tmp_path)) == 99

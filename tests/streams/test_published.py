@@ -1,0 +1,182 @@
+"""Published streams: from .npz and JSON files in the published forms, and their names."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from puridiver.errors import ManifestError
+from puridiver.runs.config import RunConfig
+from puridiver.streams import make_stream, resolve_stream
+from puridiver.streams.names import Published, parse_published
+from puridiver.streams.published import find_official, from_npz, shuffled_within_tasks
+from puridiver.streams.verify import verify
+
+from .samples import small_source
+from .splits import write_json, write_npz
+
+SOURCE = small_source()
+
+
+def stream_with_equal_tasks(noise="sym-40"):
+    """Published tasks are of equal size, whatever that does to their minor shares."""
+    manifest = make_stream(SOURCE, noise=noise, seed=1)
+    return dataclasses.replace(manifest, task_ends=(60, 120, 180, 240, 300))
+
+
+STREAM = stream_with_equal_tasks()
+
+
+def test_npz_and_json_give_the_same_stream_shuffled_or_listed(tmp_path):
+    npz = write_npz(tmp_path / "small.npz", STREAM)
+    (tmp_path / "json").mkdir()
+    write_json(tmp_path / "json", SOURCE, STREAM)
+    write_json(tmp_path / "json", SOURCE, make_stream(SOURCE, noise="sym-40", seed=2))
+    write_json(tmp_path / "json", SOURCE, make_stream(SOURCE, noise="asym-40", seed=1))
+    places = (npz, tmp_path, tmp_path / "json")
+    listed, shuffled = (
+        [find_official(f"official:sym40:1{order}", SOURCE, place) for place in places] for order in (":listed", "")
+    )
+    assert listed[0] == listed[1] == listed[2] == resolve_stream("official:sym40:1:listed", SOURCE, npz)
+    assert shuffled[0] == shuffled[1] == shuffled[2] == find_official("sym-40:1", SOURCE, npz)
+    assert listed[0].order.tolist() == STREAM.order.tolist()
+    assert listed[0].labels.tolist() == STREAM.labels.tolist()
+    assert (listed[0].major_classes, listed[0].task_ends) == (STREAM.major_classes, STREAM.task_ends)
+    assert (listed[0].kind, listed[0].realised_noise, listed[0].minor_share) == ("official", 0.4, 0.1)
+    label_of = dict(zip(listed[0].order.tolist(), listed[0].labels.tolist(), strict=True))
+    assert [label_of[i] for i in shuffled[0].order.tolist()] == shuffled[0].labels.tolist()
+    for task in range(5):
+        part = STREAM.task_slice(task)
+        assert sorted(shuffled[0].order[part].tolist()) == sorted(listed[0].order[part].tolist())
+        assert (shuffled[0].order[part] != listed[0].order[part]).mean() > 0.8
+    assert verify(shuffled[0], SOURCE) == []
+
+
+def test_streams_of_other_seeds_are_shuffled_otherwise():
+    labels = np.arange(40)
+    found = [shuffled_within_tasks(labels, labels, [20, 40], seed)[0].tolist() for seed in (1, 2)]
+    assert found[0] != found[1]
+    assert found[0][:20] != [i - 20 for i in found[0][20:]]  # nor tasks alike
+
+
+def test_the_map_of_asymmetric_noise_is_read_off_the_labels(tmp_path):
+    stream = stream_with_equal_tasks("asym-40")
+    assert from_npz(write_npz(tmp_path / "a.npz", stream), SOURCE, "asym40", 1).noise_map == stream.noise_map
+
+
+def test_names_of_published_streams():
+    for spec in ("official:sym40:1", "sym40:1", "official:sym40:1:shuffled"):
+        assert parse_published(spec) == Published("sym40", 1, "shuffled")
+    assert parse_published("official:asym20:3:listed") == Published("asym20", 3, "listed")
+    assert RunConfig(stream="official:sym-40:1").stream == "official:sym40:1:shuffled"
+    assert RunConfig(stream="official:sym40:1:listed").stream == "official:sym40:1:listed"
+    with pytest.raises(ValueError, match="published split files"):
+        resolve_stream("official:sym40:1", SOURCE)
+
+
+@pytest.mark.parametrize("spec", ["official:sym40", "official:sym40:x", "official:pink:1", "official:", "sym40:1:"])
+def test_wrong_names_of_official_streams_are_refused(spec, tmp_path):
+    with pytest.raises(ValueError, match="should be"):
+        find_official(spec, SOURCE, tmp_path)
+
+
+def test_missing_splits_are_named(tmp_path):
+    with pytest.raises(ManifestError, match="nowhere"):
+        find_official("official:sym40:1", SOURCE, tmp_path / "nowhere")
+    with pytest.raises(ManifestError, match="has tasks none for small"):
+        find_official("official:sym40:1", SOURCE, tmp_path)
+    path = write_npz(tmp_path / "small.npz", STREAM)
+    with pytest.raises(ManifestError, match=r"sym20_seed1_index.*but holds \['sym40:1'\]"):
+        from_npz(path, SOURCE, "sym20", 1)
+
+
+def test_arrays_that_are_damaged_or_pickled_are_refused(tmp_path):
+    for content in (b"", b"not a zip", b"PK\x03\x04 torn"):
+        (tmp_path / "small.npz").write_bytes(content)
+        with pytest.raises(ManifestError, match="damaged"):
+            from_npz(tmp_path / "small.npz", SOURCE)
+    np.savez(tmp_path / "o.npz", **{f"sym40_seed1_{key}": np.array([{}]) for key in ("index", "label", "order")})
+    with pytest.raises(ManifestError, match="plain arrays"):
+        from_npz(tmp_path / "o.npz", SOURCE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("index", np.arange(300) + 1, "indices should lie in 0 to 299"),
+        ("index", np.zeros(300, int), "each sample|should be wrong"),
+        ("index", np.arange(299), "one label an index"),
+        ("index", np.arange(300.0), "should be integers"),
+        ("label", np.full(300, 10), "labels should lie in 0 to 9|should be wrong"),
+        ("label", SOURCE.train.labels.numpy()[STREAM.order], "should be wrong, but 0.0% are"),
+        ("order", np.zeros(10, int), "each class id below 10 once"),
+    ],
+)
+def test_wrong_arrays_are_refused(key, value, message, tmp_path):
+    arrays = {"index": STREAM.order, "label": STREAM.labels, "order": np.arange(10), key: value}
+    np.savez(tmp_path / "small.npz", **{f"sym40_seed1_{name}": array for name, array in arrays.items()})
+    with pytest.raises(ManifestError, match=message):
+        from_npz(tmp_path / "small.npz", SOURCE)
+
+
+# JSON files --------------------------------------------------------------------------------------------------------
+
+
+def change_row(path, number, **changes):
+    """Change one row, counted from 1; a value of None deletes the key."""
+    rows = json.loads(path.read_text())
+    row = {**rows[number - 1], **changes}
+    rows[number - 1] = {key: value for key, value in row.items() if value is not None}
+    path.write_text(json.dumps(rows))
+
+
+def test_missing_tasks_and_two_files_for_a_task_are_refused(tmp_path):
+    paths = write_json(tmp_path, SOURCE, STREAM)
+    paths[4].unlink()
+    with pytest.raises(ManifestError, match=r"tasks \[0, 1, 2, 3\]"):
+        find_official("sym40:1", SOURCE, tmp_path)
+    (tmp_path / paths[0].name.replace("blurry10", "blurry30")).write_text(paths[0].read_text())
+    with pytest.raises(ManifestError, match="two files for task 0"):
+        find_official("sym40:1", SOURCE, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"klass": "zebra"}, "klass should be a class of the data"),
+        ({"klass": None}, "but got None"),
+        ({"true_label": 10}, "true_label should be an integer from 0 to 9, but got 10"),
+        ({"true_label": True}, "but got True"),
+        ({"label": "3"}, "but got '3'"),
+        ({"file_name": "train/class-0/9999.png"}, "file_name should be|has images 1 to 30, but got 9999"),
+        ({"file_name": "../../secret.png"}, "file_name should be train/"),
+        ({"file_name": None}, "file_name should be train/"),
+    ],
+)
+def test_a_damaged_row_is_named_with_its_number(changes, message, tmp_path):
+    paths = write_json(tmp_path, SOURCE, STREAM)
+    change_row(paths[2], 7, **changes)
+    with pytest.raises(ManifestError, match=rf"task2\.json: row 7 \(counted from 1\): .*({message})"):
+        find_official("sym40:1", SOURCE, tmp_path)
+
+
+def test_rows_that_contradict_others_are_refused(tmp_path):
+    paths = write_json(tmp_path, SOURCE, STREAM)
+    before = paths[3].read_text()
+    change_row(paths[3], 2, **json.loads(paths[0].read_text())[0])
+    with pytest.raises(ManifestError, match=r"task3\.json: row 2 .*already come"):
+        find_official("sym40:1", SOURCE, tmp_path)
+    paths[3].write_text(before)
+    row = json.loads(paths[0].read_text())[9]
+    change_row(paths[0], 10, true_label=(row["true_label"] + 1) % 10)
+    with pytest.raises(ManifestError, match=r"goes with .* here, elsewhere not"):
+        find_official("sym40:1", SOURCE, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "[1]", '[{"klass": ', "[" * 100_000])
+def test_files_that_are_no_list_of_rows_are_refused(text, tmp_path):
+    paths = write_json(tmp_path, SOURCE, STREAM)
+    paths[1].write_text(text)
+    with pytest.raises(ManifestError, match=r"task1\.json"):
+        find_official("sym40:1", SOURCE, tmp_path)
