@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from puridiver.auditing.evidence import put_together
-from puridiver.auditing.passes import Advance, run_pass, say_nothing, threads_of, with_network
+from puridiver.auditing.noise_model import put_together
+from puridiver.auditing.passes import Advance, run_pass, say_nothing
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.learner.inputs import Label, as_classes, as_images, as_labels
-from puridiver.options import Options
 
-FEWEST = 2  # samples: of one alone nothing can be said
+FEWEST = 2  # samples
 
 
 def audit(
@@ -57,27 +55,18 @@ def audit(
     >>> int(report.ranking()[0])
     7
     """
-    chosen = with_changes(settings or AuditSettings(), changes)
+    chosen = (settings or AuditSettings()).replaced(**changes)
     pixels, given, found = as_labelled_set(images, labels, classes)
     if names is not None and len(names) != len(given):
         raise ValueError(f"names should have one entry for each of the {len(given)} images, but got {len(names)}")
-    height, width, channels = pixels.shape[1:]
-    chosen = with_network(chosen, (height, width, channels))
-    with threads_of(chosen):
+    chosen = chosen.with_network(tuple(pixels.shape[1:]))
+    with chosen.threads():
         testimonies = [run_pass(pixels, given, found, chosen, k, advance)[1] for k in range(chosen.passes)]
     return judge(put_together(testimonies), given, found, chosen, names=list(names) if names else None)
 
 
-def with_changes(settings: AuditSettings, changes: dict[str, Any]) -> AuditSettings:
-    """Settings with some fields replaced; what is none of its fields is an option of the learner's recipe."""
-    own = {name: changes[name] for name in changes if name in AuditSettings.__dataclass_fields__}
-    options = {name: changes[name] for name in changes if name not in own}
-    Options(**options)  # an unknown name is an error now, not after the data was read
-    own["options"] = {**own.get("options", settings.options), **options}
-    return dataclasses.replace(settings, **own)
-
-
 def check_classes(classes: Sequence[Label]) -> None:
+    """Raise an error where there is nothing to confuse a class with."""
     if len(classes) < 2:
         have = f"one class only, {str(classes[0])!r}" if classes else "no class"
         raise ValueError(f"an audit asks which of at least 2 classes an image shows, but the data have {have}")

@@ -1,18 +1,25 @@
-"""Labels that a person has corrected or confirmed, read back from a table."""
+"""Labels that a person corrected or confirmed: read from tables, and never lost when a table is written again."""
 
 from __future__ import annotations
 
-import csv
 import io
+import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from puridiver.auditing.tables import FORMULA_STARTS, csv_text
-from puridiver.data.table import separator_of, unguarded
-from puridiver.errors import DataError
+from puridiver.auditing.report import AuditReport
+from puridiver.auditing.tables import SUSPECT_COLUMNS, Typed, csv_bytes
+from puridiver.data.table import guarded, separator_of, unguarded
+from puridiver.errors import DataError, few, first_line
+from puridiver.files import read_regular
 from puridiver.learner.inputs import Label
+
+logger = logging.getLogger(__name__)
 
 ROW, NAME, LABEL = "row", "name", "corrected_label"
 
@@ -22,69 +29,77 @@ def read_corrections(
 ) -> dict[int, int]:
     """Row of the set to class id, from a CSV with the column `corrected_label`, and `row` or `name`.
 
-    Where the samples have names and the table a column `name`, that decides: the set may have grown since, so that rows
-    are others. Only where several samples have one name, as where two people labelled an image, `row` says which.
-    Lines whose corrected label is empty were not reviewed and are left out. A corrected label that equals the given
-    one confirms it. Unknown rows, unknown labels and lines that contradict each other are errors.
+    Names decide where the samples and the table have them: rows may have moved since. `row` decides between samples of
+    one name. Lines without a corrected label were not reviewed. Lines that contradict each other are an error.
     """
-    ids = names_to_ids(classes)
-    rows_of = _rows_by_name(names or ())
+    ids, rows_of = names_to_ids(classes), dict[str, list[int]]()
+    for row, name in enumerate(names or ()):
+        rows_of.setdefault(name, []).append(row)
     found: dict[int, int] = {}
     lines: dict[int, int] = {}
-    for number, record in read_records(path, named=bool(rows_of)):
-        text = record[LABEL]
-        if not text.strip():
-            continue
-        row = _row_by_name(record, rows_of, f"{path}, line {number}")
-        if row is None:
-            row = _row(record.get(ROW), n_samples, f"{path}, line {number}")
-        label = class_id(text, ids)
+    for number, record in _filled_in(_read_table(path, named=bool(rows_of))).iterrows():
+        line, text = f"{path}, line {number}", record[LABEL].strip()
+        row, label = _row_of(record, rows_of, n_samples, line), class_id(record[LABEL], ids)
         if label is None:
-            shown = ", ".join(map(str, classes[:12])) + (", ..." if len(classes) > 12 else "")
-            raise DataError(f"{path}, line {number}: corrected_label should be one of {shown}, but is {text.strip()!r}")
+            raise DataError(f"{line}: {LABEL} should be one of {few(map(str, classes), 12)}, but is {text!r}")
         if found.setdefault(row, label) != label:
+            said = str(classes[found[row]])
             raise DataError(
-                f"{path}, line {number}: row {row} is corrected to {text.strip()!r}, but line {lines[row]} says "
-                f"{str(classes[found[row]])!r}; keep one of the two lines"
+                f"{line}: row {row} is corrected to {text!r}, but line {lines[row]} says {said!r}; keep one"
             )
-        lines.setdefault(row, number)
+        lines.setdefault(row, int(str(number)))
     return found
 
 
-def _rows_by_name(names: Sequence[str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        found.setdefault(name, []).append(row)
-    return found
+def _read_table(path: Path, named: bool) -> pd.DataFrame:
+    """The cells of a table as text, by line number; where samples are `named`, a column of names may replace rows."""
+    try:
+        text = read_regular(path).decode("utf-8-sig")  # spreadsheets put a mark in front
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} should be text in UTF-8 (in a spreadsheet save it as CSV UTF-8): {error}") from error
+    mark = separator_of(text.partition("\n")[0], [(ROW, NAME), (LABEL,)])
+    try:
+        # The Python engine alone tells a missing cell from an empty one.
+        table = pd.read_csv(
+            io.StringIO(text), sep=mark, engine="python", dtype=object, keep_default_na=False, index_col=False
+        )
+    except ValueError as error:
+        raise DataError(f"{path} is not a CSV file, or a damaged one: {first_line(error)}") from error
+    keys = (ROW, NAME) if named else (ROW,)
+    if LABEL not in table or not any(key in table for key in keys):
+        have = few(map(str, table.columns)) or "none"
+        raise DataError(f"{path} should have the columns {LABEL} and {' or '.join(keys)}, but has {have}")
+    table.index += 2  # lines count from 1, and the first is the heading
+    if (short := table.isna().any(axis=1)).any():
+        raise DataError(f"{path}, line {short.idxmax()}: the line is shorter than the heading")
+    return table
 
 
-def _row_by_name(record: Mapping[str, str], rows_of: Mapping[str, list[int]], line: str) -> int | None:
-    """The row of the sample that a line names; None where line or set have no names."""
-    name = (record.get(NAME) or "") if rows_of else ""
+def _filled_in(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table[LABEL].str.strip() != ""]
+
+
+def _row_of(record: pd.Series, rows_of: Mapping[str, list[int]], n_samples: int, line: str) -> int:
+    """The row of the sample that a line means."""
+    name = record.get(NAME, "") if rows_of else ""
+    text = str(record.get(ROW, "")).strip()
     if not name:
-        return None
+        if not (text.isdecimal() and len(text) < 19 and int(text) < n_samples):
+            raise DataError(f"{line}: {ROW} should be from 0 to {n_samples - 1}, but is {text!r:.40}")
+        return int(text)
     rows = rows_of.get(name, rows_of.get(unguarded(name)))
     if rows is None:
         raise DataError(f"{line}: {name} is not in this set (any more): take the line out")
-    return rows[0] if len(rows) == 1 else _row_of_several(record.get(ROW, ""), name, rows, line)
-
-
-def _row_of_several(text: str, name: str, rows: list[int], line: str) -> int:
-    """Of the samples of one name, the one whose row a line says."""
-    if text.strip() in map(str, rows):
-        return int(text)
-    shown = ", ".join(map(str, rows[:12])) + (", ..." if len(rows) > 12 else "")
-    told = f"row {text.strip()!r} is none of them" if text.strip() else "the line has no row"
-    raise DataError(
-        f"{line}: {name} is the name of several samples of this set (rows {shown}), and {told}; "
-        f"say in the column {ROW} which of them is meant, as suspects.csv has it"
-    )
+    if len(rows) > 1 and text not in map(str, rows):
+        shown = few(map(str, rows), 12)
+        raise DataError(f"{line}: {name} names several samples (rows {shown}): say in the column {ROW} which is meant")
+    return int(text) if len(rows) > 1 else rows[0]
 
 
 def names_to_ids(classes: Sequence[Label]) -> dict[str, int]:
-    """Class ids by their names, also by those that were written with an apostrophe to keep a spreadsheet quiet."""
-    guarded = {f"'{label}": i for i, label in enumerate(classes) if str(label).startswith(FORMULA_STARTS)}
-    return guarded | {str(label): i for i, label in enumerate(classes)}
+    """Class ids by name, with and without the apostrophe that keeps a spreadsheet from running it."""
+    return {**{str(guarded(str(label))): i for i, label in enumerate(classes)},
+            **{str(label): i for i, label in enumerate(classes)}}  # fmt: skip
 
 
 def class_id(text: str, ids: Mapping[str, int]) -> int | None:
@@ -92,62 +107,71 @@ def class_id(text: str, ids: Mapping[str, int]) -> int | None:
     return ids.get(text, ids.get(text.strip()))
 
 
-def read_records(path: Path, named: bool) -> list[tuple[int, dict[str, str]]]:
-    """The lines of the table with their numbers; where the samples are `named`, a column of names will do for rows."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")  # spreadsheets put a mark in front
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} should be text in UTF-8 (in a spreadsheet save it as CSV UTF-8): {error}") from error
-    try:
-        mark = separator_of(text.partition("\n")[0], [(ROW, NAME), (LABEL,)])
-        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=mark)
-        _check_columns(reader.fieldnames or (), path, named)
-        records = [(reader.line_num, record) for record in reader]
-    except csv.Error as error:
-        raise DataError(f"{path} is not a CSV file, or a damaged one: {error}") from error
-    for number, record in records:
-        if record[LABEL] is None or record.get(ROW, "") is None:
-            raise DataError(f"{path}, line {number}: the line is shorter than the heading")
-    return records
-
-
-def _check_columns(columns: Sequence[str], path: Path, named: bool) -> None:
-    """An error where a table does not say which samples are meant, and what their labels are."""
-    keys = (ROW, NAME) if named else (ROW,)
-    if LABEL in columns and any(key in columns for key in keys):
-        return
-    have = ", ".join(columns) or "none"
-    if named:
-        raise DataError(f"{path} should have the column {LABEL}, and {NAME} or {ROW} (or both), but has {have}")
-    why = f"; the samples of this set have no names, so that {NAME} will not do" if NAME in columns else ""
-    raise DataError(f"{path} should have the columns {ROW} and {LABEL}, but has {have}{why}")
-
-
-def _row(text: str | None, n_samples: int, line: str) -> int:
-    if text is None:
-        raise DataError(f"{line}: there is no {NAME}, and the table has no column {ROW}: say which sample is meant")
-    try:
-        row = int(text)
-    except ValueError:
-        row = -1
-    if not 0 <= row < n_samples:
-        raise DataError(f"{line}: row should be from 0 to {n_samples - 1}, but is {text!r}")
-    return row
-
-
 def applied(given: np.ndarray, corrections: Mapping[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """The labels with the corrections in place, and which of them a person has checked, both (N,)."""
     labels, checked = given.copy(), np.zeros(len(given), dtype=bool)
-    rows = np.fromiter(corrections, dtype=np.int64, count=len(corrections))
-    labels[rows] = np.fromiter(corrections.values(), dtype=np.int64, count=len(corrections))
-    checked[rows] = True
+    for row, label in corrections.items():
+        labels[row], checked[row] = label, True
     return labels, checked
 
 
 def corrections_csv(
     corrections: Mapping[int, int], classes: Sequence[Label], names: Sequence[str] | None = None
-) -> str:
-    lines = sorted(corrections.items())
-    if names is None:
-        return csv_text((ROW, LABEL), ((row, classes[label]) for row, label in lines))
-    return csv_text((ROW, NAME, LABEL), ((row, names[row], classes[label]) for row, label in lines))
+) -> bytes:
+    """The corrections as a table that `read_corrections` reads."""
+    rows = sorted(corrections)
+    named = {} if names is None else {NAME: [names[row] for row in rows]}
+    return csv_bytes(pd.DataFrame({ROW: rows, **named, LABEL: [classes[corrections[row]] for row in rows]}))
+
+
+# Reviews -----------------------------------------------------------------------------------------------------------
+
+
+class Review(NamedTuple):
+    """What a person typed into a list of suspects."""
+
+    labels: Typed
+    whole: bool  # whether the labels are all of it: no further columns, nothing unreadable
+
+
+def read_review(path: Path) -> Review:
+    """What was typed into a list; nothing where there is no file, or it is as it was written."""
+    try:
+        table = _read_table(path, named=True)
+    except FileNotFoundError:
+        return Review({}, True)
+    except (DataError, OSError):  # a spreadsheet may have saved it in any form
+        return Review({}, False)
+    filled = _filled_in(table)
+    rows, names = (filled[key] if key in filled else pd.Series("", filled.index) for key in (ROW, NAME))
+    samples = list(zip(rows.str.strip(), names.map(unguarded), strict=True))
+    labels = dict(zip(samples, filled[LABEL], strict=True))
+    return Review(labels, len(labels) == len(samples) and tuple(table.columns) == SUSPECT_COLUMNS)
+
+
+def carry_over(path: Path, report: AuditReport) -> Typed:
+    """What a new list of the report's suspects is filled in with.
+
+    The old file is kept beside where a typed label is neither in the new list nor taken up by the report.
+    """
+    review = read_review(path)
+    listed = {(str(j.row), j.name) for j in report.suspects()}
+    others = {sample: text for sample, text in review.labels.items() if sample not in listed}
+    if not review.whole or not all(_is_taken_up(row, text, report) for (row, _), text in others.items()):
+        keep_beside(path, "not all that was filled in there fits the new list")
+    return {sample: text for sample, text in review.labels.items() if sample in listed}
+
+
+def _is_taken_up(row: str, text: str, report: AuditReport) -> bool:
+    if not (row.isdecimal() and len(row) < 19 and int(row) < len(report)):
+        return False
+    label = class_id(text, names_to_ids(report.classes))
+    return bool(report.checked[int(row)]) and label == int(report.given[int(row)])
+
+
+def keep_beside(path: Path, why: str) -> None:
+    """Give a file that a person worked on another name, and say so."""
+    others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(1))
+    kept = next(other for other in others if not other.exists())
+    path.rename(kept)
+    logger.warning("%s is kept as %s (--corrections takes it): %s", path.name, kept, why)

@@ -1,4 +1,4 @@
-"""An audit in a folder: what is done of it is kept, so that it can be resumed, and continued with corrected labels."""
+"""An audit in a folder: finished passes are kept, so that it can resume, and continue with corrected labels."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import plugins
-from puridiver.auditing.carried import Carried
-from puridiver.auditing.corrections import applied, corrections_csv, read_corrections
-from puridiver.auditing.evidence import put_together
+from puridiver.auditing.corrections import (
+    applied,
+    carry_over,
+    corrections_csv,
+    keep_beside,
+    read_corrections,
+    read_review,
+)
+from puridiver.auditing.noise_model import put_together
 from puridiver.auditing.passes import (
     Advance,
     Begun,
@@ -30,15 +35,12 @@ from puridiver.auditing.passes import (
     say_nothing,
     tell_labels,
     testify,
-    threads_of,
-    with_network,
 )
 from puridiver.auditing.report import AuditReport, judge
-from puridiver.auditing.reviewing import carry_over, keep_beside, read_review
 from puridiver.auditing.settings import AuditSettings
-from puridiver.auditing.tables import CLEANLAB, LABELS, NOTHING, SUSPECTS, write_tables
+from puridiver.auditing.tables import CLEANLAB, LABELS, SUSPECTS, Carried, write_tables
 from puridiver.errors import DataError
-from puridiver.files import write_atomically
+from puridiver.files import file_lock, read_json, write_atomically
 from puridiver.learner import storage
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
@@ -46,9 +48,9 @@ from puridiver.learner.learner import Learner
 logger = logging.getLogger(__name__)
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
-LEARNER = "learner"  # how the names of a pass's learners begin
-BEGUN = "begun"  # how those of one in the middle of a pass do
-ASKED = "asked"  # the index's entry of what a user said, so that it need not be said again
+LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
+LEARNER, BEGUN, TESTIMONY = "learner", "begun", "testimony"  # in the folder of a pass
+ASKED = "asked"  # the index's entry of what a user said, to be recalled
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class LabelledSet:
     classes: list[Label]
     names: list[str] | None = None
     folder: Path | None = None  # in which the names are files
-    carried: Carried = NOTHING
+    carried: Carried | None = None
 
     def digest(self) -> str:
         """SHA-256 over pixels, labels and classes."""
@@ -72,7 +74,7 @@ class LabelledSet:
 
 
 class FinishedPass(NamedTuple):
-    """The digest of the labels that a pass was of, its testimony, and where its learner lies."""
+    """The digest of the labels of a pass, its testimony, and the folder of its learner."""
 
     labels: str
     testimony: Testimony
@@ -85,40 +87,45 @@ class AuditFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    # The audit that the folder holds
+
     def begun(self) -> dict[str, Any] | None:
         """What the folder's audit was begun with, or None where there is none."""
         try:
-            return json.loads((self.path / INDEX).read_text())
+            found = read_json(self.path / INDEX)
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            raise DataError(f"{self.path / INDEX} is damaged: {error}; --force starts the audit afresh") from error
+        except DataError as error:
+            raise DataError(f"{error}; --force starts the audit afresh") from error
+        if not isinstance(found, dict) or not isinstance(found.get(ASKED, {}), dict):
+            raise DataError(f"{self.path / INDEX} is damaged: {ASKED} should be an object; --force starts afresh")
+        return found
 
     def asked(self) -> dict[str, Any]:
-        """Options that the folder's audit was begun with, by their names; an audit of an older version has none."""
-        found = (self.begun() or {}).get(ASKED, {})
-        return found if isinstance(found, dict) else {}
+        """The options that the folder's audit was begun with."""
+        found: dict[str, Any] = (self.begun() or {}).get(ASKED, {})
+        return found
 
-    def check_same(self, description: dict[str, Any]) -> None:
-        """An error that names what differs between the folder's audit and this one."""
+    def check_same(self, description: Mapping[str, Any]) -> None:
+        """Raise an error that names what differs between the folder's audit and this one."""
         begun = self.begun()
         differing = [name for name in description if begun is not None and begun.get(name) != description[name]]
         if begun is not None and differing:
-            told = "; ".join(f"{name} is {_short(begun.get(name))} there and {_short(description[name])} here"
+            told = "; ".join(f"{name} is {begun.get(name)!r:.40} there and {description[name]!r:.40} here"
                              for name in differing)  # fmt: skip
             raise DataError(
-                f"{self.path} holds another audit: {told}; say the same as there to go on with it, "
-                "choose another folder, or say --force, which trains anew"
+                f"{self.path} holds another audit: {told}; use the same settings to continue it, choose another "
+                "folder, or say --force to train anew"
             )
 
     def results(self) -> list[Path]:
-        """What is there of all that an audit writes beside its index."""
+        """What exists of all that an audit writes beside its index."""
         named = (self.path / name for name in (SUMMARY, PAGE, SUSPECTS, LABELS, CORRECTIONS, CLEANLAB))
         passes = (place for place in self.path.glob("pass-*") if place.name.removeprefix("pass-").isdecimal())
         return [*(place for place in named if place.exists()), *sorted(passes)]
 
     def check_own(self) -> None:
-        """An error where the folder has files that an audit would write over, and that no audit wrote."""
+        """Raise an error where an audit would overwrite files that no audit wrote."""
         others = [] if (self.path / INDEX).exists() else [place.name for place in self.results()]
         if others:
             raise DataError(
@@ -127,64 +134,75 @@ class AuditFolder:
             )
 
     def check_spares(self, data: Path) -> None:
-        """An error where the audit would write over the data that it is of."""
+        """Raise an error where the audit would overwrite its data."""
         real = Path(os.path.realpath(data))
         if any(real.is_relative_to(os.path.realpath(place)) for place in self.results()):
             raise DataError(
-                f"{data} belongs to the audit in {self.path}, which would write over it: name another folder for the "
-                "audit of it"
+                f"{data} belongs to the audit in {self.path}, which would write over it: name another folder"
             )
 
-    def begin(self, description: dict[str, Any]) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
+    def begin(self, description: Mapping[str, Any]) -> None:
         write_atomically(self.path / INDEX, (json.dumps(description, indent=1) + "\n").encode())
 
     def clear(self) -> None:
-        """Take an older audit away; other files of the folder stay, and what a person checked under another name."""
+        """Remove an older audit; other files stay, and what a person checked stays under another name."""
         review = read_review(self.path / SUSPECTS)
         if review.labels or not review.whole:
             keep_beside(self.path / SUSPECTS, "it was filled in during the audit before")
         if (self.path / CORRECTIONS).exists():
             keep_beside(self.path / CORRECTIONS, "it has what was corrected in the audit before")
         for place in self.results():
-            if place.is_dir():
+            if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place, ignore_errors=True)
             else:
                 place.unlink()
-        (self.path / INDEX).unlink(missing_ok=True)  # last: without it, what is left would be taken for a user's own
+        (self.path / INDEX).unlink(missing_ok=True)  # last: without it, the rest would count as a user's own
+
+    def corrections(self, labelled: LabelledSet) -> dict[int, int]:
+        """What earlier reviews corrected."""
+        path = self.path / CORRECTIONS
+        return read_corrections(path, labelled.classes, len(labelled.given), labelled.names) if path.exists() else {}
+
+    # Passes
 
     def pass_folder(self, number: int) -> Path:
         return self.path / f"pass-{number + 1}"
 
-    def load_pass(self, number: int) -> FinishedPass | None:
+    def load_pass(self, number: int, shape: tuple[int, int] | None = None) -> FinishedPass | None:
+        """A finished pass, or None; its arrays must be of `shape` (samples, classes)."""
         folder = self.pass_folder(number)
-        if not (folder / "testimony" / storage.INDEX).exists():
+        if not (folder / TESTIMONY / storage.INDEX).exists():
             return None
-        settings, tensors = storage.load(folder / "testimony")
-        parts = {name: tensors[name].numpy() for name in ("order", "in_memory", "scores", "votes")}
-        return FinishedPass(settings["labels"], Testimony(**parts), folder / settings.get("learner", LEARNER))
+        settings, tensors = storage.load(folder / TESTIMONY)
+        wanted = {"order": 1, "in_memory": 1, "scores": 2, "votes": 2}  # dimensions
+        names = [settings.get(name) for name in ("labels", LEARNER)]
+        fits = all(
+            name in tensors and (shape is None or tensors[name].shape == shape[:n]) for name, n in wanted.items()
+        )
+        if not fits or not all(isinstance(name, str) and os.sep not in name for name in names):
+            raise DataError(f"{folder / TESTIMONY} is damaged: it belongs to other data; --force starts afresh")
+        parts = {name: tensors[name].numpy() for name in wanted}
+        return FinishedPass(settings["labels"], Testimony(**parts), folder / settings[LEARNER])
 
     def save_pass(self, number: int, labels: str, learner: Learner, testimony: Testimony) -> None:
-        """The learner first, beside the one before: a pass counts as finished once its testimony is there.
+        """Save the learner beside the older one, then the testimony, which finishes the pass.
 
-        So whoever is stopped between the two goes on from the learner that the older testimony is of.
+        An audit that stops in between continues from the learner of the older testimony.
         """
         folder, name = self.pass_folder(number), f"{LEARNER}-{labels[:12]}"
         learner.save(folder / name)
-        tensors = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in vars(testimony).items()}
-        storage.save(folder / "testimony", {"labels": labels, "learner": name}, tensors)
+        tensors = {part: torch.from_numpy(np.ascontiguousarray(value)) for part, value in vars(testimony).items()}
+        storage.save(folder / TESTIMONY, {"labels": labels, LEARNER: name}, tensors)
         for older in folder.glob(f"{LEARNER}*"):
             if older.name != name:
                 shutil.rmtree(older, ignore_errors=True)
         self._forget_begun(number)
 
     def load_begun(self, number: int, labels: str, device: str) -> Begun | None:
-        """Where a pass of these labels was left, by an earlier process that was stopped.
-
-        What cannot be read costs what was done since the state before, and not the audit.
-        """
-        found = {int(place.name.split("-")[1]): place for place in self.pass_folder(number).glob(f"{BEGUN}-*")
-                 if place.name.endswith(f"-{labels[:12]}") and (place / storage.INDEX).exists()}  # fmt: skip
+        """Where an earlier process stopped in a pass of these labels; a damaged state is left out."""
+        found = {int(place.name.split("-")[1]): place
+                 for place in self.pass_folder(number).glob(f"{BEGUN}-[0-9]*-{labels[:12]}")
+                 if place.name.split("-")[1].isdecimal() and (place / storage.INDEX).exists()}  # fmt: skip
         for steps in sorted(found, reverse=True):
             try:
                 return Begun(Learner.load(found[steps], device), steps)
@@ -193,7 +211,7 @@ class AuditFolder:
         return None
 
     def save_begun(self, number: int, labels: str, begun: Begun) -> None:
-        """The newest alone stays. A disk that is too full for it must not cost the audit."""
+        """Keep the newest state alone. A full disk must not end the audit."""
         place = self.pass_folder(number) / f"{BEGUN}-{begun.steps}-{labels[:12]}"
         try:
             begun.learner.save(place)
@@ -209,64 +227,56 @@ class AuditFolder:
                 (older / storage.INDEX).unlink(missing_ok=True)  # first: without it, no state
                 shutil.rmtree(older, ignore_errors=True)
 
-    def corrections(self, labelled: LabelledSet) -> dict[int, int]:
-        """What earlier reviews corrected."""
-        path = self.path / CORRECTIONS
-        return read_corrections(path, labelled.classes, len(labelled.given), labelled.names) if path.exists() else {}
-
 
 def audit_in_folder(
     folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, corrections: dict[int, int] | None = None,
     advance: Advance = say_nothing, on_pass: Callable[[str], None] | None = None,
-    asked: Mapping[str, Any] | None = None,
+    asked: Mapping[str, Any] | None = None, force: bool = False,
 ) -> AuditReport:  # fmt: skip
-    """Audit into a folder, going on with what is there: finished passes are kept, corrected labels are learnt.
+    """Audit into a folder: finished passes are kept, and corrected labels are learnt.
 
-    `corrections` join those of earlier reviews in the folder; a later word on a row replaces the earlier one. `asked`
-    is kept in the folder for whoever goes on with it.
+    `corrections` join those of earlier reviews in the folder; the later correction of a row counts. `asked` is kept in
+    the folder for whoever continues the audit. `force` replaces an audit that the folder holds.
     """
-    height, width, channels = labelled.images.shape[1:]
-    settings = with_network(settings, (height, width, channels))
-    description = describe(labelled, settings)
-    folder.check_own()
-    folder.check_same(description)
-    folder.begin({**description, ASKED: folder.asked() if asked is None else dict(asked)})
-    known = folder.corrections(labelled) | (corrections or {})
-    if known:
-        content = corrections_csv(known, labelled.classes, labelled.names).encode()
-        write_atomically(folder.path / CORRECTIONS, content)
-    given, checked = applied(labelled.given, known)
-    testimonies = []
-    for number in range(settings.passes):
-        with threads_of(settings):
+    settings = settings.with_network(tuple(labelled.images.shape[1:]))
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with file_lock(folder.path / LOCK, wait_seconds=0, what=f"the audit in {folder.path}"), settings.threads():
+        if force:
+            folder.clear()
+        description = describe(labelled, settings)
+        folder.check_own()
+        folder.check_same(description)
+        folder.begin({**description, ASKED: folder.asked() if asked is None else dict(asked)})
+        known = folder.corrections(labelled) | (corrections or {})
+        if known:
+            write_atomically(folder.path / CORRECTIONS, corrections_csv(known, labelled.classes, labelled.names))
+        given, checked = applied(labelled.given, known)
+        testimonies = []
+        for number in range(settings.passes):
             text, testimony = _one_pass(folder, labelled, given, checked, settings, number, advance)
-        testimonies.append(testimony)
-        if on_pass is not None:
-            on_pass(text)
-    report = judge(
-        put_together(testimonies), given, labelled.classes, settings, labelled.given, checked, labelled.names
-    )
-    typed = carry_over(folder.path / SUSPECTS, report)  # read now: somebody may have typed while the learners learnt
-    write_tables(report, folder.path, labelled.folder, labelled.carried, typed)
+            testimonies.append(testimony)
+            if on_pass is not None:
+                on_pass(text)
+        evidence = put_together(testimonies)
+        report = judge(evidence, given, labelled.classes, settings, labelled.given, checked, labelled.names)
+        typed = carry_over(folder.path / SUSPECTS, report)  # now: somebody may have typed while the learners learnt
+        write_tables(report, folder.path, labelled.folder, labelled.carried, typed)
     return report
 
 
 def describe(labelled: LabelledSet, settings: AuditSettings) -> dict[str, Any]:
-    """What must be equal for an audit to go on: the data and everything that decides the learners."""
+    """What must be equal for an audit to continue: the data and everything that decides the learners."""
     epochs = settings.epochs_for(settings.memory_for(len(labelled.given)))
-    code = {f"code of {key}": code for key, code in plugins.codes(("network", settings.network)).items()}
-    return {
-        "data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict(), "epochs": epochs, **code
-    }  # fmt: skip
+    return {"data_sha256": labelled.digest(), "classes": labelled.classes, **settings.to_dict(), "epochs": epochs}
 
 
 def _one_pass(
     folder: AuditFolder, labelled: LabelledSet, given: np.ndarray, checked: np.ndarray, settings: AuditSettings,
     number: int, advance: Advance,
 ) -> tuple[str, Testimony]:  # fmt: skip
-    # What was confirmed is learnt from, too.
+    # Confirmed labels are learnt, too, so they are part of the digest.
     digest = hashlib.sha256(given.tobytes() + (checked.tobytes() if checked.any() else b"")).hexdigest()
-    found = folder.load_pass(number)
+    found = folder.load_pass(number, (len(given), len(labelled.classes)))
     name = f"pass {number + 1} of {settings.passes}"
     if found is not None and found.labels == digest:
         return f"{name}: was there already", found.testimony
@@ -284,8 +294,3 @@ def _one_pass(
         text = f"{name}: went on with {changed} corrected memory label{'s' if changed != 1 else ''}"
     folder.save_pass(number, digest, learner, testimony)
     return text, testimony
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,34 +1,85 @@
-"""How likely is each given label, and how many are wrong: a confusion matrix fitted to out-of-sample scores.
+"""How likely each given label is right, and how many are wrong: a confusion matrix fitted to out-of-sample scores.
 
-A sample's true class is taken to follow softmax(sharpness * scores), and its given label to follow the row of a
-confusion matrix T that belongs to the true class:
+The true class of a sample follows softmax(sharpness * scores), and its given label the row of a confusion matrix T
+that belongs to the true class:
 
     p(given y | x) = sum_c softmax(sharpness * scores(x))_c T[c, y]
 
-T and the sharpness are those that make the given labels most likely (EM, and a search over the sharpness). Then
-p(true = given | x, given) is the probability that a label is right, and its mean over the samples is the share of
-right labels. What makes T visible is that even the clearest images of a class keep its share of wrong labels.
+T and the sharpness maximise the likelihood of the given labels (EM, and a search over the sharpness). Then
+p(true = given | x, given) is the probability that a label is right, and its mean is the share of right labels.
 
-Labels that a person has checked take part with the label they came with, their true class being known. Without them
-the model would see a set whose clearest mistakes were taken out, and believe that clear images are hardly ever
-labelled wrongly: what remains wrong would pass for images that are hard to tell.
+Checked labels take part with the label they came with, their true class being known. Without them the model would see
+a set without its clearest mistakes, and take the remaining wrong labels for images that are hard to tell.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from puridiver.auditing.passes import Testimony
+
+# A network is surer than it should be. Chosen on planted noise, with the number of neighbours (docs/AUDIT.md).
+NETWORK_WEIGHT = 0.3
+SMALLEST_SHARE = 0.01  # of a class among the neighbours' labels, so that its logarithm is finite
 SHARPNESSES = np.geomspace(0.1, 10, 17)
 EM_ROUNDS = 30
 BOOTSTRAP_ROUNDS = 10  # from the fitted matrix on: a drawn sample moves it only a little
-# Imagined samples of each class whose labels are as wrong as those of the whole set, with no class preferred: what a
-# class's own few samples seem to say of it is believed only so far. Of the set itself it is thought at first, with
-# the weight of a few samples, that 90 % of its labels are right.
+# Pseudo-counts: of each class, samples with the set's own noise rate and no preferred class; of the set, a few
+# samples of which 90 % are right.
 PRIOR_WEIGHT, FIRST_WEIGHT, FIRST_RIGHT = 30.0, 5.0, 0.9
 SMALLEST = 1e-12
 UNKNOWN = -1  # in place of a true class that nobody has checked
+DRAWS = 200  # of the bootstrap
+LEVEL = 0.95  # of the intervals
+
+
+# Evidence ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What all passes say of every sample, hardly having learnt its own label."""
+
+    pass_scores: np.ndarray  # float64 (P, N, C): each pass's log-probabilities up to a constant
+    weights: np.ndarray  # float64 (P, N): 0 where the pass kept the sample in its memory
+    choices: np.ndarray  # int64 (P, N): the class that each pass's network predicts
+    votes: np.ndarray  # float64 (N, C): mean shares of the neighbours' labels
+
+    def scores(self, passes: np.ndarray | None = None) -> np.ndarray:
+        """Mean scores of these passes (which may repeat), by default of all, (N, C)."""
+        chosen = np.arange(len(self.weights)) if passes is None else passes
+        weights = unless_all_zero(self.weights[chosen])
+        return np.einsum("pn,pnc->nc", weights, self.pass_scores[chosen]) / weights.sum(axis=0)[:, None]
+
+    def agreeing(self, suggested: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many passes predict the suggested class, and how many may be asked, both (N,)."""
+        asked = unless_all_zero(self.weights)
+        return ((self.choices == suggested) * asked).sum(axis=0).astype(int), asked.sum(axis=0).astype(int)
+
+
+def unless_all_zero(weights: np.ndarray) -> np.ndarray:
+    """The weights; all ones for a sample that every pass kept in its memory."""
+    return np.where(weights.any(axis=0), weights, 1.0)
+
+
+def put_together(testimonies: Sequence[Testimony]) -> Evidence:
+    """Combine each pass's network and neighbours; samples in its memory do not count."""
+    votes = np.stack([t.votes.astype(np.float64) for t in testimonies])
+    networks = np.stack([t.scores.astype(np.float64) for t in testimonies])
+    weights = np.stack([(~t.in_memory).astype(np.float64) for t in testimonies])
+    asked = unless_all_zero(weights)
+    return Evidence(
+        pass_scores=NETWORK_WEIGHT * networks + np.log(votes + SMALLEST_SHARE),
+        weights=weights,
+        choices=networks.argmax(axis=2),
+        votes=np.einsum("pn,pnc->nc", asked, votes) / asked.sum(axis=0)[:, None],
+    )
+
+
+# Model -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,7 +91,7 @@ class NoiseModel:
     log_likelihood: float
 
     def class_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """p(true class | x), (N, C), before the given label is looked at."""
+        """p(true class | x), (N, C), without the given label."""
         return sharpened(scores, self.sharpness)
 
     def posterior(self, scores: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -51,9 +102,8 @@ class NoiseModel:
 def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray | None = None) -> NoiseModel:
     """The sharpness and the confusion matrix that explain the given labels best.
 
-    `scores` (N, C) are log-probabilities up to a constant, made without having learnt the sample's own label. `truth`
-    (N,) holds the true class where a person has checked it, and UNKNOWN elsewhere; `given` are the labels as they
-    came, also of these.
+    `scores` (N, C) are log-probabilities up to a constant. `given` (N,) are the labels as they came. `truth` (N,) is
+    the true class where a person has checked it, and UNKNOWN elsewhere.
     """
     truth = np.full(len(given), UNKNOWN) if truth is None else truth
     fits = [_fit_at(float(sharpness), scores, given, truth) for sharpness in SHARPNESSES]
@@ -64,14 +114,13 @@ def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray | N
 
 
 def _fit_at(sharpness: float, scores: np.ndarray, given: np.ndarray, truth: np.ndarray) -> NoiseModel:
-    classes = scores.shape[1]
     p = sharpened(scores, sharpness)
-    believed = settled(p, truth)
-    weights = np.ones(len(given))
-    confusion = expectation_maximisation(believed, given, weights, even_confusion(classes, FIRST_RIGHT), EM_ROUNDS)
+    believed, start = settled(p, truth), even_confusion(scores.shape[1], FIRST_RIGHT)
+    confusion = expectation_maximisation(believed, given, np.ones(len(given)), start, EM_ROUNDS)
     known = np.flatnonzero(truth != UNKNOWN)
-    foreseen = float(np.log(p[known, truth[known]] + SMALLEST).sum())  # how well the scores foretold what was checked
-    return NoiseModel(sharpness, confusion, _log_likelihood(believed, given, confusion) + foreseen)
+    foreseen = float(np.log(p[known, truth[known]] + SMALLEST).sum())  # of the checked classes, by the scores alone
+    likelihood = float(np.log((believed * confusion[:, given].T).sum(axis=1) + SMALLEST).sum())
+    return NoiseModel(sharpness, confusion, likelihood + foreseen)
 
 
 def settled(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -101,7 +150,7 @@ def responsibilities(p: np.ndarray, confusion: np.ndarray, given: np.ndarray) ->
 
 
 def even_confusion(classes: int, right: float) -> np.ndarray:
-    """Every class is labelled rightly with the same probability, and else as any other with equal ones."""
+    """Every class is labelled right with the same probability, and otherwise as any other class."""
     if classes == 1:
         return np.ones((1, 1))
     wrong = (1 - right) / (classes - 1)
@@ -109,10 +158,64 @@ def even_confusion(classes: int, right: float) -> np.ndarray:
 
 
 def sharpened(scores: np.ndarray, sharpness: float) -> np.ndarray:
-    z = sharpness * (scores - scores.max(axis=1, keepdims=True))
-    e = np.exp(z)
+    e = np.exp(sharpness * (scores - scores.max(axis=1, keepdims=True)))
     return e / e.sum(axis=1, keepdims=True)
 
 
-def _log_likelihood(p: np.ndarray, given: np.ndarray, confusion: np.ndarray) -> float:
-    return float(np.log((p * confusion[:, given].T).sum(axis=1) + SMALLEST).sum())
+# Rates -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rate:
+    """An estimated share of wrong labels, with the bounds of its interval."""
+
+    rate: float
+    low: float
+    high: float
+    count: int  # labels that it is a share of
+
+
+def estimate_rates(
+    evidence: Evidence, given: np.ndarray, model: NoiseModel, truth: np.ndarray, seed: int
+) -> tuple[Rate, list[Rate]]:
+    """The share of wrong labels among those whose truth is UNKNOWN, overall and for each given label.
+
+    The interval holds the middle of DRAWS bootstrap estimates over samples and passes. It covers the chance in samples
+    and learners, and not an error that all learners share.
+    """
+    rng, classes = np.random.default_rng(seed), evidence.pass_scores.shape[2]
+    among = truth == UNKNOWN
+    posterior = model.posterior(evidence.scores(), given)
+    best = wrong_shares(1 - posterior[np.arange(len(given)), given], given, among.astype(float), classes)
+    draws = np.stack([_draw(evidence, given, model, truth, rng) for _ in range(DRAWS)])
+    low, high = np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    counts = np.concatenate([[among.sum()], np.bincount(given[among], minlength=classes)])
+    rates = [
+        Rate(float(b), float(min(lo, b)), float(max(hi, b)), int(n))
+        for b, lo, hi, n in zip(best, low, high, counts, strict=True)
+    ]
+    return rates[0], rates[1:]
+
+
+def _draw(
+    evidence: Evidence, given: np.ndarray, model: NoiseModel, truth: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    n_passes, n_samples = evidence.weights.shape
+    passes = np.asarray(rng.integers(n_passes, size=n_passes))
+    weights = np.bincount(rng.choice(n_samples, n_samples), minlength=n_samples).astype(float)
+    p = settled(model.class_probabilities(evidence.scores(passes)), truth)
+    confusion = expectation_maximisation(p, given, weights, model.confusion, BOOTSTRAP_ROUNDS)
+    doubt = 1 - responsibilities(p, confusion, given)[np.arange(n_samples), given]
+    wrong = rng.random(n_samples) < doubt  # the rate that came out, not the expected one
+    return wrong_shares(wrong, given, weights * (truth == UNKNOWN), p.shape[1])
+
+
+def wrong_shares(wrong: np.ndarray, given: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+    """The share of wrong labels overall, then for each given label, (1 + C,); 0 where there is no label.
+
+    `wrong` (N,) is how probably, or whether, each label is wrong.
+    """
+    counted = wrong * weights
+    totals = np.concatenate([[weights.sum()], np.bincount(given, weights, classes)])
+    sums = np.concatenate([[counted.sum()], np.bincount(given, counted, classes)])
+    return sums / np.where(totals > 0, totals, 1)

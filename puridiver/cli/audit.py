@@ -152,8 +152,8 @@ def _load(asked: dict[str, Any], progress: Progress, moved: bool) -> tuple[DataS
     import torch
 
     from puridiver.auditing.audit import check_classes
-    from puridiver.auditing.carried import Carried, carried
     from puridiver.auditing.folder import LabelledSet
+    from puridiver.auditing.tables import Carried, carried
     from puridiver.data.sources import is_own
     from puridiver.streams.noise import plant
 
@@ -210,7 +210,6 @@ def _source(asked: dict[str, Any], progress: Progress, moved: bool) -> DataSourc
 
 def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
     """The user's word, then what suits the data; on a CPU the small network, as the others take too long."""
-    from puridiver.auditing.passes import with_network
     from puridiver.auditing.settings import AuditSettings
     from puridiver.options import declared
     from puridiver.runtime.device import choose_runtime
@@ -220,7 +219,7 @@ def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
     network = asked.get("network") or ("auto" if on_cpu else source.defaults.get("network", "auto"))
     said = {name: asked[name] for name in ("passes", "parts", "memory", "seed", "epochs", "device") if name in asked}
     chosen = AuditSettings(**said, network=network, options={**suits, **options_of(asked.get("assignments"))})
-    return with_network(chosen, source.image_shape)
+    return chosen.with_network(source.image_shape)
 
 
 def _corrections(file: Path | None, labelled: LabelledSet) -> dict[int, int]:
@@ -240,7 +239,6 @@ def _run(
 ) -> AuditReport:  # fmt: skip
     from puridiver.auditing.audit import audit as audit_arrays
     from puridiver.auditing.folder import AuditFolder, audit_in_folder
-    from puridiver.runs.folder import held
 
     progress.start(settings.work(len(labelled.given)))
     if out is None:
@@ -253,17 +251,13 @@ def _run(
     for name in ("data", "data_root"):  # so that the audit can go on from any folder
         if name in kept and (name != "data" or is_place(name, kept[name])):
             kept[name] = os.path.abspath(os.path.expanduser(kept[name]))
-    with held(out):
-        folder = AuditFolder(out)
-        if force:
-            folder.clear()
-        try:
-            hear = tell if not progress.hidden else lambda text: None
-            return audit_in_folder(folder, labelled, settings, corrections, progress.advance, hear, kept)
-        except KeyboardInterrupt:
-            again = [word for word in words if word not in ("--force", "--resume")]
-            tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
-            raise
+    try:
+        hear = tell if not progress.hidden else lambda text: None
+        return audit_in_folder(AuditFolder(out), labelled, settings, corrections, progress.advance, hear, kept, force)
+    except KeyboardInterrupt:
+        again = [word for word in words if word not in ("--force", "--resume")]
+        tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
+        raise
 
 
 def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: float) -> dict[str, Any]:
@@ -323,7 +317,7 @@ def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: di
 
 
 def _print(report: AuditReport, summary: dict[str, Any]) -> None:
-    from puridiver.auditing.words import truth_words
+    from puridiver.auditing.report import truth_words
 
     low, high = map(percent, summary["noise_interval"])
     left = summary["samples"] - summary["checked"]

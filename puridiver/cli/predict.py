@@ -49,7 +49,7 @@ def predict(
       puridiver predict my-learner images.npz
           a learner of Learner.save("my-learner"), and the array `images`
     """
-    from puridiver.auditing.tables import guarded
+    from puridiver.data.table import guarded
     from puridiver.files import write_atomically
     from puridiver.learner.predictor import check_finite
 

@@ -177,6 +177,11 @@ def _read_csv(file: Path) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in cells.items()})
 
 
+def guarded(value: Any) -> Any:
+    """Text that a spreadsheet would take for a formula gets an apostrophe in front; numbers stay as they are."""
+    return "'" + value if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
 def unguarded(text: str) -> str:
     """Without the apostrophe that keeps a spreadsheet from taking a name for a formula, as an audit writes it."""
     return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_STARTS) else text

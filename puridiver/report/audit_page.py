@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from puridiver.auditing.rates import LEVEL, Rate
+from puridiver.auditing.noise_model import LEVEL, Rate
 from puridiver.auditing.report import AuditReport
 from puridiver.auditing.tables import SUSPECT_COLUMNS
 from puridiver.metrics.memory_snapshot import LARGEST_SIDE

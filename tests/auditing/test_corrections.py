@@ -1,64 +1,118 @@
-"""Which sample a line of corrections means: by its name, by its row where a name is not enough."""
+"""What was typed into suspects.csv is never lost."""
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from puridiver.auditing.corrections import corrections_csv, read_corrections
-from puridiver.errors import DataError
+from puridiver.auditing import tables
+from puridiver.auditing.corrections import Review, read_corrections, read_review
+from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
+from puridiver.auditing.settings import AuditSettings
+from tests.auditing.samples import CLASSES, QUICK, planted
 
-CLASSES = ["cat", "dog"]
-TWICE = ["a.png", "b.png", "a.png"]  # two people labelled the first image
-
-
-def table(tmp_path: Path, *lines: str) -> Path:
-    path = tmp_path / "corrected.csv"
-    path.write_text("\n".join([*lines, ""]))
-    return path
+Rows = list[dict[str, str]]
 
 
-@pytest.mark.parametrize("row", [0, 2])
-def test_of_samples_with_one_name_the_row_says_which(row, tmp_path):
-    path = table(tmp_path, "row,name,corrected_label", f"{row},a.png,dog", "0,b.png,cat")
-    assert read_corrections(path, CLASSES, 3, TWICE) == {row: 1, 1: 0}  # b.png is one alone: its row does not matter
-    path.write_text(corrections_csv({row: 1}, CLASSES, TWICE))
-    assert read_corrections(path, CLASSES, 3, TWICE) == {row: 1}
+@pytest.fixture(scope="module")
+def labelled() -> LabelledSet:
+    images, given, _ = planted(n=90)
+    return LabelledSet(torch.from_numpy(images), given, CLASSES, [f"-{row}.png" for row in range(90)])
 
 
-@pytest.mark.parametrize(
-    ("head", "line", "told"),
-    [
-        ("row,name,corrected_label", "1,a.png,dog", r"row '1' is none of them"),
-        ("row,name,corrected_label", ",a.png,dog", "the line has no row"),
-        ("name,corrected_label", "a.png,dog", "the line has no row"),
-    ],
-)
-def test_a_name_of_several_samples_without_a_row_of_theirs_is_refused(head, line, told, tmp_path):
-    message = rf"line 2: a\.png is the name of several samples of this set \(rows 0, 2\), and {told}; say in the column"
-    with pytest.raises(DataError, match=message):
-        read_corrections(table(tmp_path, head, line), CLASSES, 3, TWICE)
+@pytest.fixture
+def again(labelled: LabelledSet, tmp_path: Path) -> Callable[..., Rows]:
+    """Audit, or continue the audit, in the folder of the test; returns the list of suspects."""
+
+    def act(corrections: dict[int, int] | None = None) -> Rows:
+        audit_in_folder(AuditFolder(tmp_path), labelled, AuditSettings(**{**QUICK, "passes": 1}), corrections)
+        return read(tmp_path / "suspects.csv")
+
+    return act
 
 
-@pytest.mark.parametrize("mark", [",", ";"])
-def test_names_will_do_for_rows(mark, tmp_path):
-    path = table(tmp_path, f"name{mark}corrected_label", f"b.png{mark}dog", f"c.png{mark}")
-    assert read_corrections(path, CLASSES, 3, ["a.png", "b.png", "c.png"]) == {1: 1}
+def read(path: Path) -> Rows:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
 
 
-def test_a_table_that_says_no_sample_is_refused(tmp_path):
-    path = table(tmp_path, "name,corrected_label", "b.png,dog", ",cat")
-    with pytest.raises(DataError, match="but has name, corrected_label; the samples of this set have no names"):
-        read_corrections(path, CLASSES, 3)
-    with pytest.raises(DataError, match="line 3: there is no name, and the table has no column row"):
-        read_corrections(path, CLASSES, 3, TWICE)
-    path = table(tmp_path, "corrected_label", "dog")
-    with pytest.raises(DataError, match=r"should have the column corrected_label, and name or row \(or both\)"):
-        read_corrections(path, CLASSES, 3, TWICE)
+def save(path: Path, rows: Rows, mark: str = ",") -> bytes:
+    """Write the list as a spreadsheet does."""
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        writer = csv.DictWriter(file, rows[0], delimiter=mark)
+        writer.writeheader()
+        writer.writerows(rows)
+    return path.read_bytes()
 
 
-def test_a_table_that_is_no_csv_is_told(tmp_path):
-    path = table(tmp_path, "row,corrected_label", "1," + "x" * 200_000)
-    with pytest.raises(DataError, match="is not a CSV file, or a damaged one: field larger"):
-        read_corrections(path, CLASSES, 3)
+def test_labels_that_were_filled_in_stay_by_sample_while_the_list_changes(again, tmp_path, caplog) -> None:
+    assert read_review(tmp_path / "suspects.csv") == Review({}, True)
+    rows = again()
+    assert read_review(tmp_path / "suspects.csv") == Review({}, True)
+    rows[2]["corrected_label"], rows[3]["corrected_label"] = "owl", "nonsense yet"
+    save(tmp_path / "suspects.csv", rows, ";")
+    assert again() == rows
+    after = again({int(row["row"]): CLASSES.index(row["given_label"]) for row in rows[:2]})
+    assert {row["row"] for row in rows[:2]}.isdisjoint(row["row"] for row in after)
+    assert [row["row"] for row in after if row["corrected_label"] == "owl"] == [rows[2]["row"]]
+    assert not list(tmp_path.glob("suspects-*.csv"))
+    assert not caplog.text
+
+
+def test_a_list_of_which_a_filled_in_line_vanishes_is_kept_beside(again, tmp_path, caplog) -> None:
+    rows = again()
+    first = int(rows[0]["row"])
+    for number, label in enumerate(("owl", "cat"), 1):  # another file says dog, and has the last word
+        rows[0]["corrected_label"] = label
+        before = save(tmp_path / "suspects.csv", rows)
+        assert str(first) not in {row["row"] for row in again({first: 1})}
+        assert (tmp_path / f"suspects-{number}.csv").read_bytes() == before
+        assert f"suspects-{number}.csv (--corrections takes it)" in caplog.text
+
+
+def test_a_list_whose_labels_were_all_taken_up_is_not_kept(again, labelled, tmp_path) -> None:
+    rows = again()
+    for row in rows:
+        row["corrected_label"] = row["suggested_label"]
+    save(tmp_path / "suspects.csv", rows)
+    again(read_corrections(tmp_path / "suspects.csv", CLASSES, 90, labelled.names))
+    assert not list(tmp_path.glob("suspects-*.csv"))
+
+
+def with_notes(path: Path) -> None:
+    save(path, [{**row, "notes": "ask Kim"} for row in read(path)])
+
+
+def in_another_code(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + "1,x,cat,dog,0.1,why,Käse".encode("latin-1"))
+
+
+def with_a_line_twice(path: Path) -> None:
+    rows = read(path)
+    save(path, [*rows, {**rows[0], "corrected_label": "cat"}, {**rows[0], "corrected_label": "dog"}])
+
+
+@pytest.mark.parametrize("change", [with_notes, in_another_code, with_a_line_twice])
+def test_a_list_that_holds_more_than_labels_is_kept_beside(change, again, tmp_path, caplog) -> None:
+    again()
+    change(tmp_path / "suspects.csv")
+    before = (tmp_path / "suspects.csv").read_bytes()
+    again()
+    assert (tmp_path / "suspects-1.csv").read_bytes() == before
+    assert "suspects-1.csv" in caplog.text
+    assert tuple(read(tmp_path / "suspects.csv")[0]) == tables.SUSPECT_COLUMNS
+
+
+def test_a_fresh_start_keeps_a_list_that_was_filled_in(again, tmp_path, caplog) -> None:
+    rows = again()
+    AuditFolder(tmp_path).clear()
+    assert {path.name for path in tmp_path.iterdir()} <= {".audit.lock"}  # nothing was typed
+    rows[0]["corrected_label"] = "owl"
+    before = save(tmp_path / "suspects.csv", rows)
+    AuditFolder(tmp_path).clear()
+    assert (tmp_path / "suspects-1.csv").read_bytes() == before
+    assert "it was filled in" in caplog.text

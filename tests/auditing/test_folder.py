@@ -15,17 +15,27 @@ import puridiver
 from puridiver.auditing import folder as folders
 from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
 from puridiver.auditing.settings import AuditSettings
-from puridiver.errors import DataError
+from puridiver.errors import BusyError, DataError
+from puridiver.files import file_lock
 from puridiver.learner import storage
+from puridiver.runs.folder import check_free
 from tests.auditing.samples import CLASSES, QUICK, planted, words
 
 SETTINGS = AuditSettings(**QUICK)
+ONE_PASS = dataclasses.replace(SETTINGS, passes=1)
+TWO_PARTS = dataclasses.replace(ONE_PASS, parts=2)
 
 
 @pytest.fixture(scope="module")
 def labelled() -> LabelledSet:
     images, given, _ = planted()
     return LabelledSet(torch.from_numpy(images), given, CLASSES)
+
+
+@pytest.fixture(scope="module")
+def whole(labelled, tmp_path_factory):
+    """The audit of one pass and two parts that nobody stopped."""
+    return quietly(tmp_path_factory.mktemp("whole"), labelled, TWO_PARTS)[0]
 
 
 def quietly(
@@ -43,30 +53,10 @@ def test_it_finds_what_the_function_finds(labelled, tmp_path):
     assert (tmp_path / "suspects.csv").exists()
 
 
-def test_a_killed_audit_goes_on_with_the_pass_it_was_in(labelled, tmp_path, monkeypatch):
-    whole, _ = quietly(tmp_path / "whole", labelled)
-    real = folders.run_pass
-
-    def killed_in_the_second(images, given, classes, settings, number, *rest):
-        if number == 1:
-            raise KeyboardInterrupt
-        return real(images, given, classes, settings, number, *rest)
-
-    monkeypatch.setattr(folders, "run_pass", killed_in_the_second)
-    with pytest.raises(KeyboardInterrupt):
-        quietly(tmp_path / "cut", labelled)
-    monkeypatch.setattr(folders, "run_pass", real)
-    report, told = quietly(tmp_path / "cut", labelled)
-    assert told[0] == "pass 1 of 2: was there already"
-    assert np.array_equal(report.p_correct, whole.p_correct)
-    assert report.noise == whole.noise
-
-
-@pytest.mark.parametrize("step", [1, 2, 3])
-def test_a_pass_goes_on_from_the_step_it_was_stopped_in(step, labelled, tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_pass_goes_on_from_the_step_it_was_stopped_in(step, labelled, whole, tmp_path, monkeypatch):
     """A part of the set was seen, or the memory trained on: neither is done again, and the figures are the same."""
-    two = dataclasses.replace(SETTINGS, parts=2)
-    whole, _ = quietly(tmp_path / "whole", labelled, two)
+    two = TWO_PARTS
     save = AuditFolder.save_begun
 
     def stopped(self, number, labels, begun):
@@ -81,16 +71,15 @@ def test_a_pass_goes_on_from_the_step_it_was_stopped_in(step, labelled, tmp_path
     assert [path.name.split("-")[:2] for path in (tmp_path / "cut" / "pass-1").iterdir()] == [["begun", str(step)]]
     done: list[tuple[int, str]] = []
     report, _ = quietly(tmp_path / "cut", labelled, two, advance=lambda amount, text: done.append((amount, text)))
-    assert sum(text == "pass 1 of 2: was done already" for _, text in done) == step
+    assert sum(text == "pass 1 of 1: was done already" for _, text in done) == step
     assert sum(amount for amount, _ in done) == two.work(len(labelled.given))
     assert np.array_equal(report.p_correct, whole.p_correct)
     assert not list((tmp_path / "cut").glob("pass-*/begun*"))
 
 
-def test_what_is_kept_of_a_pass_never_costs_the_audit(labelled, tmp_path, monkeypatch, caplog):
+def test_what_is_kept_of_a_pass_never_costs_the_audit(labelled, whole, tmp_path, monkeypatch, caplog):
     """Neither a damaged state, of which one before it may be left, nor a disk that is too full for one."""
-    two = dataclasses.replace(SETTINGS, parts=2)
-    whole, _ = quietly(tmp_path / "whole", labelled, two)
+    two = TWO_PARTS
     forget = AuditFolder._forget_begun
 
     def stopped(self, number, but=None):
@@ -106,7 +95,7 @@ def test_what_is_kept_of_a_pass_never_costs_the_audit(labelled, tmp_path, monkey
     next(newest.glob("*.safetensors")).unlink()
     done: list[str] = []
     report, _ = quietly(tmp_path / "cut", labelled, two, advance=lambda amount, text: done.append(text))
-    assert done.count("pass 1 of 2: was done already") == 1
+    assert done.count("pass 1 of 1: was done already") == 1
     assert "an unfinished pass is left out" in caplog.text
     assert np.array_equal(report.p_correct, whole.p_correct)
 
@@ -150,29 +139,28 @@ def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
 def test_another_audit_is_not_mixed_in(labelled, tmp_path):
     quietly(tmp_path, labelled)
     other = LabelledSet(labelled.images, (labelled.given + 1) % 3, CLASSES)
-    with pytest.raises(
-        DataError, match=r"holds another audit: data_sha256 is .* there and .* here; say the same as there"
-    ):
+    with pytest.raises(DataError, match=r"holds another audit: data_sha256 is .* there and .* here"):
         quietly(tmp_path, other)
     with pytest.raises(DataError, match="holds another audit: seed is 0 there and 4 here"):
         audit_in_folder(AuditFolder(tmp_path), labelled, AuditSettings(**{**QUICK, "seed": 4}))
-    (tmp_path / "audit.json").write_text("{")
-    with pytest.raises(DataError, match=r"audit\.json is damaged"):
-        quietly(tmp_path, labelled)
+    for content in ("{", "[]", '{"asked": 3}', "[" * 100_000, "\udcff"):
+        (tmp_path / "audit.json").write_bytes(content.encode(errors="surrogateescape"))
+        with pytest.raises(DataError, match=r"audit\.json.*--force"):
+            quietly(tmp_path, labelled)
 
 
 def test_clearing_takes_only_what_an_audit_wrote(labelled, tmp_path):
-    quietly(tmp_path, labelled, corrections={0: 1})
+    quietly(tmp_path, labelled, ONE_PASS, corrections={0: 1})
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "pass-port").mkdir()
-    assert json.loads((tmp_path / "audit.json").read_text())["passes"] == 2
+    assert json.loads((tmp_path / "audit.json").read_text())["passes"] == 1
     AuditFolder(tmp_path).clear()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corrections-1.csv", "notes.txt", "pass-port"]
 
 
 def test_clearing_that_is_stopped_can_be_done_again(labelled, tmp_path, monkeypatch):
     """What is left is not taken for files of the user's own."""
-    quietly(tmp_path, labelled)
+    quietly(tmp_path, labelled, ONE_PASS)
 
     def interrupted(*anything: object, **more: object) -> None:
         raise KeyboardInterrupt
@@ -196,7 +184,7 @@ def test_files_of_somebody_else_are_not_written_over(labelled, tmp_path):
 
 
 def test_what_a_person_checked_outlives_a_fresh_start(labelled, tmp_path, caplog):
-    quietly(tmp_path, labelled, corrections={0: 1})
+    quietly(tmp_path, labelled, ONE_PASS, corrections={0: 1})
     before = (tmp_path / "corrections.csv").read_bytes()
     for kept in ("corrections-1.csv", "corrections-2.csv"):
         (tmp_path / "corrections.csv").write_bytes(before)
@@ -211,8 +199,8 @@ def test_an_audit_that_is_stopped_before_its_testimony_comes_to_the_same_end(lab
     _, given, true = planted()
     wrong = {int(row): int(true[row]) for row in np.flatnonzero(given != true)}
     for name in ("whole", "cut"):
-        quietly(tmp_path / name, labelled)
-    whole, _ = quietly(tmp_path / "whole", labelled, corrections=wrong)
+        quietly(tmp_path / name, labelled, ONE_PASS)
+    whole, _ = quietly(tmp_path / "whole", labelled, ONE_PASS, corrections=wrong)
     real = storage.save
 
     def stopped_at_the_testimony(folder, *content):
@@ -222,10 +210,10 @@ def test_an_audit_that_is_stopped_before_its_testimony_comes_to_the_same_end(lab
 
     monkeypatch.setattr(storage, "save", stopped_at_the_testimony)
     with pytest.raises(KeyboardInterrupt):
-        quietly(tmp_path / "cut", labelled, corrections=wrong)
+        quietly(tmp_path / "cut", labelled, ONE_PASS, corrections=wrong)
     monkeypatch.setattr(storage, "save", real)
     assert len(list((tmp_path / "cut" / "pass-1").glob("learner*"))) == 2
-    report, _ = quietly(tmp_path / "cut", labelled, corrections=wrong)
+    report, _ = quietly(tmp_path / "cut", labelled, ONE_PASS, corrections=wrong)
     assert np.array_equal(report.p_correct, whole.p_correct)
     assert len(list((tmp_path / "cut" / "pass-1").glob("learner*"))) == 1
 
@@ -235,10 +223,10 @@ def test_the_learners_are_told_what_was_checked_also_what_was_right(first, label
     """Whether there were learners already when a person checked the labels, or not."""
     _, given, true = planted()
     if not first:
-        quietly(tmp_path, labelled)
-    _, told = quietly(tmp_path, labelled, corrections={row: int(true[row]) for row in range(len(given))})
+        quietly(tmp_path, labelled, ONE_PASS)
+    _, told = quietly(tmp_path, labelled, ONE_PASS, corrections={row: int(true[row]) for row in range(len(given))})
     assert ("went on" in told[0]) is not first
-    for number in range(2):
+    for number in range(1):
         found = AuditFolder(tmp_path).load_pass(number)
         samples = puridiver.Learner.load(found.learner, "cpu").memory.samples
         assert samples.checked.all()
@@ -246,30 +234,53 @@ def test_the_learners_are_told_what_was_checked_also_what_was_right(first, label
 
 
 def test_a_confirmation_alone_is_learnt_from(labelled, tmp_path):
-    quietly(tmp_path, labelled)
+    quietly(tmp_path, labelled, ONE_PASS)
     held = AuditFolder(tmp_path).load_pass(0)
     row = int(np.flatnonzero(held.testimony.in_memory)[0])
-    _, told = quietly(tmp_path, labelled, corrections={row: int(labelled.given[row])})
-    assert told[0].startswith("pass 1 of 2: went on with 0 corrected")
+    _, told = quietly(tmp_path, labelled, ONE_PASS, corrections={row: int(labelled.given[row])})
+    assert told[0].startswith("pass 1 of 1: went on with 0 corrected")
     samples = puridiver.Learner.load(AuditFolder(tmp_path).load_pass(0).learner, "cpu").memory.samples
     assert samples.checked.sum() == 1
 
 
-def test_an_audit_of_an_older_version_goes_on(labelled, tmp_path):
-    """Its passes say nothing of where their learner lies."""
-    quietly(tmp_path, labelled)
-    for folder in tmp_path.glob("pass-*"):
-        (learner,) = folder.glob("learner*")
-        learner.rename(folder / "learner")
-        settings, tensors = storage.load(folder / "testimony")
-        storage.save(folder / "testimony", {"labels": settings["labels"]}, tensors)
-    _, told = quietly(tmp_path, labelled, corrections={0: int(labelled.given[0])})
-    assert told[0].startswith("pass 1 of 2: went on with")
-
-
 def test_a_report_prints_its_figures_and_not_its_arrays(labelled, tmp_path):
-    report, _ = quietly(tmp_path, labelled, corrections={0: int(labelled.given[0])})
+    report, _ = quietly(tmp_path, labelled, ONE_PASS, corrections={0: int(labelled.given[0])})
     shown = repr(report)
     assert len(shown) < 200
     assert f"{len(report)} labels of 3 classes, {len(report.suspect_rows())} suspects" in shown
     assert "1 checked" in shown
+
+
+@pytest.mark.parametrize("change", [{"labels": 3}, {"learner": "../../learner"}, {"scores": 1}, {"votes": 2}])
+def test_a_testimony_of_another_form_is_refused(change, labelled, tmp_path):
+    quietly(tmp_path, labelled, ONE_PASS)
+    settings, tensors = storage.load(tmp_path / "pass-1" / "testimony")
+    for name, value in change.items():
+        if name in tensors:
+            tensors[name] = tensors[name][:, :value]
+        else:
+            settings[name] = value
+    storage.save(tmp_path / "pass-1" / "testimony", settings, tensors)
+    with pytest.raises(DataError, match="testimony is damaged"):
+        quietly(tmp_path, labelled, ONE_PASS)
+
+
+def test_a_killed_audit_leaves_no_lock_that_a_run_takes_for_its_own(labelled, tmp_path, monkeypatch):
+    def killed(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(folders, "run_pass", killed)
+    with pytest.raises(KeyboardInterrupt):
+        quietly(tmp_path, labelled)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"audit.json", ".audit.lock"}
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "mine.py").write_text("mine")
+    with pytest.raises(DataError):
+        check_free(tmp_path)
+    assert (tmp_path / "plugins" / "mine.py").read_text() == "mine"
+
+
+def test_two_audits_do_not_write_into_one_folder(labelled, tmp_path):
+    with file_lock(tmp_path / folders.LOCK, wait_seconds=0), pytest.raises(BusyError, match="the audit in"):
+        quietly(tmp_path, labelled)

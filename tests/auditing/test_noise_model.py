@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import torch
 
-from puridiver.auditing import noise_model, rates
-from puridiver.auditing.evidence import Evidence
-from puridiver.auditing.noise_model import UNKNOWN
-from puridiver.auditing.rates import LEVEL, estimate_rates, wrong_shares
+from puridiver.auditing import noise_model, passes
+from puridiver.auditing.noise_model import LEVEL, UNKNOWN, Evidence, estimate_rates, wrong_shares
 
 
 def drawn(n: int, confusion: np.ndarray, seed: int, clarity: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -16,8 +17,8 @@ def drawn(n: int, confusion: np.ndarray, seed: int, clarity: float = 3.0) -> tup
     rng, classes = np.random.default_rng(seed), len(confusion)
     scores = rng.normal(size=(n, classes)) * clarity
     p = noise_model.sharpened(scores, 1.0)
-    true = np.array([rng.choice(classes, p=row) for row in p])
-    given = np.array([rng.choice(classes, p=confusion[c]) for c in true])
+    true = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=classes - 1)
+    given = (confusion[true].cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=classes - 1)
     return scores, given, true
 
 
@@ -28,7 +29,7 @@ def symmetric(classes: int, rate: float) -> np.ndarray:
 NEXT = 0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, axis=1)
 
 
-@pytest.mark.parametrize("confusion", [symmetric(4, 0.0), symmetric(4, 0.2), symmetric(4, 0.4), NEXT])
+@pytest.mark.parametrize("confusion", [symmetric(4, 0.0), symmetric(4, 0.4), NEXT])
 def test_it_finds_the_confusion_that_made_the_labels(confusion):
     scores, given, true = drawn(4000, confusion, seed=1)
     model = noise_model.fit_noise_model(scores, given)
@@ -85,18 +86,18 @@ def test_em_is_what_a_loop_over_the_samples_gives():
 
 
 def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch):
-    monkeypatch.setattr(rates, "DRAWS", 60)
-    held, trials = 0, 20
+    monkeypatch.setattr(noise_model, "DRAWS", 40)
+    held, trials = 0, 12
     for seed in range(trials):
-        scores, given, true = drawn(400, symmetric(3, 0.25), seed=100 + seed)
-        evidence = Evidence(scores[None], np.ones((1, 400)), scores.argmax(axis=1)[None], np.zeros((400, 3)))
+        scores, given, true = drawn(300, symmetric(3, 0.25), seed=100 + seed)
+        evidence = Evidence(scores[None], np.ones((1, 300)), scores.argmax(axis=1)[None], np.zeros((300, 3)))
         model = noise_model.fit_noise_model(scores, given)
-        noise, by_class = estimate_rates(evidence, given, model, np.full(400, UNKNOWN), seed)
+        noise, by_class = estimate_rates(evidence, given, model, np.full(300, UNKNOWN), seed)
         held += noise.low <= (given != true).mean() <= noise.high
         assert 0 <= noise.low <= noise.rate <= noise.high <= 1
-        assert sum(rate.count for rate in by_class) == 400
+        assert sum(rate.count for rate in by_class) == 300
     assert LEVEL == 0.95
-    assert held >= 16  # 16 of 20 or more: chance alone gives less once in 380 if 95 % is true
+    assert held >= 9  # of 12: fewer come by chance once in 450 if 95 % is true
 
 
 def test_shares_are_means_over_the_labels_of_a_class():
@@ -105,7 +106,7 @@ def test_shares_are_means_over_the_labels_of_a_class():
     assert shares == pytest.approx([(0.1 + 0.8 + 2 * 0.6) / 4, 0.45, 0.6, 0])
 
 
-@pytest.mark.parametrize("share", [0.5, 1.0, 1.5])  # of as many labels as are wrong, the most doubtful ones
+@pytest.mark.parametrize("share", [0.5, 1.5])  # of as many labels as are wrong, the most doubtful ones
 def test_a_review_of_the_worst_labels_does_not_make_the_others_look_clean(share):
     scores, given, true = drawn(3000, symmetric(5, 0.2), seed=6, clarity=6)
     rows = np.arange(len(given))
@@ -126,3 +127,39 @@ def test_a_review_of_the_worst_labels_does_not_make_the_others_look_clean(share)
 def test_what_is_known_is_certain_and_the_rest_is_left_alone():
     p = np.array([[0.7, 0.3], [0.7, 0.3]])
     assert noise_model.settled(p, np.array([1, UNKNOWN])).tolist() == [[0, 1], [0.7, 0.3]]
+
+
+# Votes of the nearest neighbours ------------------------------------------------------------------------------------
+
+
+def by_loop(features: np.ndarray, given: np.ndarray, n_classes: int, k: int) -> np.ndarray:
+    votes = np.zeros((len(features), n_classes))
+    for i, own in enumerate(features):
+        cosines = [
+            (float(own @ other / np.linalg.norm(own) / np.linalg.norm(other)), j)
+            for j, other in enumerate(features)
+            if j != i
+        ]
+        nearest = sorted(cosines, reverse=True)[:k]
+        total = sum(math.exp(cosine / passes.SOFTNESS) for cosine, _ in nearest)
+        for cosine, j in nearest:
+            votes[i, given[j]] += math.exp(cosine / passes.SOFTNESS) / total
+    return votes
+
+
+def test_votes_are_those_of_a_loop(monkeypatch):
+    monkeypatch.setattr(passes, "CHUNK", 7)  # several chunks, the last one smaller
+    rng = np.random.default_rng(0)
+    features, given = rng.normal(size=(30, 4)), rng.integers(3, size=30)
+    found = passes.neighbour_votes(torch.from_numpy(features), torch.from_numpy(given), 3, 5)
+    assert np.allclose(found.numpy(), by_loop(features, given, 3, 5), atol=1e-5)
+
+
+def test_a_sample_has_no_vote_on_itself():
+    features = torch.tensor([[1.0, 0.0], [1.0, 0.01], [1.0, 0.02]])
+    votes = passes.neighbour_votes(features, torch.tensor([0, 1, 1]), 2, 20)
+    assert votes[0].tolist() == [0, 1]
+
+
+def test_alone_there_is_nobody_to_ask():
+    assert passes.neighbour_votes(torch.ones(1, 3), torch.tensor([0]), 2, 20).tolist() == [[0, 0]]
