@@ -25,6 +25,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from puridiver._version import __version__
+from puridiver.cli.flags import typed
 from puridiver.cli.output import forget_stdout, meant, plain
 from puridiver.errors import PuridiverError
 
@@ -60,8 +61,8 @@ class PanelCommand(TyperCommand):
 
 def command_names() -> list[str]:
     """The commands, by the files of this folder."""
-    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return [name for name in found if name not in HELPERS]
+    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
+    return [module.name for module in modules if module.name not in HELPERS]
 
 
 def build(names: Sequence[str]) -> TyperGroup:
@@ -105,7 +106,7 @@ def _program(
 
 def _add(group: typer.Typer, command: Callable[..., Any]) -> None:
     name = command.__name__.rstrip("_")
-    group.command(name, cls=PanelCommand, **_help(command.__doc__ or ""))(command)
+    group.command(name, cls=PanelCommand, **_help(command.__doc__ or ""))(typed(command))
 
 
 def _help(text: str) -> dict[str, str]:

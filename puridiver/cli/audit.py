@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from puridiver.cli.flags import (
+    Arg,
     Assignments,
     Force,
     Json,
+    Opt,
     Plugins,
     Quiet,
     Resume,
-    argument,
     check_outside,
     is_place,
-    option,
     options_of,
     settings_flags,
 )
@@ -37,28 +37,22 @@ SHARED = ("data_root", "image_size", "bad_files", "test_share", "memory", "epoch
 SHOWN = 10  # suspects on the terminal
 
 
-@settings_flags(lambda field: field.name in SHARED)
+@settings_flags(SHARED)
 def audit(
     ctx: typer.Context,
     settings: dict[str, Any],
     data: Annotated[
-        str | None, argument("DATA", "what `puridiver run --data` takes; not needed where an audit goes on")
+        str | None, Arg("DATA", "what `puridiver run --data` takes; not needed where an audit goes on")
     ] = None,
-    out: Annotated[
-        Path | None, option("write suspects.csv, audit.html and all else there", kind=Path, metavar="FOLDER")
-    ] = None,
-    split: Annotated[str | None, option("part to audit (default: train)", choices=("train", "test"))] = None,
-    limit: Annotated[int | None, option("audit only N samples, drawn at random", kind=int, least=2)] = None,
-    passes: Annotated[int | None, option("learners that each see and judge the set (default: 2)", kind=int)] = None,
-    parts: Annotated[
-        int | None, option("train on the memory after so many equal parts of the set (default: 2)", kind=int)
-    ] = None,
+    out: Annotated[Path | None, Opt("write suspects.csv, audit.html and all else there", "FOLDER")] = None,
+    split: Annotated[str | None, Opt("part to audit (default: train)", choices=("train", "test"))] = None,
+    limit: Annotated[int | None, Opt("audit only N samples, drawn at random", least=2)] = None,
+    passes: Annotated[int | None, Opt("learners that each see and judge the set (default: 2)")] = None,
+    parts: Annotated[int | None, Opt("train on the memory after so many equal parts of the set (default: 2)")] = None,
     plant: Annotated[
-        str | None, option("put labels wrong first (sym-RATE, asym-RATE) and say how many were found", metavar="NOISE")
+        str | None, Opt("put labels wrong first (sym-RATE, asym-RATE) and say how many were found", "NOISE")
     ] = None,
-    corrections: Annotated[
-        Path | None, option("go on with the labels in the column corrected_label", kind=Path, metavar="CSV")
-    ] = None,
+    corrections: Annotated[Path | None, Opt("go on with the labels in the column corrected_label", "CSV")] = None,
     assignments: Assignments = None,
     resume: Resume = False,
     force: Force = False,

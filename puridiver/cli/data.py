@@ -11,12 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from puridiver.cli.flags import Json, Plugins, argument, option
+from puridiver.cli.flags import Arg, Json, Opt, Plugins
 from puridiver.cli.output import Progress, counted, say, say_json, say_table
 
 Root = Annotated[
     Path | None,
-    option("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", kind=Path, metavar="FOLDER"),
+    Opt("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", "FOLDER"),
 ]
 
 
@@ -56,11 +56,9 @@ def _state(row: dict[str, object]) -> str:
 
 
 def fetch(
-    name: Annotated[str, argument("NAME", "a name from `puridiver data list`")],
+    name: Annotated[str, Arg("NAME", "a name from `puridiver data list`")],
     root: Root = None,
-    url: Annotated[
-        str | None, option("another place of the same archive; its checksum must match", metavar="URL")
-    ] = None,
+    url: Annotated[str | None, Opt("another place of the same archive; its checksum must match", "URL")] = None,
 ) -> int:
     """Download, check and unpack a data set.
 
@@ -84,7 +82,7 @@ def fetch(
 
 
 def verify(
-    name: Annotated[str, argument("NAME", "a name from `puridiver data list`, or an .npz file")],
+    name: Annotated[str, Arg("NAME", "a name from `puridiver data list`, or an .npz file")],
     root: Root = None,
     json: Json = False,
 ) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.flags import Plugins, argument, option
+from puridiver.cli.flags import Arg, Opt, Plugins
 from puridiver.cli.output import meant, note, say, say_table
 from puridiver.cli.report import ForceForeign
 from puridiver.errors import DataError
@@ -15,16 +15,14 @@ if TYPE_CHECKING:
 
 
 def figure(
-    name: Annotated[str | None, argument("NAME", "a name from --list")] = None,
+    name: Annotated[str | None, Arg("NAME", "a name from --list")] = None,
     runs: Annotated[
         list[Path] | None,
-        argument("RUN", "folders of `puridiver run --out` or `puridiver grid` (of a figure of the paper: runs/NAME)"),
+        Arg("RUN", "folders of `puridiver run --out` or `puridiver grid` (of a figure of the paper: runs/NAME)"),
     ] = None,
-    show_list: Annotated[bool, option("show the figures", "--list", kind=bool)] = False,
-    out: Annotated[
-        Path | None, option("picture to write: .png, .svg or .pdf (default: NAME.png)", kind=Path, metavar="FILE")
-    ] = None,
-    dpi: Annotated[int | None, option("dots an inch of a .png (default: 300)", kind=int, least=1)] = None,
+    show_list: Annotated[bool, Opt("show the figures", name="--list")] = False,
+    out: Annotated[Path | None, Opt("picture to write: .png, .svg or .pdf (default: NAME.png)", "FILE")] = None,
+    dpi: Annotated[int | None, Opt("dots an inch of a .png (default: 300)", least=1)] = None,
     force: ForceForeign = False,
     plugins: Plugins = None,
 ) -> int:

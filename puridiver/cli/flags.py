@@ -4,59 +4,91 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from puridiver.cli.output import meant
-from puridiver.runs.config import SETTINGS, Role, Setting
+from puridiver.errors import DataError
+from puridiver.runs.config import SETTINGS, Role
 
 PANELS = {
-    Role.SOURCE: "Data and stream",
-    Role.PLACE: "Data and stream",
-    Role.STREAM: "A generated stream",
-    Role.OPTIONS: "Method",
-    Role.IDENTITY: "Method",
-    Role.MEASUREMENT: "Evaluation",
-    Role.MACHINE: "Machine",
-}
-WORDS: dict[type, str] = {int: "a whole number", float: "a number"}
+    Role.SOURCE: "Data and stream", Role.PLACE: "Data and stream", Role.STREAM: "A generated stream",
+    Role.OPTIONS: "Method", Role.IDENTITY: "Method", Role.MEASUREMENT: "Evaluation", Role.MACHINE: "Machine",
+}  # fmt: skip
+KINDS: dict[Any, tuple[str, str]] = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("PATH", "a path")}
 
 
-def value_of(kind: type, choices: Sequence[str] = (), least: float | None = None) -> Callable[[Any], Any]:
-    """A function that turns the text of an option into its value, or says what the value should be."""
+@dataclass(frozen=True)
+class Arg:
+    """An argument of a command, in the annotation of its parameter."""
 
-    def read(text: Any) -> Any:
+    metavar: str
+    help: str
+
+    def for_typer(self, name: str, kind: Any, default: Any) -> Any:
+        return typer.Argument(metavar=self.metavar, help=self.help, show_default=False)
+
+
+@dataclass(frozen=True)
+class Opt:
+    """An option of a command, in the annotation of its parameter: `Annotated[int, Opt("images a batch", least=1)]`.
+
+    Name and type of the parameter decide the flag. The help says the default where that is worth saying.
+    """
+
+    help: str
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    name: str = ""  # of the flag, where it is not that of the parameter
+    panel: str | None = None
+    callback: Callable[..., Any] | None = None
+
+    def for_typer(self, name: str, kind: Any, default: Any) -> Any:
+        flag = self.name or "--" + name.replace("_", "-")
+        if kind is bool:
+            names = (flag,) if default is False else ()  # others have --no-..., too
+            return typer.Option(*names, help=self.help, show_default=False, rich_help_panel=self.panel)
+        return typer.Option(
+            flag, help=self.help, show_default=False, rich_help_panel=self.panel, callback=self.callback,
+            metavar=self.metavar or "|".join(self.choices) or KINDS.get(kind, ("TEXT",))[0],
+            parser=functools.partial(self.read, kind),
+        )  # fmt: skip
+
+    def read(self, kind: Any, text: Any) -> Any:
+        """Turn the text of the option into its value, or say what the value should be."""
         if not isinstance(text, str):  # a default
             return text
-        if choices and text not in choices:
-            raise typer.BadParameter(f"should be one of {', '.join(choices)}, but got {text!r}{meant(text, choices)}")
+        if self.choices and text not in self.choices:
+            near = meant(text, self.choices)
+            raise typer.BadParameter(f"should be one of {', '.join(self.choices)}, but got {text!r}{near}")
         try:
             found = kind(text)
         except ValueError:
-            raise typer.BadParameter(f"should be {WORDS[kind]}, but got {text!r}") from None
-        if least is not None and not found >= least:
-            raise typer.BadParameter(f"should be at least {least}, but got {text}")
+            raise typer.BadParameter(f"should be {KINDS[kind][1]}, but got {text!r}") from None
+        if self.least is not None and not found >= self.least:
+            raise typer.BadParameter(f"should be at least {self.least}, but got {text}")
         return found
 
-    return read
 
-
-def option(
-    help: str, *names: str, kind: type = str, choices: Sequence[str] = (), least: float | None = None,
-    metavar: str = "", panel: str | None = None, **more: Any,
-) -> Any:  # fmt: skip
-    """An option of a command. Its help says the default, where there is one worth saying."""
-    if kind is not bool:
-        more["metavar"] = metavar or "|".join(choices) or {int: "N", float: "X"}.get(kind) or "TEXT"
-        more["parser"] = value_of(kind, choices, least)
-    return typer.Option(*names, help=help, show_default=False, rich_help_panel=panel, **more)
-
-
-def argument(metavar: str, help: str) -> Any:
-    return typer.Argument(metavar=metavar, help=help, show_default=False)
+def typed(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn the `Opt` and `Arg` of a command's signature into those of typer."""
+    parameters = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        hint, *marks = get_args(parameter.annotation) or (parameter.annotation,)
+        if marks and isinstance(marks[0], Opt | Arg):
+            kind = next((one for one in get_args(hint) if one is not type(None)), hint)  # of `kind | None`
+            element = (get_args(kind) or (kind,))[0]  # of list[element]
+            made = marks[0].for_typer(parameter.name, element, parameter.default)
+            parameter = parameter.replace(annotation=Annotated[hint, made])  # noqa: PLW2901
+        parameters.append(parameter)
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
 
 
 def load_plugins(places: list[str] | None) -> list[str]:
@@ -69,62 +101,46 @@ def load_plugins(places: list[str] | None) -> list[str]:
     return places or []
 
 
-Force = Annotated[bool, option("replace what --out already holds", "--force", kind=bool)]
-Json = Annotated[bool, option("print JSON instead of text", "--json", kind=bool)]
-Quiet = Annotated[bool, option("show no progress and no notes", "--quiet", kind=bool)]
-Resume = Annotated[bool, option("continue what was interrupted in --out", "--resume", kind=bool)]
-Plugins = Annotated[
-    list[str] | None,
-    option(
-        "a Python file or module with methods or networks of your own; may be repeated",
-        "--plugin", metavar="FILE", callback=load_plugins,
-    ),
-]  # fmt: skip
-Assignments = Annotated[
-    list[str] | None,
-    option(
-        "set an option of the recipe or of a method; may be repeated. `puridiver methods --options` lists all",
-        "--set", metavar="OPTION=VALUE",
-    ),
-]  # fmt: skip
+Force = Annotated[bool, Opt("replace what --out already holds")]
+Json = Annotated[bool, Opt("print JSON instead of text")]
+Quiet = Annotated[bool, Opt("show no progress and no notes")]
+Resume = Annotated[bool, Opt("continue what was interrupted in --out")]
+PLUGIN_HELP = "a Python file or module with methods or networks of your own; may be repeated"
+Plugins = Annotated[list[str] | None, Opt(PLUGIN_HELP, "FILE", name="--plugin", callback=load_plugins)]
+SET_HELP = "set an option of the recipe or of a method; may be repeated. `puridiver methods --options` lists all"
+Assignments = Annotated[list[str] | None, Opt(SET_HELP, "OPTION=VALUE", name="--set")]
 
 
-def settings_flags(chosen: Callable[[Setting], bool], unset: str = "") -> Callable[[Callable[..., int]], Any]:
-    """Give a command an option for each chosen field of `RunConfig`.
+def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callable[..., int]], Any]:
+    """Give a command an option for each of these fields of `RunConfig`.
 
-    The command gets those that the user said, as the dict `settings`; what is unsaid is not in it. `unset` replaces
-    the default in the help, where a command has another one.
+    The command gets those that the user said, as the dict `settings`; what is unsaid is not in it. `default` is said
+    in the help instead of the field's own.
     """
-    fields = [declared for declared in SETTINGS.values() if chosen(declared)]
+    fields = [SETTINGS[name] for name in names]
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def with_settings(**given: Any) -> int:
-            values = {declared.name: given.pop(declared.name) for declared in fields}
-            return command(settings={name: value for name, value in values.items() if value is not None}, **given)
+            said = {}
+            for field in fields:
+                if (value := given.pop(field.name)) is not None:
+                    said[field.name] = value
+            return command(settings=said, **given)
 
-        own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "settings"]
-        made = [
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_flag(field, unset))
-            for field in fields
-        ]
-        with_settings.__signature__ = inspect.Signature([*own, *made])  # type: ignore[attr-defined]
-        with_settings.__annotations__ = {p.name: p.annotation for p in (*own, *made)}
+        parameters = dict(inspect.signature(command, eval_str=True).parameters)
+        del parameters["settings"]
+        for field in fields:
+            own = "" if field.optional or field.kind is bool else f" (default: {field.default})"
+            metavar = field.name.upper() if field.kind is str and not field.choices else ""
+            flag = Opt(field.help + (default or own), metavar, field.choices, field.least, panel=PANELS[field.role])
+            parameters[field.name] = inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[field.kind | None, flag]
+            )
+        with_settings.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
         return with_settings
 
     return decorate
-
-
-def _flag(field: Setting, unset: str) -> Any:
-    default = "" if field.optional or field.kind is bool else f" (default: {field.default})"
-    text = field.help + (unset or default)
-    return Annotated[
-        field.kind | None,
-        option(
-            text, kind=field.kind, choices=field.choices, least=field.least, panel=PANELS[field.role],
-            metavar="" if field.choices or field.kind is not str else field.name.upper(),
-        ),
-    ]  # fmt: skip
 
 
 def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
@@ -152,8 +168,6 @@ def is_place(name: str, value: str) -> bool:
 
 def check_outside(data: str, out: Path) -> None:
     """Raise an error where --out lies in a folder of data, whose folders are taken for classes."""
-    from puridiver.errors import DataError
-
     if not is_place("data", data) or not Path(data).is_dir():
         return
     for found in (Path.absolute, Path.resolve):  # by the names as they are, and by what links lead to

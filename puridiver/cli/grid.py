@@ -9,31 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from puridiver.cli.flags import Assignments, Plugins, Quiet, argument, check_outside, option, options_of, settings_flags
+from puridiver.cli.flags import Arg, Assignments, Opt, Plugins, Quiet, check_outside, options_of, settings_flags
 from puridiver.cli.output import Progress, counted, duration, note, percent, say, say_table, tell
+from puridiver.runs.config import SETTINGS
 
 if TYPE_CHECKING:
     from puridiver.grid.engines.base import Event
     from puridiver.grid.run import GridRun
 
 ENGINES = ("auto", "lanes", "processes", "ray")
-Data = Annotated[
-    list[str] | None,
-    option("data sets (default: the paper's, or the file's); may be repeated", "--data", metavar="DATA"),
-]
-Methods = Annotated[
-    list[str] | None, option("only the rows of these titles; may be repeated", "--methods", metavar="TITLE")
-]
-Noises = Annotated[
-    list[str] | None, option("only these noises, such as sym-20,asym-40; may be repeated", "--noises", metavar="NOISES")
-]
+Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
+Methods = Annotated[list[str] | None, Opt("only the rows of these titles; may be repeated", "TITLE")]
+Noises = Annotated[list[str] | None, Opt("only these noises, such as sym-20,asym-40; may be repeated", "NOISES")]
 
 
-def shard_of(text: Any) -> tuple[int, int]:
+def shard_of(text: str | None) -> tuple[int, int]:
     """ "1/3": the first of three."""
-    number, _, of = str(text).partition("/")
+    number, _, of = (text or "1/1").partition("/")
     if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise typer.BadParameter(f"should be I/N with I from 1 to N, such as 1/3, but got {text!r}")
+        raise ValueError(f"--shard should be I/N with I from 1 to N, such as 1/3, but got {text!r}")
     return int(number), int(of)
 
 
@@ -42,43 +36,24 @@ def listed(values: Sequence[str] | None) -> list[str]:
     return [word.strip() for value in values or () for word in value.split(",")]
 
 
-@settings_flags(lambda field: not field.axis, unset=" (default: the preset's or the file's)")
+@settings_flags([name for name, field in SETTINGS.items() if not field.axis], " (default: the preset's or the file's)")
 def grid(
     ctx: typer.Context,
     settings: dict[str, Any],
-    grids: Annotated[
-        list[str] | None, argument("GRID", "a name from --list, or a .toml file; several are run as one")
-    ] = None,
-    show_list: Annotated[bool, option("show the presets: the paper's tables and figures", "--list", kind=bool)] = False,
-    out: Annotated[Path | None, option("where results go (default: runs/NAME)", kind=Path, metavar="FOLDER")] = None,
+    grids: Annotated[list[str] | None, Arg("GRID", "a name from --list, or a .toml file; several run as one")] = None,
+    show_list: Annotated[bool, Opt("show the presets: the paper's tables and figures", name="--list")] = False,
+    out: Annotated[Path | None, Opt("where results go (default: runs/NAME)", "FOLDER")] = None,
     data: Data = None,
     methods: Methods = None,
     noises: Noises = None,
-    seeds: Annotated[
-        list[str] | None, option("seeds, such as 1,2,3 (default: the preset's)", "--seeds", metavar="SEEDS")
-    ] = None,
-    dry_run: Annotated[
-        bool, option("show the runs and the time they may take, and run nothing", "--dry-run", kind=bool)
-    ] = False,
-    limit: Annotated[int | None, option("run at most N runs now", kind=int, least=1)] = None,
-    shard: Annotated[
-        Any,
-        typer.Option(
-            parser=shard_of, metavar="I/N", help="run only this part of the cells, such as 1/3 on one of three machines"
-        ),
-    ] = None,
-    engine: Annotated[
-        str, option("lanes: threads on one GPU; processes: on a CPU; ray: a cluster (default: auto)", choices=ENGINES)
-    ] = "auto",
-    workers: Annotated[
-        int | None, option("runs at a time (default: 8 on a GPU, else one for each core)", kind=int, least=1)
-    ] = None,
-    ray_address: Annotated[
-        str | None, option("the Ray cluster (default: $RAY_ADDRESS, or a local one)", metavar="ADDRESS")
-    ] = None,
-    gpus_per_run: Annotated[
-        float | None, option("share of a GPU that a run gets on Ray (default: 1)", kind=float)
-    ] = None,
+    seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
+    dry_run: Annotated[bool, Opt("show the runs and the time they may take, and run nothing")] = False,
+    limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
+    shard: Annotated[str | None, Opt("run only this part, such as 1/3 on one of three machines", "I/N")] = None,
+    engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or a Ray cluster", choices=ENGINES)] = "auto",
+    workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
+    ray_address: Annotated[str | None, Opt("of a Ray cluster (default: $RAY_ADDRESS, or local)", "ADDRESS")] = None,
+    gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)")] = None,
     assignments: Assignments = None,
     quiet: Quiet = False,
     plugins: Plugins = None,
@@ -114,7 +89,7 @@ def grid(
         check_outside(place, folder)
     options = options_of(assignments)
     changes = {**settings, "options": options} if options else settings
-    planned = GridRun([with_changes(each, changes) for each in found], folder, shard or (1, 1))
+    planned = GridRun([with_changes(each, changes) for each in found], folder, shard_of(shard))
     chosen = make_engine(
         engine, workers, device=settings.get("device", "auto"), sources=planned.sources, logs=folder / LOGS,
         ray_address=ray_address, gpus=gpus_per_run,
@@ -152,20 +127,18 @@ class GridProgress(Progress):
 
     def happened(self, event: Event, name: str) -> None:
         """Show what happened to a run."""
-        self.shares[event.id] = {"advanced": event.detail.get("share", 0.0), "started": 0.0, "lost": 0.0}.get(
-            event.kind, 1.0
+        self.shares[event.id] = {"advanced": event.detail.get("share", 0.0), "finished": 1.0, "failed": 1.0}.get(
+            event.kind, 0.0
         )
-        self.bar.update(
-            self.task, completed=sum(self.shares.values()), description=f"{self.ended} of {len(self.shares)} runs"
-        )
-        if event.kind in ("finished", "failed", "lost") and not self.hidden:
-            self.ended += event.kind != "lost"
-            again = " (it is tried again)" if event.kind == "lost" else ""
-            result = (
-                f"{percent(event.detail['last_accuracy'])} in {duration(event.detail['seconds'])}"
-                if event.kind == "finished"
-                else f"{event.kind}: {event.detail['error'].splitlines()[0]}{again}"
-            )
+        self.bar.update(self.task, completed=sum(self.shares.values()), description=f"{len(self.shares)} runs")
+        if event.kind == "finished":
+            result = f"{percent(event.detail['last_accuracy'])} in {duration(event.detail['seconds'])}"
+        elif event.kind in ("failed", "lost"):  # a lost one is tried again
+            result = f"{event.kind}: {event.detail['error'].splitlines()[0]}"
+        else:
+            return
+        self.ended += event.kind != "lost"
+        if not self.hidden:
             tell(f"[{self.ended}/{len(self.shares)}] {name}: {result}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.flags import Force, Json, Plugins, Quiet, argument, check_outside, option, settings_flags
+from puridiver.cli.flags import Arg, Force, Json, Opt, Plugins, Quiet, check_outside, settings_flags
 from puridiver.cli.output import Progress, note, percent, say, say_json, tell
 from puridiver.cli.predict import load_learner
 from puridiver.errors import DataError, few
@@ -21,27 +21,25 @@ if TYPE_CHECKING:
 ORDERS = ("time", "listed", "random")
 
 
-@settings_flags(lambda field: field.name in ("data_root", "bad_files", "device"))
+@settings_flags(("data_root", "bad_files", "device"))
 def learn(
     settings: dict[str, Any],
-    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
-    data: Annotated[str, argument("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name")],
-    out: Annotated[Path, option("where to save the learner afterwards; may be LEARNER", kind=Path, metavar="FOLDER")],
+    learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
+    data: Annotated[str, Arg("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name")],
+    out: Annotated[Path, Opt("where to save the learner afterwards; may be LEARNER", "FOLDER")],
     force: Force = False,
-    new_classes: Annotated[bool, option("let unknown labels become classes", "--new-classes", kind=bool)] = False,
-    memory: Annotated[int | None, option("new size of the memory, no smaller than before", kind=int, least=1)] = None,
+    new_classes: Annotated[bool, Opt("let unknown labels become classes")] = False,
+    memory: Annotated[int | None, Opt("new size of the memory, no smaller than before", least=1)] = None,
     epochs: Annotated[
-        int | None, option("memory epochs of each training (default: the learner's; 0: none)", kind=int, least=0)
+        int | None, Opt("memory epochs of each training (default: the learner's; 0: none)", least=0)
     ] = None,
-    every: Annotated[
-        int | None, option("train on the memory after every N images (default: at the end)", kind=int, least=1)
-    ] = None,
-    batch: Annotated[int, option("images a batch (default: 16)", kind=int, least=1)] = 16,
+    every: Annotated[int | None, Opt("train on the memory after every N images (default: at the end)", least=1)] = None,
+    batch: Annotated[int, Opt("images a batch (default: 16)", least=1)] = 16,
     order: Annotated[
         str | None,
-        option("order of the images (default: time if known, a folder's at random, else listed)", choices=ORDERS),
+        Opt("order of the images (default: time if known, a folder's at random, else listed)", choices=ORDERS),
     ] = None,
-    seed: Annotated[int, option("seed of a random order (default: 0)", kind=int, least=0)] = 0,
+    seed: Annotated[int, Opt("seed of a random order (default: 0)", least=0)] = 0,
     json: Json = False,
     quiet: Quiet = False,
     plugins: Plugins = None,

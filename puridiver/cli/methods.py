@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from puridiver.cli.flags import Json, Plugins, option
+from puridiver.cli.flags import Json, Opt, Plugins
 from puridiver.cli.output import say, say_json, say_table
 
 
 def methods(
-    options: Annotated[bool, option("show every option and its value in each recipe", "--options", kind=bool)] = False,
-    check: Annotated[
-        bool, option("try the methods and networks of plugins, and say what is wrong with them", "--check", kind=bool)
-    ] = False,
+    options: Annotated[bool, Opt("show every option and its value in each recipe")] = False,
+    check: Annotated[bool, Opt("try the methods and networks of plugins, and say what is wrong with them")] = False,
     json: Json = False,
     plugins: Plugins = None,
 ) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.flags import Plugins, argument, option, settings_flags
+from puridiver.cli.flags import Arg, Opt, Plugins, settings_flags
 from puridiver.cli.output import Progress, note, plain, say
 from puridiver.errors import DataError, few
 
@@ -23,20 +23,14 @@ AT_ONCE = 1_000  # images in memory at a time
 ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first that it has
 
 
-@settings_flags(lambda field: field.name in ("bad_files", "device"))
+@settings_flags(("bad_files", "device"))
 def predict(
     settings: dict[str, Any],
-    learner: Annotated[Path, argument("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
-    images: Annotated[list[Path], argument("IMAGES", "image files, folders of them (however deep), or .npz files")],
-    out: Annotated[
-        Path | None, option("CSV file to write (default: standard output)", kind=Path, metavar="FILE")
-    ] = None,
-    force: Annotated[
-        bool, option("replace --out, also where it is no table of predictions", "--force", kind=bool)
-    ] = False,
-    probabilities: Annotated[
-        bool, option("add a column with the probability of each class", "--probabilities", kind=bool)
-    ] = False,
+    learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
+    images: Annotated[list[Path], Arg("IMAGES", "image files, folders of them (however deep), or .npz files")],
+    out: Annotated[Path | None, Opt("CSV file to write (default: standard output)", "FILE")] = None,
+    force: Annotated[bool, Opt("replace --out, also where it is no table of predictions")] = False,
+    probabilities: Annotated[bool, Opt("add a column with the probability of each class")] = False,
     plugins: Plugins = None,
 ) -> int:
     """Print the class of each image and its probability, as CSV.
@@ -140,6 +134,8 @@ def batches(
     """Images in the learner's shape with their names, some at a time; a bad file is left out or ends in an error."""
     import numpy as np
 
+    from puridiver.data.pictures import image_batch
+
     names: list[str] = []
     pixels: list[np.ndarray] = []
     bad: list[str] = []
@@ -148,9 +144,11 @@ def batches(
             if path.suffix == ".npz":
                 more: Iterable[tuple[str, np.ndarray]] = _arrays_of(path, shape)
             else:
-                picture = _pixels_of(path, shape)
-                bad += [f"{path}: {picture}"] * isinstance(picture, str)
-                more = [] if isinstance(picture, str) else [(str(path), picture)]
+                try:
+                    more = [(str(path), image_batch([path], shape)[0])]
+                except ValueError as error:
+                    more = []
+                    bad.append(str(error).partition(": ")[2])
             for name, image in more if skip_bad or not bad else ():
                 names.append(name)
                 pixels.append(image)
@@ -164,19 +162,6 @@ def batches(
         note(f"left out {one}")
     if names:
         yield names, np.stack(pixels)
-
-
-def _pixels_of(path: Path, shape: tuple[int, int, int]) -> np.ndarray | str:
-    """The file's pixels, or what is wrong with it."""
-    from puridiver.data.decode import decode, grey
-
-    height, width, channels = shape
-    if height != width:
-        raise DataError(f"image files are cut to squares, but the learner's images are {height}x{width}: use an .npz")
-    found = decode(str(path), height)
-    if found.pixels is None:
-        return found.problem
-    return found.pixels if channels == 3 else grey(found.pixels)
 
 
 def _arrays_of(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:

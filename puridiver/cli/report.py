@@ -5,26 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from puridiver.cli.flags import Plugins, argument, option
+from puridiver.cli.flags import Arg, Opt, Plugins
 from puridiver.cli.output import Progress, counted, note, say
 
 Runs = Annotated[
-    list[Path], argument("RUN", "folders of `puridiver run --out`; a grid's folder stands for all its finished runs")
+    list[Path], Arg("RUN", "folders of `puridiver run --out`; a grid's folder stands for all its finished runs")
 ]
-ForceForeign = Annotated[bool, option("replace a file that puridiver did not write", "--force", kind=bool)]
+ForceForeign = Annotated[bool, Opt("replace a file that puridiver did not write", name="--force")]
 
 
 def report(
     runs: Runs,
     out: Annotated[
         Path | None,
-        option("page to write (default: report.html in the folder; of several: here)", kind=Path, metavar="PAGE"),
+        Opt("page to write (default: report.html in the folder; of several: here)", "PAGE"),
     ] = None,
-    figures: Annotated[
-        Path | None, option("also write every figure there, as PNG and SVG", kind=Path, metavar="FOLDER")
-    ] = None,
+    figures: Annotated[Path | None, Opt("also write every figure there, as PNG and SVG", "FOLDER")] = None,
     force: ForceForeign = False,
-    open_page: Annotated[bool, option("show the page in the browser", "--open", kind=bool)] = False,
+    open_page: Annotated[bool, Opt("show the page in the browser", name="--open")] = False,
     plugins: Plugins = None,
 ) -> int:
     """Write one HTML page that shows what finished runs did.

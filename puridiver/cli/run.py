@@ -16,19 +16,19 @@ from puridiver.cli.flags import (
     Assignments,
     Force,
     Json,
+    Opt,
     Plugins,
     Quiet,
     Resume,
     absolute_places,
     check_outside,
-    option,
     options_of,
     settings_flags,
-)  # fmt: skip
+)
 from puridiver.cli.notes import run_notes
 from puridiver.cli.output import Progress, forget_stdout, note, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError
-from puridiver.runs.config import RunConfig
+from puridiver.runs.config import SETTINGS, RunConfig
 
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
@@ -36,25 +36,23 @@ if TYPE_CHECKING:
 SETS = {"clean": "given labels right", "relabel": "predicted labels right", "unlabelled": "given labels wrong"}
 
 
-@settings_flags(lambda field: True)
+@settings_flags(SETTINGS)
 def run(
     ctx: typer.Context,
     settings: dict[str, Any],
     assignments: Assignments = None,
-    out: Annotated[
-        str | None, option("write config, stream, metrics, summary and learner there", metavar="FOLDER")
-    ] = None,
+    out: Annotated[str | None, Opt("write config, stream, metrics, summary and learner there", "FOLDER")] = None,
     force: Force = False,
     resume: Resume = False,
     checkpoint_every: Annotated[
-        float, option("seconds between checkpoints in --out. 0: only at the ends of phases (default: 60)", kind=float)
+        float, Opt("seconds between checkpoints in --out. 0: only at the ends of phases (default: 60)")
     ] = 60.0,
-    keep_learner: Annotated[bool, option("save the learner in --out, for `puridiver predict`", kind=bool)] = True,
-    ledger: Annotated[str | None, option("append the finished run to this JSON-lines file", metavar="FILE")] = None,
-    tensorboard: Annotated[str | None, option("write scalars for TensorBoard there", metavar="FOLDER")] = None,
+    keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
+    ledger: Annotated[str | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
+    tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
     trace: Annotated[
         str | None,
-        option("write the history of each sample that entered the memory (.csv or .parquet)", metavar="FILE"),
+        Opt("write the history of each sample that entered the memory (.csv or .parquet)", "FILE"),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.flags import Force, Json, absolute_places, argument, is_place, option, settings_flags
+from puridiver.cli.flags import Arg, Force, Json, Opt, absolute_places, is_place, settings_flags
 from puridiver.cli.output import Progress, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError, ManifestError
-from puridiver.runs.config import Role, RunConfig
+from puridiver.runs.config import Role, RunConfig, fields_of
 
 if TYPE_CHECKING:
     from puridiver.data import DataSource
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 READ_BY = ("image_size", "test_share", "bad_files", "trust_labels", "data_root")  # no part of a stream
 
 
-@settings_flags(lambda field: field.role in (Role.SOURCE, Role.STREAM, Role.PLACE) or field.name == "seed")
+@settings_flags([*fields_of(Role.SOURCE, Role.STREAM, Role.PLACE), "seed"])
 def make(
     settings: dict[str, Any],
-    out: Annotated[Path, option("file of the stream, *.json", kind=Path, metavar="FILE")],
-    from_: Annotated[str | None, option("your own images; the same as --data PATH", "--from", metavar="PATH")] = None,
+    out: Annotated[Path, Opt("file of the stream, *.json", "FILE")],
+    from_: Annotated[str | None, Opt("your own images; the same as --data PATH", "PATH", name="--from")] = None,
     force: Force = False,
     json: Json = False,
 ) -> int:
@@ -93,10 +93,8 @@ def _reading_words(config: RunConfig) -> list[str]:
 
 
 def show(
-    files: Annotated[list[Path], argument("FILE", "streams to show")],
-    picture: Annotated[
-        Path | None, option("draw which labels come when: .png, .svg or .pdf", kind=Path, metavar="FILE")
-    ] = None,
+    files: Annotated[list[Path], Arg("FILE", "streams to show")],
+    picture: Annotated[Path | None, Opt("draw which labels come when: .png, .svg or .pdf", "FILE")] = None,
     json: Json = False,
 ) -> int:
     """Show streams: classes by task, noise asked for and realised.
@@ -191,10 +189,10 @@ def _minor_shares(manifest: StreamManifest, late: bool = False) -> list[float | 
     return found
 
 
-@settings_flags(lambda field: field.name in ("data", *READ_BY), unset="")
+@settings_flags(("data", *READ_BY))
 def verify(
     settings: dict[str, Any],
-    file: Annotated[Path, argument("FILE", "the stream")],
+    file: Annotated[Path, Arg("FILE", "the stream")],
     json: Json = False,
 ) -> int:
     """Check a stream against its data. Exit code 0: good; 1: problems found.

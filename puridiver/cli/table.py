@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from puridiver.cli.flags import Plugins, argument, option
+from puridiver.cli.flags import Arg, Opt, Plugins
 from puridiver.cli.grid import Data, Methods, Noises, listed
 from puridiver.cli.output import say
 
@@ -16,22 +16,20 @@ FORMATS = ("text", "markdown", "csv", "latex")
 def table(
     words: Annotated[
         list[str],
-        argument(
+        Arg(
             "[GRID] LEDGER",
             "ledgers, or folders of `puridiver grid`; a preset's name or a .toml file before them asks for that table",
         ),
     ],
-    format: Annotated[str, option("how to write it (default: text)", choices=FORMATS)] = "text",
+    format: Annotated[str, Opt("how to write it (default: text)", choices=FORMATS)] = "text",
     data: Data = None,
     methods: Methods = None,
     noises: Noises = None,
     against: Annotated[
         str | None,
-        option(
-            "compare every method with this one, or with the `paper`: difference, 95 % interval, p", metavar="METHOD"
-        ),
+        Opt("compare every method with this one, or with the `paper`: difference, 95 % interval, p", "METHOD"),
     ] = None,
-    metric: Annotated[str, option("the figure to show (default: last_accuracy)", metavar="NAME")] = "last_accuracy",
+    metric: Annotated[str, Opt("the figure to show (default: last_accuracy)", "NAME")] = "last_accuracy",
     plugins: Plugins = None,
 ) -> int:
     """Print finished runs by method and column, with mean and deviation over seeds.

@@ -86,7 +86,7 @@ def test_a_field_of_the_config_is_a_flag(monkeypatch, capsys):
     monkeypatch.setitem(SETTINGS, "colour_bits", new)
     said = []
 
-    @flags.settings_flags(lambda field: field.name in ("colour_bits", "graphs", "bad_files"))
+    @flags.settings_flags(("colour_bits", "graphs", "bad_files"))
     def paint(settings: dict) -> int:
         said.append(settings)
         return 0
