@@ -64,36 +64,27 @@ __all__ = [
     "write_manifest",
 ]
 
-_HOMES = {
-    "AuditReport": "puridiver.auditing.report",
-    "AuditRow": "puridiver.learner.samples",
-    "AuditSettings": "puridiver.auditing.settings",
-    "BusyError": "puridiver.errors",
-    "ConsolidatingError": "puridiver.errors",
-    "DataError": "puridiver.errors",
-    "DivergedError": "puridiver.errors",
-    "Experiment": "puridiver.runs.experiment",
-    "Head": "puridiver.nets",
-    "Learner": "puridiver.learner.learner",
-    "LossTrainer": "puridiver.trainers",
-    "ManifestError": "puridiver.errors",
-    "Network": "puridiver.nets",
-    "NoiseHint": "puridiver.trainers",
-    "Option": "puridiver.options",
-    "Options": "puridiver.options",
-    "PuridiverError": "puridiver.errors",
-    "RunConfig": "puridiver.runs.config",
-    "RunFrames": "puridiver.report.frames",
-    "Sampler": "puridiver.memory",
-    "Trainer": "puridiver.trainers",
-    "audit": "puridiver.auditing.audit",
-    "image_batch": "puridiver.data.pictures",
-    "read_run": "puridiver.report.frames",
-    "recipe": "puridiver.options",
-    "register": "puridiver.plugins",
-    "run_grid": "puridiver.grid.run",
-    "write_manifest": "puridiver.streams.custom",
+# Module: the public names that it defines.
+_NAMES = {
+    "puridiver.auditing.audit": "audit",
+    "puridiver.auditing.report": "AuditReport",
+    "puridiver.auditing.settings": "AuditSettings",
+    "puridiver.data.pictures": "image_batch",
+    "puridiver.errors": "BusyError ConsolidatingError DataError DivergedError ManifestError PuridiverError",
+    "puridiver.grid.run": "run_grid",
+    "puridiver.learner.learner": "Learner",
+    "puridiver.learner.samples": "AuditRow",
+    "puridiver.memory": "Sampler",
+    "puridiver.nets": "Head Network",
+    "puridiver.options": "Option Options recipe",
+    "puridiver.plugins": "register",
+    "puridiver.report.frames": "RunFrames read_run",
+    "puridiver.runs.config": "RunConfig",
+    "puridiver.runs.experiment": "Experiment",
+    "puridiver.streams.custom": "write_manifest",
+    "puridiver.trainers": "LossTrainer NoiseHint Trainer",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,15 +1,15 @@
 """The exceptions a user may want to catch.
 
     PuridiverError
-    ├── DataError            a data set is missing, damaged or unreadable
-    │   ├── BusyError        another process works with these files
-    │   └── DownloadError    a transfer failed: offline, truncated, wrong checksum
-    ├── ConsolidatingError   a learner is not to be changed while it trains on its memory (also a ValueError)
-    ├── DivergedError        a learner's network says nan
+    ├── DataError            a file or folder is missing, damaged or not what it should be
+    │   ├── BusyError        another process holds the lock on these files
+    │   └── DownloadError    a download failed: offline, truncated, wrong checksum
+    ├── ConsolidatingError   a learner cannot change while it trains on its memory (also a ValueError)
+    ├── DivergedError        the weights of a learner became nan
     └── ManifestError        a stream manifest is damaged or belongs to other data
 
-Wrong arguments (a shape, a label, an option that does not exist) are plain `ValueError`s that say what was
-expected and what came.
+Wrong arguments (a shape, a label, an unknown option) raise a plain `ValueError` that says what was expected and
+what came.
 """
 
 from collections.abc import Iterable

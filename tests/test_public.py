@@ -9,13 +9,15 @@ import sys
 import pytest
 
 import puridiver
+from puridiver import errors
 
 
 def test_public_names_are_sorted_and_exist():
     assert puridiver.__all__ == sorted(puridiver.__all__)
     assert dir(puridiver) == puridiver.__all__
-    for name in puridiver.__all__:
-        assert getattr(puridiver, name) is not None
+    assert set(puridiver._HOMES) == {*puridiver.__all__} - {"__version__"}
+    for name, home in puridiver._HOMES.items():
+        assert getattr(puridiver, name).__module__.startswith(home.partition(".")[0])
 
 
 def test_public_names_are_the_promised_ones():
@@ -41,3 +43,12 @@ def test_the_version_is_a_version():
 def test_importing_the_package_does_not_import_torch():
     code = "import sys, puridiver; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_tree_of_errors_is_that_of_its_docstring():
+    drawn = re.findall(r"(\w+Error)\b {2,}", errors.__doc__ or "")
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert sorted(drawn) == sorted(kind.__name__ for kind in kinds if kind is not errors.PuridiverError)
+    assert all(issubclass(kind, errors.PuridiverError) for kind in kinds)
+    assert issubclass(errors.ConsolidatingError, ValueError)
+    assert issubclass(errors.BusyError, errors.DataError)

@@ -109,7 +109,7 @@ def _add(group: typer.Typer, command: Callable[..., Any]) -> None:
     group.command(name, cls=PanelCommand, **_help(command.__doc__ or ""))(typed(command))
 
 
-def _help(text: str) -> dict[str, str]:
+def _help(text: str) -> dict[str, Any]:
     """A docstring as help: the examples come last and keep their lines."""
     text, _, examples = inspect.cleandoc(text).partition("Examples:\n")
     return {"help": text.strip(), "epilog": f"\b\nExamples:\n{examples}"}

@@ -41,8 +41,9 @@ def figure(
 
     presets = {name: preset for name, preset in PRESETS.items() if preset.figure}
     if show_list:
-        rows = [(name, each.title) for name, each in {**figures(), **presets}.items()]
-        say_table(rows, ("name", "what it shows"))
+        titles = {name: each.title for name, each in figures().items()}
+        titles |= {name: preset.title for name, preset in presets.items()}
+        say_table(titles.items(), ("name", "what it shows"))
         return 0
     known = [*figures(), *presets]
     if name not in known:

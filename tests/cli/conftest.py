@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from puridiver import Learner
 from puridiver.cli import main
 from tests.wild import write_classes
 
@@ -14,6 +16,12 @@ TINY = (
     "--no-diversity", "--anytime-points", "1",
 )  # fmt: skip
 PICTURES = ("--memory", "12", "--network", "small", "--device", "cpu", "--epochs", "1", "--image-size", "8", "--quiet")
+
+
+def small_learner(classes: Any = 3, **options: Any) -> Learner:
+    """A learner of grey images of 8 x 8 pixels."""
+    options = {"epochs": 1, "batch_size": 8, "warmup_epochs": 0, **options}
+    return Learner(classes, (8, 8, 1), 12, network="small", device="cpu", **options)
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,8 @@ import pytest
 
 from puridiver import Learner
 from puridiver.cli import main
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+from tests.cli.conftest import small_learner
+from tests.learner_samples import differing, patterns, tensors_of
 from tests.wild import speckled, write_classes
 
 
@@ -93,7 +94,7 @@ def test_a_learner_may_be_replaced_by_itself_and_else_only_by_force(picture_run,
         ((), "does not know the class grey: add --new-classes"),
         (("--new-classes", "--batch", "0"), "should be at least 1"),
         (("--new-classes", "--order", "time"), "--order time needs data that tell when"),
-        (("--new-classes", "--memory", "5"), "at least the 12"),
+        (("--new-classes", "--memory", "5"), "but got 5"),
     ],
 )
 def test_bad_input_is_told_and_nothing_is_written(words, message, picture_run, more, tmp_path, capsys):
@@ -142,7 +143,7 @@ def test_images_come_in_the_order_of_time_as_listed_or_at_random(picture_run, mo
 
 def test_a_learner_of_numbers_and_grey_images_takes_arrays_and_files(tmp_path, capsys):
     images, labels = patterns(3, 8, seed=1)
-    small = tiny_learner()
+    small = small_learner()
     small.observe(images, labels)
     small.save(tmp_path / "small")
     np.savez(tmp_path / "more.npz", train_images=images, train_labels=labels)

@@ -13,7 +13,8 @@ from PIL import Image
 
 from puridiver import Learner
 from puridiver.cli import main
-from tests.learner_samples import patterns, tiny_learner
+from tests.cli.conftest import small_learner
+from tests.learner_samples import patterns
 from tests.wild import write_classes
 
 
@@ -39,7 +40,7 @@ def test_it_is_what_the_learner_itself_says(picture_run, tmp_path, capsys):
 
 
 def test_a_saved_learner_of_grey_images_takes_files_and_arrays(tmp_path, capsys):
-    learner = tiny_learner()
+    learner = small_learner()
     images, labels = patterns(16)
     learner.observe(images, labels)
     learner.save(tmp_path / "saved")
@@ -52,7 +53,7 @@ def test_a_saved_learner_of_grey_images_takes_files_and_arrays(tmp_path, capsys)
 
 
 def test_formulas_in_names_are_guarded_and_control_codes_stay_out_of_a_terminal(tmp_path, monkeypatch, capsys):
-    learner = tiny_learner(classes=["=1+1", "\x1b[2J", "@c"])
+    learner = small_learner(classes=["=1+1", "\x1b[2J", "@c"])
     images, labels = patterns(12)
     learner.observe(images, [learner.classes[label] for label in labels])
     learner.save(tmp_path / "saved")
@@ -69,7 +70,7 @@ def test_formulas_in_names_are_guarded_and_control_codes_stay_out_of_a_terminal(
 
 
 def test_a_learner_that_has_diverged_names_no_class(tmp_path, capsys):
-    learner = tiny_learner(online_lr=1e30)
+    learner = small_learner(online_lr=1e30)
     images, labels = patterns(40)
     learner.observe(images, labels)
     learner.save(tmp_path / "learner")
