@@ -45,25 +45,26 @@ EARLY_SAVE = (
 
 
 def find_faults(family: str, name: str, **options: Any) -> list[str]:
-    """Try a method or network and return what it does wrong; an empty list if nothing was found."""
-    faults = [
-        f"{attribute} should be a text that describes the {family}"
-        for attribute in ("title", "summary")
-        if not getattr(FAMILIES[family][1][name], attribute, "")
-    ]
-    trial = {family: name, **options}
+    """Try a method or network and return what it does wrong; an empty list if nothing was found.
+
+    Later steps of the trial are left out once an earlier one has found faults.
+    """
+    kind, faults, trial = FAMILIES[family][1][name], list[str](), {family: name, **options}
+    if not (kind.title and kind.summary):
+        faults.append("title and summary should describe it")
     try:
         shape = _smallest_shape(name) if family == "network" else DEFAULT
         if family == "network":
             faults += network_faults(name, shape)
-        before = _global_state()
-        result = _run(trial, shape, faults)
-        if _global_state() != before:
-            faults.append(GLOBAL_DRAWS)
-        if _run(trial, shape, faults, reload=_reloaded) != result:
+        if not faults:
+            before = _global_state()
+            result = _run(trial, shape, faults)
+            if _global_state() != before:
+                faults.append(GLOBAL_DRAWS)
+        if not faults and _run(trial, shape, faults, reload=_reloaded) != result:
             faults.append(NOT_SAVED if _run(trial, shape, faults) == result else NOT_REPEATED)
     except Exception as error:  # an author wants to know every kind of error
-        faults += [] if faults else [f"{type(error).__name__}: {error}"]  # later errors follow from earlier faults
+        faults += [] if faults else [f"{type(error).__name__}: {error}"]  # it may follow from an earlier fault
     return list(dict.fromkeys(faults))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,7 @@ from puridiver.runs.config import RunConfig
 from puridiver.runs.resolve import run_id
 from puridiver.trainers import TRAINERS
 
-ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples" / "own_methods.py"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_methods.py"
 NEWEST = """
 import puridiver, torch
 
@@ -99,11 +97,6 @@ def test_a_plugin_that_cannot_be_used_is_an_error_with_a_reason(
     assert error in " ".join(capsys.readouterr().err.split())
 
 
-def test_a_missing_file_is_named() -> None:
-    with pytest.raises(DataError, match=r"nowhere.py .*no such file"):
-        plugins.add("nowhere.py")
-
-
 def test_two_files_cannot_share_a_name(tmp_path: Path) -> None:
     plugins.add(str(newest(tmp_path)))
     with pytest.raises(DataError, match=r"'newest' is taken by a sampler of .*newest.py"):
@@ -121,11 +114,15 @@ def test_a_notebook_cell_may_register_its_class_again() -> None:
     assert {name for name in declared() if name.startswith("cell_")} == {"cell_second"}
 
 
-def test_the_environment_variable_is_enough(tmp_path: Path) -> None:
-    code = "import puridiver; print(puridiver.Learner(sampler='newest', image_shape=(8, 8, 1)).sampler.title)"
-    environment = {**os.environ, plugins.ENVIRONMENT: str(newest(tmp_path)), "PYTHONPATH": str(ROOT)}
-    found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert found.stdout == "newest\n"
+def test_the_environment_variable_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is how worker processes find plugins."""
+    monkeypatch.setenv(plugins.ENVIRONMENT, str(newest(tmp_path)))
+    assert puridiver.Learner(sampler="newest", image_shape=(8, 8, 1)).sampler.name == "newest"
+    monkeypatch.setenv(plugins.ENVIRONMENT, "nowhere.py")
+    with pytest.raises(DataError, match=r"nowhere.py .*no such file"):
+        plugins.load_all()
+    plugins.add(str(newest(tmp_path)))
+    assert os.environ[plugins.ENVIRONMENT].split(os.pathsep)[-1] == str(tmp_path / "newest.py")
 
 
 def test_entry_points_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,13 +223,6 @@ def test_a_learner_saved_with_other_code_says_so(tmp_path: Path, caplog: pytest.
     plugins.add(str(newest(tmp_path, capacity="capacity ")))
     puridiver.Learner.load(tmp_path / "saved")
     assert "another version of sampler newest" in caplog.text
-
-
-def test_files_beside_a_plugin_can_be_imported(tmp_path: Path) -> None:
-    (tmp_path / "beside_the_plugin.py").write_text("LAST = 3\n")
-    plugins.add(str(newest(tmp_path, **{"import puridiver, torch": "import beside_the_plugin, puridiver, torch"})))
-    assert "newest" in SAMPLERS
-    sys.modules.pop("beside_the_plugin")
 
 
 def test_the_examples_have_no_faults() -> None:

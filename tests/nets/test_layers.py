@@ -15,7 +15,7 @@ from puridiver.nets import Head, build_network, layers
 from puridiver.nets.layers import FOLLOWERS, Norm, follow
 from puridiver.options import Options
 
-SHAPES = [(5, 24, 3, 3), (6, 100, 1, 1), (3, 16, 7, 5)]
+SHAPES = [(6, 100, 1, 1), (3, 16, 7, 5)]  # several blocks of channels; several blocks of rows
 NAMES = ("output", "gradient of x", "of the residual", "of the weight", "of the bias", "running mean", "running var")
 
 

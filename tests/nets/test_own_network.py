@@ -113,10 +113,7 @@ def test_weights_depend_on_the_seed_alone_even_in_threads() -> None:
         together = list(threads.map(lambda seed: weights(built("tokens", seed)), range(8)))
     assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
     assert not torch.allclose(alone[0], alone[1])
-
-
-def test_two_networks_of_one_generator_differ() -> None:
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)  # two networks of one generator differ, too
     assert not torch.allclose(*(weights(build_network("tokens", 3, SHAPE, Options(), generator)) for _ in range(2)))
 
 
@@ -150,50 +147,37 @@ def test_a_network_is_made_new_in_place_even_with_another_head(name: str) -> Non
 # Errors ------------------------------------------------------------------------------------------------------------
 
 
-class NoHead(Tokens):
-    name = "no-head"
+class OtherHead(Tokens):
+    """Takes the head of another number of classes, or no head."""
 
-    def __init__(self, *words: Any) -> None:
-        super().__init__(*words)
-        del self.head
-
-
-class WrongClasses(Tokens):
-    name = "wrong-classes"
+    name, n_classes = "other-head", 0
 
     def __init__(self, n_classes: int, *words: Any) -> None:
-        super().__init__(7, *words)
-
-
-class WrongSignature(Tokens):
-    name = "wrong-signature"
-
-    def __init__(self, n_classes: int) -> None:
-        pass
+        super().__init__(self.n_classes or n_classes, *words)
+        if not self.n_classes:
+            del self.head
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    ("changes", "error"),
     [
-        (NoHead, r"self\.head = puridiver\.Head"),
-        (WrongClasses, "3 classes, but has 7"),
-        (WrongSignature, "constructor"),
+        ({}, "puridiver.Head"),
+        ({"n_classes": 7}, "3 classes, but has 7"),
+        ({"__init__": lambda self, n_classes: None}, "constructor"),
     ],
 )
-def test_a_network_that_cannot_be_used_is_refused(kind: type[Network], error: str) -> None:
+def test_a_network_that_cannot_be_used_is_refused(changes: dict[str, Any], error: str) -> None:
+    kind = type("Wrong", (OtherHead,), {"name": "wrong", **changes})
     with pytest.raises(ValueError, match=error):
         puridiver.Learner(3, SHAPE, 12, network=kind, device="cpu")
 
 
 def test_dropout_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    class Dropping(Tokens):
-        name = "dropping"
+    def with_dropout(self: Any, *words: Any) -> None:
+        Tokens.__init__(self, *words)
+        self.drop = nn.Dropout(0.5)
 
-        def __init__(self, *words: Any) -> None:
-            super().__init__(*words)
-            self.drop = nn.Dropout(0.5)
-
-    puridiver.register(Dropping)
+    puridiver.register(type("Dropping", (Tokens,), {"name": "dropping", "__init__": with_dropout}))
     for _ in range(3):
         built("dropping")
     assert caplog.text.count("dropout (drop)") == 1
