@@ -167,7 +167,7 @@ def batches(
 def _arrays_of(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:
     from puridiver.data.numpy_files import read_arrays
 
-    arrays = read_arrays(path, ARRAYS)
+    arrays = read_arrays(path, (), ARRAYS)
     key = next((key for key in ARRAYS if key in arrays), None)
     if key is None:
         raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")

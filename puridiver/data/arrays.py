@@ -12,7 +12,7 @@ from torch import Tensor
 
 from puridiver.data.base import UNKNOWN, DataSource, ImageSet, check_class_names, suited_tasks
 from puridiver.data.listing import natural, test_rows
-from puridiver.data.numpy_files import array_names, read_arrays
+from puridiver.data.numpy_files import read_arrays
 from puridiver.errors import DataError, few
 
 Array = np.ndarray | Tensor | Sequence[str]
@@ -65,23 +65,20 @@ def load_npz(
     are not known) or they are trusted. So they pass as they came: no noise is added unless asked for.
     """
     path = Path(path)
-    required = (*TRAIN_KEYS, *TEST_KEYS) if needs_test and test_share is None else TRAIN_KEYS
-    arrays = read_arrays(path, (*TRAIN_KEYS, *TEST_KEYS, TRUE_KEY, NAMES_KEY))
-    has_test = [key in arrays for key in TEST_KEYS]
-    if any(has_test) != all(has_test) or not set(required) <= set(arrays):
-        share = "; `puridiver run --test-share 0.2` makes a test part of the train images, `puridiver audit` needs none"
+    arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
+    has_test = set(TEST_KEYS) <= set(arrays)
+    if needs_test and not has_test and test_share is None:
         raise DataError(
-            f"{path} should hold the keys {', '.join((*TRAIN_KEYS, *TEST_KEYS))} and optionally {TRUE_KEY} and "
-            f"{NAMES_KEY}, but holds {few(array_names(path)) or 'none'}{'' if any(has_test) else share}"
+            f"{path} should hold {' and '.join(TEST_KEYS)}; --test-share 0.2 makes them of the train images"
         )
-    if test_share and all(has_test):
+    if test_share and has_test:
         raise ValueError(f"{path} has a test part of its own: leave the test share out")
     true, names = arrays.pop(TRUE_KEY, None), arrays.pop(NAMES_KEY, None)
     try:
         if names is not None and (names.dtype.kind != "U" or names.ndim != 1):
             raise ValueError(f"class_names should be text of shape (classes,), but got {names.dtype}, {names.shape}")
         class_names = None if names is None else names.tolist()
-        if not all(has_test):
+        if not has_test:
             shape = arrays["train_images"].shape[1:]
             arrays |= {"test_images": np.zeros((0, *shape), np.uint8), "test_labels": arrays["train_labels"][:0]}
         source = from_arrays(**arrays, class_names=class_names, name=path.stem)

@@ -77,14 +77,10 @@ class ImageSet:
                 "images should be uint8 of shape (N, H, W, 1 or 3), "
                 f"but got {self.images.dtype} of shape {tuple(self.images.shape)}"
             )
-        if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
-            raise ValueError(
-                f"labels should be int64 of shape ({len(self.images)},), "
-                f"but got {self.labels.dtype} of shape {tuple(self.labels.shape)}"
-            )
-        for name, dtype in (("true", torch.int64), ("times", torch.float64), ("verified", torch.bool)):
+        for name, dtype in (("labels", torch.int64), ("true", torch.int64), ("times", torch.float64),
+                            ("verified", torch.bool)):  # fmt: skip
             found = getattr(self, name)
-            if found is not None and (found.dtype != dtype or found.shape != self.labels.shape):
+            if found is not None and (found.dtype != dtype or found.shape != self.images.shape[:1]):
                 raise ValueError(
                     f"{name} should be {dtype} of shape ({len(self.images)},), "
                     f"but got {found.dtype} of shape {tuple(found.shape)}"
@@ -96,10 +92,6 @@ class ImageSet:
     def true_labels(self) -> Tensor:
         """The true class ids, UNKNOWN where nobody knows."""
         return self.labels if self.true is None else self.true
-
-    def __repr__(self) -> str:
-        size = "x".join(map(str, self.images.shape[1:]))
-        return f"ImageSet({len(self.labels):,} images of {size})"
 
     @property
     def best_labels(self) -> Tensor:
@@ -145,9 +137,6 @@ class DataSource:
     asymmetric_map: dict[int, int] | None = None
     defaults: dict[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        return f"DataSource({self.name!r}, {len(self.class_names)} classes, train={self.train}, test={self.test})"
 
     @property
     def image_shape(self) -> tuple[int, int, int]:

@@ -70,7 +70,7 @@ def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgres
 def _load(place: Path, side: int) -> ImageCache | None:
     """The cache, its checksum compared; None where there is none or it is damaged."""
     try:
-        index, facts = read_json(place / INDEX), read_arrays(place / FACTS)
+        index, facts = read_json(place / INDEX), read_arrays(place / FACTS, ("rows", "sizes", "hashes"))
         with (place / IMAGES).open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != index["images_sha256"]:
                 return None

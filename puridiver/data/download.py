@@ -9,7 +9,6 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from puridiver.data.base import Archive
 from puridiver.errors import DataError, DownloadError, first_line
 from puridiver.files import file_lock
 
@@ -94,9 +93,3 @@ def unpack(archive: Path, into: Path, top: str) -> Path:
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return final
-
-
-def fetch_archive(archive: Archive, root: Path, url: str | None, progress: Progress | None, timeout: float) -> Path:
-    """Download and unpack an archive; the folder it holds."""
-    target = root / Path(archive.url).name
-    return unpack(fetch(url or archive.url, target, archive.md5, progress, timeout), root, archive.folder)

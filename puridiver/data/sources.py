@@ -142,6 +142,8 @@ def fetch_source(
     folder = root / source.archive.folder
     if source.is_here(root) and not source.problems(root):
         return folder if folder.is_dir() else root  # `root` may be the folder itself
-    from puridiver.data.download import fetch_archive
+    from puridiver.data.download import fetch, unpack
 
-    return fetch_archive(source.archive, root, url, progress, timeout)
+    target = root / Path(source.archive.url).name
+    fetch(url or source.archive.url, target, source.archive.md5, progress, timeout)
+    return unpack(target, root, source.archive.folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,14 +60,12 @@ def custom_stream(
 
 
 def write_manifest(
-    path: Path | str, source: DataSource, order: ArrayLike, labels: ArrayLike | None = None,
-    task_ends: Sequence[int] | None = None, major_classes: Sequence[Sequence[int]] | None = None,
-    holdout: ArrayLike = (),
-) -> StreamManifest:  # fmt: skip
+    path: Path | str, source: DataSource, order: ArrayLike, labels: ArrayLike | None = None, **options: Any
+) -> StreamManifest:
     """Write the manifest of a `custom_stream`, which takes the same arguments, for `puridiver run --stream PATH`."""
     if Path(path).suffix != ".json":
         raise ValueError(f"a manifest should be called *.json, by which a run knows it, but got {str(path)!r}")
-    manifest = custom_stream(source, order, labels, task_ends, major_classes, holdout)
+    manifest = custom_stream(source, order, labels, **options)
     manifest.save(path)
     return manifest
 

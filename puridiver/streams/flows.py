@@ -72,15 +72,12 @@ def _proportional_fit(rows: IntArray, columns: IntArray, rounds: int = 1000) -> 
     table = np.outer(rows, columns).astype(np.float64)
     np.fill_diagonal(table, 0.0)
     for _ in range(rounds):
-        table *= _ratio(columns, table.sum(0))
-        table *= _ratio(rows, table.sum(1))[:, None]
+        for wanted, axis in ((columns[None, :], 0), (rows[:, None], 1)):
+            have = table.sum(axis, keepdims=True)
+            table *= np.divide(wanted, have, out=np.zeros_like(have), where=have > 0)
         if np.abs(table.sum(0) - columns).max() < NEARLY_WHOLE / len(rows):
             break
     return table
-
-
-def _ratio(wanted: IntArray, have: FloatArray) -> FloatArray:
-    return np.divide(wanted, have, out=np.zeros_like(have), where=have > 0)
 
 
 def _round_table(table: FloatArray, rows: IntArray, columns: IntArray, slack: int = 0) -> IntArray | None:
@@ -140,10 +137,7 @@ def _solve_kept(sizes: IntArray, minor_share: float, least: FloatArray) -> tuple
     n = len(sizes)
     eye, zero, column = np.eye(n), np.zeros((n, n)), np.zeros((n, 1))
     no_flow = np.zeros((n, n * n))
-    sum_rows, sum_columns = (
-        np.kron(eye, np.ones(n)),
-        np.kron(np.ones(n), eye),
-    )  # (T, T*T), F flattened by rows
+    sum_rows, sum_columns = np.kron(eye, np.ones(n)), np.kron(np.ones(n), eye)  # (T, T*T), F flattened by rows
     ratio = minor_share / (1 - minor_share)
     target = (1 - minor_share) * sizes
     flow_bounds = [(low, 0 if k % (n + 1) == 0 else None) for k, low in enumerate(least.ravel().tolist())]
@@ -153,11 +147,7 @@ def _solve_kept(sizes: IntArray, minor_share: float, least: FloatArray) -> tuple
         A_eq=np.block([[eye, sum_rows, zero, column], [-ratio * eye, sum_columns, zero, column]]),
         b_eq=np.concatenate([sizes, np.zeros(n)]),
         A_ub=np.block(
-            [
-                [eye, no_flow, -eye, column],
-                [-eye, no_flow, -eye, column],
-                [zero, no_flow, eye, -target[:, None]],
-            ]
+            [[eye, no_flow, -eye, column], [-eye, no_flow, -eye, column], [zero, no_flow, eye, -target[:, None]]]
         ),
         b_ub=np.concatenate([target, -target, np.zeros(n)]),
         bounds=[(0, None)] * n + flow_bounds + [(0, None)] * (n + 1),

@@ -108,12 +108,6 @@ class StreamManifest:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: _to_json(value) for name, value in values.items() if name not in UNSET or value != UNSET[name]}
 
-    @property
-    def manner(self) -> dict[str, Any]:
-        """How the stream was made but for its seed: what streams of several seeds have in common."""
-        names = ("kind", "n_tasks", "minor_share", "cut_by", "noise", "noise_rate", "noise_map", "imbalance")
-        return {**{name: _to_json(getattr(self, name)) for name in names}, "holdout": len(self.holdout)}
-
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
         if not 0 <= task < self.n_tasks:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from puridiver.data.base import DataSource
-from puridiver.data.numpy_files import array_names, read_arrays
+from puridiver.data.numpy_files import read_arrays
 from puridiver.errors import DataError, ManifestError
 from puridiver.streams.build import realised_noise
 from puridiver.streams.checks import IntArray, as_labels
@@ -81,12 +81,8 @@ def from_npz(
     keys = [prefix + key for key in ("index", "label", "order")]
     try:
         arrays = read_arrays(path, keys)
-        found = array_names(path)
     except DataError as error:
         raise ManifestError(str(error)) from error
-    if set(keys) - set(arrays):
-        streams = sorted({name.rpartition("_")[0].replace("_seed", ":") for name in found})
-        raise ManifestError(f"{path}: should hold the stream {kind}:{seed} ({', '.join(keys)}), but holds {streams}")
     for key in keys:
         array = arrays[key]
         if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.max() > 2**62):

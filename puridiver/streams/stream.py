@@ -11,8 +11,7 @@ from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
-from puridiver.streams.imbalance import BALANCED
-from puridiver.streams.manifest import CUSTOM, StreamManifest
+from puridiver.streams.manifest import StreamManifest
 
 
 @dataclass(frozen=True)
@@ -113,33 +112,17 @@ class TrueLabels:
         return self._labels[positions.cpu()].to(positions.device)
 
 
-def how_data_differ(source: DataSource, manifest: StreamManifest) -> str | None:
-    """What may be behind another fingerprint of data of the same name and classes; None where they are others."""
-    if manifest.source != source.name or manifest.class_names != tuple(source.class_names):
-        return None
-    there, here = len(manifest) + len(manifest.holdout), len(source.train)
-    in_part = (
-        manifest.kind in ("official", CUSTOM) or manifest.imbalance < BALANCED
-    )  # such a stream need not use all of them
-    options, fault = "--image-size, --test-share, --bad-files and --trust-labels", f"{source.name!r} was read otherwise"
-    if there != here and not in_part:
-        options, fault = "--test-share and --bad-files", f"{source.name!r} had {there:,} train images, not {here:,},"
-    if source.train.names is None:
-        return f"{fault} when the stream was made: its images or labels have changed"
-    return (
-        f"{fault} when the stream was made: say the same {options} as then, or name the data with --data if "
-        "it is other data of that name, unless files have changed"
-    )
-
-
 def check_belongs(source: DataSource, manifest: StreamManifest, pixels: bool = True) -> None:
     """Refuse a manifest that was made for other data; without `pixels` the fingerprints are not compared."""
     if pixels and manifest.source_fingerprint != source.fingerprint:
+        if manifest.source == source.name and manifest.class_names == tuple(source.class_names):
+            raise ManifestError(
+                f"{source.name!r} was read otherwise when the stream was made, or its images or labels have changed: "
+                "say the same --image-size, --test-share, --bad-files and --trust-labels as then"
+            )
         raise ManifestError(
-            how_data_differ(source, manifest)
-            or f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), "
-            f"but it belongs to {manifest.source!r} ({manifest.source_fingerprint[:16]}...); "
-            "name the data it was made from (--data)"
+            f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), but it belongs "
+            f"to {manifest.source!r} ({manifest.source_fingerprint[:16]}...): name its data (--data)"
         )
     largest = max((int(part.max()) for part in (manifest.order, manifest.holdout) if len(part)), default=-1)
     if largest >= len(source.train):

@@ -94,7 +94,7 @@ def test_a_file_says_the_same_as_arrays(tmp_path: Path) -> None:
     assert verify(str(path)) == []
     part = saved(tmp_path / "part.npz", **{key: value for key, value in arrays().items() if "train" in key})
     assert len(load_npz(part, needs_test=False).test) == 0
-    with pytest.raises(DataError, match=r"should hold the keys train_images.*--test-share"):
+    with pytest.raises(DataError, match=r"should hold test_images and test_labels.*--test-share"):
         load_npz(part)
 
 
@@ -142,7 +142,7 @@ HEADER = b"\x93NUMPY\x01\x00"
 )
 def test_what_is_no_array_file_is_told_with_its_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "mine.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"mine\.npz is not .* or is damaged"):
+    with pytest.raises(DataError, match=r"mine\.npz (is not .* or is damaged|should hold)"):
         load_npz(tmp_path / "mine.npz")
 
 
@@ -167,6 +167,6 @@ def test_pickles_damage_pipes_and_missing_files_are_told(tmp_path: Path) -> None
 def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "bomb.npz", train_images=np.zeros((300_000, 32, 32), np.uint8))
     with pytest.raises(DataError, match="decompression bomb"):
-        read_arrays(tmp_path / "bomb.npz")
+        read_arrays(tmp_path / "bomb.npz", ["train_images"])
     np.savez_compressed(tmp_path / "fine.npz", train_images=np.zeros((3_000, 32, 32), np.uint8))
-    assert read_arrays(tmp_path / "fine.npz")["train_images"].shape == (3_000, 32, 32)
+    assert read_arrays(tmp_path / "fine.npz", ["train_images"])["train_images"].shape == (3_000, 32, 32)

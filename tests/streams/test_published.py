@@ -87,14 +87,14 @@ def test_missing_splits_are_named(tmp_path):
     with pytest.raises(ManifestError, match="has tasks none for small"):
         find_official("official:sym40:1", SOURCE, tmp_path)
     path = write_npz(tmp_path / "small.npz", STREAM)
-    with pytest.raises(ManifestError, match=r"sym20_seed1_index.*but holds \['sym40:1'\]"):
+    with pytest.raises(ManifestError, match=r"sym20_seed1_index.*but holds sym40_seed1_index"):
         from_npz(path, SOURCE, "sym20", 1)
 
 
 def test_arrays_that_are_damaged_or_pickled_are_refused(tmp_path):
     for content in (b"", b"not a zip", b"PK\x03\x04 torn"):
         (tmp_path / "small.npz").write_bytes(content)
-        with pytest.raises(ManifestError, match="damaged"):
+        with pytest.raises(ManifestError, match=r"damaged|should hold"):
             from_npz(tmp_path / "small.npz", SOURCE)
     np.savez(tmp_path / "o.npz", **{f"sym40_seed1_{key}": np.array([{}]) for key in ("index", "label", "order")})
     with pytest.raises(ManifestError, match="plain arrays"):

@@ -78,11 +78,9 @@ def test_a_manifest_of_other_data_is_refused_unless_unchecked(view):
     assert len(view(other, MANIFEST, check=False)) == 300
 
 
-def test_data_that_changed_under_their_name_are_refused_with_what_is_other():
-    with pytest.raises(ManifestError, match=r"'small' was read otherwise when .*: its images or labels have changed"):
+def test_data_that_changed_under_their_name_are_refused():
+    with pytest.raises(ManifestError, match="'small' was read otherwise when the stream was made"):
         Stream(small_source(seed=5), MANIFEST)
-    with pytest.raises(ManifestError, match="'small' had 300 train images, not 310, when the stream was made"):
-        Stream(small_source(counts=(31,) * 10), MANIFEST)
 
 
 def test_an_empty_task_gives_no_batches():

@@ -102,7 +102,7 @@ def read_matrix(file: Path | str) -> Matrix:
 def _read(path: Path, changed: int, size: int) -> Matrix:
     """Cached, since a table asks for each of its rows; `changed` and `size` tell another content of the file."""
     if path.suffix == ".npy":
-        values = read_arrays(path, alone="matrix")["matrix"]
+        values = read_arrays(path, ("matrix",), alone="matrix")["matrix"]
     else:
         with open_regular(path) as content:
             try:
