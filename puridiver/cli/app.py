@@ -30,6 +30,7 @@ from puridiver.cli.output import forget_stdout, meant, plain
 from puridiver.errors import PuridiverError
 
 HELPERS = ("app", "flags", "notes", "output")
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export its name
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # of CUDA and of the CPU
 MEMORY_ADVICE = "out of memory: try a smaller --memory, --image-size or --network"
@@ -81,8 +82,8 @@ def build(names: Sequence[str]) -> TyperGroup:
 
 
 def _group(text: str, callback: Callable[..., None]) -> typer.Typer:
-    group = typer.Typer(add_completion=False, rich_markup_mode=None, **_help(text))
-    group.callback(invoke_without_command=True, **_help(text))(callback)
+    group = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, **_help(text))
+    group.callback(invoke_without_command=True, context_settings=CONTEXT, **_help(text))(callback)
     return group
 
 

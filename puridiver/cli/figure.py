@@ -46,8 +46,10 @@ def figure(
         say_table(titles.items(), ("name", "what it shows"))
         return 0
     known = [*figures(), *presets]
+    if name is None:
+        raise ValueError("name a figure; `puridiver figure --list` shows them")
     if name not in known:
-        raise ValueError(f"a figure should be one of {', '.join(known)}, but got {name!r}{meant(str(name), known)}")
+        raise ValueError(f"a figure should be one of {', '.join(known)}, but got {name!r}{meant(name, known)}")
     if name in presets:
         places = runs or [Path("runs") / name]
         found = _runs_of_preset(name, places)
@@ -78,13 +80,7 @@ def _runs_of_preset(preset: str, folders: list[Path]) -> list[Run]:
         (row["method"], row["column"], row["seed"]): row["id"] for row in rows.to_dict("records")
     }
     wanted = [ids.get((cell.method, cell.column, cell.config.seed)) for cell in cells(find_grid(preset, present))]
-    places = [
-        place
-        for id in wanted
-        if id
-        for folder in folders
-        for place in sorted(folder.glob(f"cells/*-{id}"))
-    ]
+    places = [place for id in wanted if id for folder in folders for place in sorted(folder.glob(f"cells/*-{id}"))]
     if not present or not places:
         raise DataError(f"{folders[0]} holds no finished runs of {preset}: run `puridiver grid {preset}` first")
     return find_runs(places)[0]

@@ -33,7 +33,11 @@ from puridiver.runs.config import SETTINGS, RunConfig
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
 
-SETS = {"clean": "given labels right", "relabel": "predicted labels right", "unlabelled": "given labels wrong"}
+SETS = {
+    "clean": "given labels are right",
+    "relabel": "predicted ones are right",
+    "unlabelled": "given labels are wrong",
+}
 
 
 @settings_flags(SETTINGS)
@@ -81,8 +85,8 @@ def run(
         runs.check_free(folder, force, resume)
     if ledger:
         check_ledger(Path(ledger))
-    if trace and Path(trace).exists() and not (force or resume):
-        raise FileExistsError(f"{trace} is already there: add --force to replace it")
+    if trace:
+        _check_trace(Path(trace), force or resume)
     config = _config(absolute_places(settings), options_of(assignments), folder if resume else None)
     if folder is not None:
         check_outside(config.data, folder)
@@ -91,7 +95,7 @@ def run(
     with Progress(hidden=quiet or json) as progress, _logs(tensorboard) as logs:
         experiment = _prepared(config, progress, resume)
         experiment.listeners += logs
-        for text in () if quiet else run_notes(experiment):
+        for text in () if quiet or finished else run_notes(experiment):
             note(text)
         with _stopping_gently(experiment, again if folder is not None else None):
             summary = experiment.run(folder, force, resume, checkpoint_every, keep_learner and bool(out), trace)
@@ -107,6 +111,14 @@ def run(
     except BrokenPipeError:  # the reader left; the exit code still tells whether the learner was kept
         forget_stdout()
     return int(experiment.learner_lost)
+
+
+def _check_trace(file: Path, replace: bool) -> None:
+    from puridiver.metrics.history import check_trace_file
+
+    check_trace_file(file)
+    if file.exists() and not replace:
+        raise FileExistsError(f"{file} is already there: add --force to replace it")
 
 
 def _config(said: dict[str, Any], options: dict[str, Any], begun_in: Path | None) -> RunConfig:
@@ -189,7 +201,7 @@ def print_summary(summary: dict[str, Any]) -> None:
     labels = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
     rows = [
         ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {labels}"),
-        ("learner", f"{summary['network']} network, memory {summary['memory']}, {summary['epochs']} epochs a task"),
+        ("learner", f"{summary['network']} network, memory {summary['memory']}, epochs a task: {summary['epochs']}"),
         ("accuracy on", f"{summary['evaluated_on']} images{_judged_by(summary)}"),
     ]
     for name in sorted(METRICS, key=lambda name: name != "last_accuracy"):  # which is the headline
@@ -198,7 +210,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     for name, meaning in SETS.items():
         if size := summary.get(f"{name}_size"):
             right = summary[f"{name}_precision"]
-            rows.append((f"set {name}", f"{size} samples" + ("" if right is None else f", {percent(right)} {meaning}")))
+            known = "" if right is None else f"; {percent(right)} of the {meaning}"
+            rows.append((f"set {name}", f"{size} samples{known}"))
     rows.append(("time", f"{summary['seconds']:.1f} s on {summary['device']}"))
     changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
     title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"

@@ -18,7 +18,7 @@ def table(
         list[str],
         Arg(
             "[GRID] LEDGER",
-            "ledgers, or folders of `puridiver grid`; a preset's name or a .toml file before them asks for that table",
+            "ledgers, or folders of runs or grids; a preset's name or a .toml file before them asks for that table",
         ),
     ],
     format: Annotated[str, Opt("how to write it (default: text)", choices=FORMATS)] = "text",

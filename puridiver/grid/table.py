@@ -22,6 +22,7 @@ from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
 from puridiver.metrics import METRICS
+from puridiver.runs.folder import SUMMARY, RunFolder
 from puridiver.runs.ledger import read_ledgers
 
 LAST = "last_accuracy"
@@ -32,9 +33,13 @@ SETTINGS = ["stream", "recipe", "memory", "network", "epochs", "precision", "dev
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
-    """The rows of ledgers, or of folders that have one. Of two rows of a cell and seed the last counts."""
+    """The rows of ledgers, of folders that have one, and of run folders. The last row of a cell and seed counts."""
     rows: list[dict[str, Any]] = []
     for place in map(Path, places):
+        row = RunFolder(place).read(SUMMARY) if place.is_dir() else None
+        if row is not None:
+            rows.append(row)
+            continue
         ledger = place / LEDGER if place.is_dir() else place
         if not ledger.exists():
             raise DataError(f"{ledger} is not there; `puridiver grid` and `puridiver run --ledger` write ledgers")

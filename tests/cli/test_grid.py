@@ -146,12 +146,11 @@ def test_a_table_against_a_method_and_a_part_of_it(made, capsys):
     assert "sym-20" not in shown
 
 
-def test_runs_of_a_ledger_without_a_grid(tmp_path, capsys):
+def test_runs_of_a_ledger_and_of_a_folder_without_a_grid(finished_run, tmp_path, capsys):
     ledger = str(tmp_path / "l.jsonl")
-    for seed in ("0", "1"):
-        assert main(["run", *TINY, "--quiet", "--seed", seed, "--ledger", ledger]) == 0
+    assert main(["run", *TINY, "--quiet", "--seed", "1", "--ledger", ledger]) == 0
     capsys.readouterr()
-    assert main(["table", ledger, "--format", "csv"]) == 0
+    assert main(["table", ledger, str(finished_run), "--format", "csv"]) == 0
     (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (line["method"], line["seeds"]) == ("puridiver + puridiver", "2")
 

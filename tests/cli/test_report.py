@@ -17,8 +17,8 @@ from puridiver.report.figures import figures
 
 def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
     out = tmp_path / "picture.svg"
-    assert main(["figure", "stream", str(finished_run), str(picture_run), "--out", str(out)]) == 0
-    assert "puridiver" in out.read_text()
+    assert main(["figure", "accuracy", str(finished_run), str(picture_run), "--out", str(out)]) == 0
+    assert "accuracy" in out.read_text()
     sizes = []
     for dpi in ("60", "30"):  # its own picture may be replaced
         assert main(["figure", "confusion", str(finished_run), "--out", str(tmp_path / "x.png"), "--dpi", dpi]) == 0
@@ -53,12 +53,13 @@ def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys
     seen: list[str] = []
     monkeypatch.setattr("webbrowser.open", seen.append)
     monkeypatch.setattr("puridiver.report.figures.save_all", lambda *given: ([Path("a.png")], ["alpha"]))
+    monkeypatch.setattr("puridiver.report.page.render", lambda runs, notes: f"a page of {len(runs)} run")
     shutil.copytree(finished_run, tmp_path / "half")
     (tmp_path / "half" / "summary.json").unlink()
     page = tmp_path / "new" / "page[/b].html"
     words = ["report", str(finished_run), str(tmp_path / "half"), "--out", str(page), "--figures", "f", "--open"]
     assert main(words) == 0
-    assert "puridiver" in page.read_text()
+    assert page.read_text() == "a page of 1 run"
     assert seen == [page.as_uri()]
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [str(page), "1 picture in f"]

@@ -82,12 +82,14 @@ def test_a_run_is_kept_where_nobody_reads_its_figures(tmp_path, monkeypatch):
         (["--data", "nowhere"], "there is no such file or folder"),
         (["--data", "cifar10", "--data-root", "NEW"], "puridiver data fetch cifar10"),
         (["--stream", "spiral"], "a stream should be"),
-        (["--trace", "RUN/summary.json"], "is already there"),
+        (["--trace", "RUN/summary.json"], "a trace should be a .csv or .parquet file"),
+        (["--trace", "OLD"], "is already there"),
         (["--ledger", "RUN/memory.safetensors"], "ledger"),
     ],
 )
 def test_bad_input_is_told_before_the_work(words, message, finished_run, tmp_path, capsys):
-    places = {"RUN": str(finished_run), "NEW": str(tmp_path / "new")}
+    (tmp_path / "old.csv").write_text("mine")
+    places = {"RUN": str(finished_run), "NEW": str(tmp_path / "new"), "OLD": str(tmp_path / "old.csv")}
     words = [next((word.replace(key, place) for key, place in places.items() if key in word), word) for word in words]
     before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
     assert main(["run", *([] if "--resume" in words else TINY[:4]), *words]) == 2
@@ -95,7 +97,7 @@ def test_bad_input_is_told_before_the_work(words, message, finished_run, tmp_pat
     assert message in shown.err
     assert shown.out == ""
     assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
-    assert not (tmp_path / "new").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["old.csv"]
 
 
 def test_results_do_not_lie_among_the_data(tmp_path, capsys):
