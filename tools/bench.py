@@ -1,0 +1,285 @@
+"""Measure how fast this machine learns: medians after a warm-up, never assertions.
+
+    python tools/bench.py                                    # the parts of a run, at the size that suits the machine
+    python tools/bench.py --size cifar10 --parts steps growth --out experiments/speed
+    python tools/bench.py --size cifar10 --parts run lanes --workers 8 --data-root DATA --splits SPLITS
+    python tools/bench.py --parts latency                    # what a service would wait for, on one CPU thread
+    python tools/bench.py --parts shares --shares 10:100 15:20    # processes on one GPU, and the share of each
+
+Without --data-root whole runs train on noise of the data's shape. `shares` needs NVIDIA's Multi-Process Service
+(nvidia-cuda-mps-control -d); without it processes take turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from puridiver import Learner, RunConfig, data
+from puridiver.runs.experiment import Experiment
+from puridiver.runs.resolve import commit, versions
+from puridiver.runtime.device import choose_runtime, describe_device
+from puridiver.runtime.lanes import run_in_lanes
+
+
+@dataclass(frozen=True)
+class Size:
+    """A shape of problem to measure on."""
+
+    name: str
+    image_shape: tuple[int, int, int]
+    classes: int
+    memory: int
+    network: str
+
+
+SIZES = {
+    "digits": Size("digits", (8, 8, 1), 10, 100, "small"),
+    "cifar10": Size("cifar10", (32, 32, 3), 10, 500, "resnet18"),
+    "cifar100": Size("cifar100", (32, 32, 3), 100, 2000, "resnet32"),
+}
+WARMUP_EPOCHS = 6
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measurement: the median of the repeats, with the tenth and the ninetieth percentile."""
+
+    what: str
+    median: float
+    low: float
+    high: float
+    repeats: int
+    unit: str = "ms"
+
+
+def measure(what: str, work: Callable[[], Any], warmup: int = 8, repeats: int = 30, calls: int = 1) -> Figure:
+    """Milliseconds of one of the `calls` that `work` makes, waiting for the device each time."""
+
+    def once() -> float:
+        start = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return 1e3 * (time.perf_counter() - start) / calls
+
+    for _ in range(warmup):
+        once()
+    times = sorted(once() for _ in range(repeats))
+    return Figure(what, statistics.median(times), times[repeats // 10], times[-1 - repeats // 10], repeats)
+
+
+def noise(size: Size, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Random images and labels: only their shape matters for timing."""
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, 256, (n, *size.image_shape), dtype=np.uint8), np.arange(n) % size.classes
+
+
+def filled_learner(size: Size, **settings: Any) -> Learner:
+    """A learner with a full memory."""
+    learner = Learner(size.classes, size.image_shape, size.memory, network=size.network, **settings)
+    images, labels = noise(size, size.memory)
+    for start in range(0, size.memory, 500):
+        learner.observe(images[start : start + 500], labels[start : start + 500])
+    return learner
+
+
+def online_step(size: Size, what: str, **settings: Any) -> Figure:
+    """A stream batch of 16 with a full memory: train with replay, score memory and batch, evict 16.
+
+    A repeat is 16 batches: one of them pays for the augmentation of all.
+    """
+    learner = filled_learner(size, replay="always", **settings)
+    images, labels = noise(size, 16, seed=1)
+
+    def sixteen() -> None:
+        for _ in range(16):
+            learner.observe(images, labels)
+
+    return measure(what, sixteen, warmup=2, repeats=4, calls=16)
+
+
+def memory_epoch(size: Size, **settings: Any) -> Figure:
+    """One epoch of memory training, the split included."""
+    learner = filled_learner(size, **{"warmup_epochs": 0, **settings})
+    epochs = learner.consolidation(60, warn_if_left=False)
+    return measure("memory epoch, PuriDivER trainer", lambda: next(epochs), warmup=20)
+
+
+def steps(size: Size, args: argparse.Namespace) -> list[Figure]:
+    settings = settings_of(args)
+    return [
+        online_step(size, "online step, PuriDivER sampler (16 samples)", **settings),
+        online_step(size, "online step, RM sampler (16 samples)", sampler="rm", **settings),
+        memory_epoch(size, **settings),
+    ]
+
+
+def growth(size: Size, args: argparse.Namespace) -> list[Figure]:
+    """The online step as the memory grows, and as the number of classes grows."""
+    settings = settings_of(args)
+    sizes = {f"K = {k:,}": replace(size, memory=k) for k in (500, 2_000, 10_000)}
+    sizes |= {f"{c:,} classes": replace(size, classes=c) for c in (10, 100, 1_000)}
+    return [online_step(each, f"online step, {name}", **settings) for name, each in sizes.items()]
+
+
+def whole_runs(size: Size, args: argparse.Namespace, workers: int) -> list[Figure]:
+    """Seconds a run, start to end, with `workers` at a time as lanes."""
+    root = Path(args.data_root) if args.data_root else None
+    source = data.load(size.name, root) if size.name == "digits" or root else noise_source(size)
+    configs = [
+        RunConfig(
+            data=size.name, data_root=args.data_root, splits=args.splits, recipe=args.recipe, seed=1 + number,
+            stream=f"official:sym40:{1 + number % 3}" if args.splits else "blurry-10", memory=size.memory,
+            network=size.network, epochs=args.epochs, diversity=False, device=args.device, precision=args.precision,
+        )
+        for number in range(workers)
+    ]  # fmt: skip
+    device = choose_runtime(args.device).device
+    start = time.perf_counter()
+    for result in run_in_lanes([partial(Experiment(c, source=source).run) for c in configs], workers, device):
+        if isinstance(result, BaseException):
+            raise result
+    seconds = (time.perf_counter() - start) / workers
+    found = [Figure(f"a run, {workers} at a time", seconds, seconds, seconds, workers, "s")]
+    if device.type == "cuda":
+        held = torch.cuda.max_memory_reserved(device) / 1e9
+        found.append(Figure("GPU memory held at most", held, held, held, 1, "GB"))
+    return found
+
+
+def noise_source(size: Size) -> data.DataSource:
+    names = [str(c) for c in range(size.classes)]
+    name = f"{size.name}-shaped noise"
+    return data.from_arrays(*noise(size, 50_000), *noise(size, 10_000, seed=1), class_names=names, name=name)
+
+
+def latency(args: argparse.Namespace) -> list[Figure]:
+    """What a service waits for: the small network on one CPU thread, by the size of the images."""
+    torch.set_num_threads(1)
+    found = []
+    for side, channels in ((8, 1), (32, 3), (224, 3)):
+        size, repeats = Size("", (side, side, channels), 10, 100, "small"), 10 if side < 100 else 3
+        learner, (images, labels) = filled_learner(size, device="cpu"), noise(size, 16)
+        epochs = learner.consolidation(3 + repeats, warn_if_left=False)
+        for what, work in (
+            ("observe 16", partial(learner.observe, images, labels)),
+            ("predict 1", partial(learner.predict, images[:1])),
+            ("predict 16", partial(learner.predict, images)),
+            ("an epoch on 100", partial(next, epochs)),
+        ):
+            found.append(measure(f"{what}, {side} px", work, warmup=1, repeats=repeats))
+    return found
+
+
+def shares(args: argparse.Namespace) -> list[Figure]:
+    """Processes that train ResNet-18 on one GPU, each with a share of its multiprocessors: ms an epoch and run."""
+    found = []
+    for text in args.shares:
+        n, percent = (int(word) for word in text.split(":"))
+        environment = {**os.environ, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent), "OMP_NUM_THREADS": "1"}
+        command, pipe = [sys.executable, __file__, "--worker"], subprocess.PIPE
+        workers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) for _ in range(n)]
+        for worker in workers:
+            assert worker.stdout is not None
+            worker.stdout.readline()  # it is ready
+        epochs = [int(worker.communicate("go\n")[0]) for worker in workers]
+        cost = 1000 * WORKER_SECONDS / sum(epochs)
+        found.append(Figure(f"memory epoch and run, {n} processes with {percent} % each", cost, cost, cost, n))
+    return found
+
+
+WORKER_SECONDS = 4.0
+
+
+def work() -> None:
+    """What a process of `shares` does: train for some seconds, and print how many epochs it got done."""
+    learner = filled_learner(SIZES["cifar10"], trainer="plain", recipe="official")
+    epochs = learner.consolidation(10_000, warn_if_left=False)
+    for _ in range(WARMUP_EPOCHS):
+        next(epochs)
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    done, end = 0, time.perf_counter() + WORKER_SECONDS
+    while time.perf_counter() < end:
+        next(epochs)
+        torch.cuda.synchronize()
+        done += 1
+    print(done, flush=True)
+
+
+PARTS: dict[str, Callable[[Size, argparse.Namespace], list[Figure]]] = {
+    "steps": steps,
+    "growth": growth,
+    "run": lambda size, args: whole_runs(size, args, 1),
+    "lanes": lambda size, args: whole_runs(size, args, args.workers),
+    "latency": lambda size, args: latency(args),
+    "shares": lambda size, args: shares(args),
+}
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    return {"recipe": args.recipe, "device": args.device, "precision": args.precision}
+
+
+def parsed(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=("auto", *SIZES), default="auto", help="cifar10 on a GPU, digits on a CPU")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["steps"])
+    parser.add_argument("--workers", type=int, default=8, help="runs at a time, for lanes (default: 8)")
+    parser.add_argument("--shares", nargs="+", default=["10:100"], metavar="N:PERCENT")
+    parser.add_argument("--data-root", help="whole runs on the real data, found here")
+    parser.add_argument("--splits", help="... and on the published sym-40 streams, found here")
+    parser.add_argument("--recipe", default="official", help="(default: official)")
+    parser.add_argument("--epochs", type=int, help="memory epochs of whole runs (default: the recipe's)")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--out", help="write a record to FOLDER/<date>-<device>/")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    args = parsed(words)
+    if args.worker:
+        work()
+        return 0
+    runtime = choose_runtime(args.device, args.precision)
+    size = SIZES[("cifar10" if runtime.device.type == "cuda" else "digits") if args.size == "auto" else args.size]
+    figures = [figure for part in args.parts for figure in PARTS[part](size, args)]
+    device = describe_device(runtime.device)
+    print(f"size of {size.name}, recipe {args.recipe}, {device}, {runtime.precision}")
+    for f in figures:
+        print(f"{f.what:<55} {f.median:10.2f} {f.unit}  ({f.low:.2f} to {f.high:.2f}, {f.repeats} repeats)")
+    if args.out:
+        now = datetime.now(UTC)
+        folder = Path(args.out) / f"{now:%Y-%m-%d}-{re.sub(r'[^a-z0-9]+', '-', device.lower()).strip('-')}"
+        folder.mkdir(parents=True, exist_ok=True)
+        record = {
+            "size": size.name, "recipe": args.recipe, "device": device, "precision": runtime.precision,
+            "parts": args.parts, "versions": versions(), "commit": commit(), "figures": [vars(f) for f in figures],
+        }  # fmt: skip
+        path = folder / f"{size.name}-{now:%H%M%S}.json"
+        path.write_text(json.dumps(record, indent=1) + "\n")
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
