@@ -1,7 +1,7 @@
-"""NTD as its author's program has it (github.com/wish44165/ntd), beside the package's `ntd` (docs/FIDELITY.md).
+"""NTD as its author's program has it (github.com/wish44165/ntd), beside the package's `ntd` (docs/fidelity.md).
 
-puridiver run --plugin scripts/ntd_program.py --sampler ntd-program --trainer plain --recipe official
-puridiver grid scripts/ntd-program.toml --plugin scripts/ntd_program.py --data-root DATA --splits SPLITS --lanes 8
+puridiver run --plugin experiments/ntd-program/ntd_program.py --sampler ntd-program --trainer plain --recipe official
+puridiver grid experiments/ntd-program/study.toml --plugin experiments/ntd-program/ntd_program.py --data-root DATA --splits SPLITS
 
 Unlike there the first samples' losses are measured when they come, and not together once the memory is full.
 """
