@@ -1,0 +1,84 @@
+"""The tools: the results page is what the ledgers give, and measurements run at a small size."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from puridiver.grid.spec import cells, find_grid
+from tests.grid.samples import row
+
+ROOT = Path(__file__).parents[1]
+
+
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"tool_{name}", ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def results() -> ModuleType:
+    return tool("results")
+
+
+def test_the_committed_pages_are_what_the_ledgers_give(results: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert results.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_page_that_is_outdated_is_named_and_written(
+    results: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "experiments" / "one").mkdir(parents=True)
+    ledger = "".join(json.dumps(row(seed, 0.6)) + "\n" for seed in (1, 2))
+    (tmp_path / "experiments" / "one" / "ledger.jsonl").write_text(ledger)
+    (tmp_path / "README.md").write_text(f"before\n{results.BEGIN}old\n{results.END}\nafter\n")
+    (tmp_path / "page.jinja").write_text("{{ results.runs }} runs\n{{ results.beside_paper('table1', 'cifar10') }}\n")
+    for name in ("ROOT", "README", "PAGE", "TEMPLATE"):
+        place = {"ROOT": "", "README": "README.md", "PAGE": "page.md", "TEMPLATE": "page.jinja"}[name]
+        monkeypatch.setattr(results, name, tmp_path / place)
+    assert results.main(["--check"]) == 1
+    assert "page.md is not up to date" in capsys.readouterr().err
+    assert results.main([]) == results.main(["--check"]) == 0
+    page = (tmp_path / "page.md").read_text()
+    assert page.startswith("2 runs")
+    assert "60.0 ± 0.0 (2) [59.2 ± 0.3]" in page
+    readme = (tmp_path / "README.md").read_text()
+    assert readme.startswith("before\n")
+    assert readme.endswith("after\n")
+    assert "| 60.0 ± 0.0 (2) |" in readme
+
+
+def test_steps_are_measured_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = tool("bench")
+    size = bench.Size("tiny", (8, 8, 1), 2, 20, "small")
+    monkeypatch.setitem(bench.SIZES, "digits", size)
+    monkeypatch.setitem(bench.PARTS, "steps", lambda size, args: [bench.measure("nothing", lambda: None, 1, 10)])
+    assert bench.main(["--size", "digits", "--device", "cpu", "--out", str(tmp_path)]) == 0
+    (path,) = tmp_path.glob("*/tiny-*.json")
+    (figure,) = json.loads(path.read_text())["figures"]
+    assert figure["low"] <= figure["median"] <= figure["high"]
+    learner = bench.filled_learner(size, device="cpu")
+    assert len(learner.memory) == 20
+
+
+def test_the_grid_of_every_study_can_be_read() -> None:
+    for path in (ROOT / "experiments").glob("*/*.toml"):
+        if path.parent.name != "ntd-program":  # needs its plugin
+            assert cells(find_grid(path))
+
+
+def test_no_result_is_too_large_or_names_a_place_of_a_machine() -> None:
+    for path in (ROOT / "experiments").rglob("*.json*"):
+        text = path.read_text()
+        assert len(text) < 2**20, path
+        assert not [place for place in ("/home/", "/root/", "/tmp/") if place in text], path
