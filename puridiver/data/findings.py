@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from puridiver.data.base import UNKNOWN, FileOptions, OnProgress
-from puridiver.data.cache import ImageCache, open_cache
+from puridiver.data.cache import open_cache
 from puridiver.data.files import DEFAULT_SIDE, NAMED, list_own
-from puridiver.data.listing import Listing, printable
+from puridiver.data.listing import printable
 from puridiver.errors import few
 
 MOST_COMPARED, SIMILAR = 300, 0.85  # class names that are compared with all others, and how alike two may be
@@ -102,43 +102,28 @@ def alike(names: list[str]) -> list[tuple[str, str]]:
 def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> Findings:
     """What `path` holds; bad files are told, whatever is to happen with them."""
     listing, side = list_own(path, options), options.image_size or DEFAULT_SIDE
-    return describe(listing, open_cache(listing, side, cache, on_progress), side)
-
-
-def describe(listing: Listing, found: ImageCache, side: int) -> Findings:
+    found = open_cache(listing, side, cache, on_progress)
     good = listing.taken(found.rows)
-    train = good.labels[~good.is_test]
-
-    def counts(labels: np.ndarray) -> dict[str, int]:
-        found = np.bincount(labels, minlength=len(good.class_names)).tolist()
-        return dict(zip(good.class_names, found, strict=True))
-
+    names, labels, n_classes = [printable(path) for path in good.paths], good.labels, len(good.class_names)
+    train, test = (np.bincount(labels[part], minlength=n_classes).tolist() for part in (~good.is_test, good.is_test))
     areas = found.sizes.astype(np.int64).prod(axis=1)
-    extremes = [tuple(found.sizes[pick(areas)].tolist()) for pick in (np.argmin, np.argmax)]
+    smallest, largest = (tuple(found.sizes[row].tolist()) for row in (areas.argmin(), areas.argmax()))
     groups = same_pixels(found.hashes)
-    labelled = [
-        f"{printable(path)} ({good.class_names[label]})" for path, label in zip(good.paths, good.labels, strict=True)
-    ]
     return Findings(
-        name=good.name,
-        files=len(listing),
-        images=len(good),
-        train=len(train),
-        test=len(good) - len(train),
-        per_class=counts(train),
-        test_per_class=counts(good.labels[good.is_test]),
-        smallest=extremes[0],
-        largest=extremes[1],
-        image_size=side,
+        name=good.name, files=len(listing), images=len(good), train=sum(train), test=sum(test),
+        per_class=dict(zip(good.class_names, train, strict=True)),
+        test_per_class=dict(zip(good.class_names, test, strict=True)),
+        smallest=smallest, largest=largest, image_size=side,
         true_labels=0 if good.true is None else int((good.true[~good.is_test] != UNKNOWN).sum()),
-        timestamps=good.times is not None,
-        ignored=listing.ignored,
-        stray=listing.stray,
-        bad=found.bad,
-        duplicates=[[printable(good.paths[row]) for row in group] for group in groups],
-        conflicts=[[labelled[row] for row in group] for group in groups if len(set(good.labels[group].tolist())) > 1],
+        timestamps=good.times is not None, ignored=listing.ignored, stray=listing.stray, bad=found.bad,
+        duplicates=[[names[row] for row in group] for group in groups],
+        conflicts=[
+            [f"{names[row]} ({good.class_names[labels[row]]})" for row in group]
+            for group in groups
+            if len(set(labels[group].tolist())) > 1
+        ],
         shared=sum(len(set(good.is_test[group].tolist())) > 1 for group in groups),
-    )
+    )  # fmt: skip
 
 
 def same_pixels(hashes: np.ndarray) -> list[np.ndarray]:

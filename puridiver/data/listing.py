@@ -77,11 +77,7 @@ class Listing:
         return os.path.join(self.root, self.paths[row])
 
     def fingerprint(self) -> str:
-        """Changes when a file is added, removed, moved or written to, or when the order changes.
-
-        It says whose pixels a cache on this machine holds. What goes into manifests and ledgers is the fingerprint of
-        the `DataSource`, which is made of the pixels themselves and is the same wherever the files lie.
-        """
+        """Says whose pixels a cache on this machine holds: changes with the names, sizes, times and order of files."""
         digest = hashlib.sha256()
         root = os.path.realpath(self.root)
         for path in self.paths:

@@ -50,11 +50,18 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     found, bad = [], []
     for number, picture in enumerate(_listed(pictures)):
         try:
-            found.append(_in_channels(_pixels(picture, height, width), channels))
+            pixels = _pixels(picture, height, width)
         except ValueError as error:
-            bad.append(f"{_name(number, picture)}: {error}")
+            name = f" ({os.fspath(picture)!r})" if isinstance(picture, str | os.PathLike) else ""
+            bad.append(f"picture {number}{name}: {error}")
+            continue
+        if pixels.shape[2] != channels:
+            pixels = grey(pixels) if channels == 1 else np.repeat(pixels, 3, axis=2)
+        found.append(pixels)
     if bad:
-        raise ValueError(_told(bad, len(found) + len(bad)))
+        more = f"; ... and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
+        n = len(found) + len(bad)
+        raise ValueError(f"{len(bad)} of {n} pictures cannot be used: {'; '.join(bad[:NAMED])}{more}")
     if not found:
         raise ValueError("the batch is empty: pictures should hold at least one")
     return np.stack(found)
@@ -65,14 +72,12 @@ def _listed(pictures: Any) -> Iterable[Any]:
     if isinstance(pictures, np.ndarray) and pictures.ndim == 1 and pictures.dtype.kind in "OU":
         return pictures.tolist()  # a column of a table
     if isinstance(pictures, np.ndarray | Tensor):
-        if pictures.ndim == 4:
-            return list(pictures)
-        advice = " (a single one is a list of one)" if pictures.ndim in (2, 3) else ""
-        raise ValueError(f"pictures as one array should have four axes, but got {tuple(pictures.shape)}{advice}")
-    single = isinstance(pictures, ENCODED) or _is_pillow(pictures)
-    if single or not isinstance(pictures, Iterable):
-        advice = ": a single picture is a list of one" if single else ""
-        raise ValueError(f"pictures should be a list of {KINDS}, but got a {type(pictures).__name__}{advice}")
+        if pictures.ndim != 4:
+            raise ValueError(f"pictures as one array should have four axes, but got {tuple(pictures.shape)}")
+        return list(pictures)
+    if isinstance(pictures, ENCODED) or _is_pillow(pictures) or not isinstance(pictures, Iterable):
+        got = type(pictures).__name__
+        raise ValueError(f"pictures should be a list of {KINDS}; a single picture is a list of one, but got a {got}")
     return pictures
 
 
@@ -85,54 +90,33 @@ def _is_pillow(picture: object) -> bool:
 def _pixels(picture: Any, height: int, width: int) -> np.ndarray:
     """uint8 (height, width, 1 or 3)."""
     if isinstance(picture, np.ndarray | Tensor):
-        pixels = _of_array(picture)
-        if pixels.shape[:2] == (height, width) and pixels.shape[2] != 4:
-            return pixels
-        picture = pixels
+        picture = _of_array(picture)
+        if picture.shape[:2] == (height, width) and picture.shape[2] != 4:
+            return picture
     elif not isinstance(picture, ENCODED) and not _is_pillow(picture):
         raise ValueError(f"pictures should be {KINDS}, but this is a {type(picture).__name__}")
     require_pillow()
-    try:
-        return np.asarray(cut(_as_rgb(picture), height, width))
-    except Exception as error:  # decoders raise nearly everything at damaged bytes
-        raise ValueError(in_words(error)) from error
-
-
-def _as_rgb(picture: Any) -> Any:
-    """An image of Pillow's, as it should be seen."""
     from PIL import Image
 
-    if isinstance(picture, np.ndarray):
-        return as_rgb(Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture))
-    if _is_pillow(picture):
-        check_size(picture)
-        return upright_rgb(picture)
-    file = open_regular(os.fspath(picture)) if isinstance(picture, str | os.PathLike) else io.BytesIO(picture)
-    with file, opened(file) as content:
-        return upright_rgb(content)
+    try:
+        if isinstance(picture, np.ndarray):
+            whole = as_rgb(Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture))
+        elif _is_pillow(picture):
+            check_size(picture)
+            whole = upright_rgb(picture)
+        else:
+            file = open_regular(os.fspath(picture)) if isinstance(picture, str | os.PathLike) else io.BytesIO(picture)
+            with file, opened(file) as content:
+                whole = upright_rgb(content)
+        return np.asarray(cut(whole, height, width))
+    except Exception as error:  # decoders raise nearly everything at damaged bytes
+        raise ValueError(in_words(error)) from error
 
 
 def _of_array(picture: np.ndarray | Tensor) -> np.ndarray:
     """uint8 (H, W, 1, 3 or 4)."""
     shape = tuple(picture.shape)
     if len(shape) not in (2, 3) or 0 in shape or (len(shape) == 3 and shape[2] not in (1, 3, 4)):
-        first = len(shape) == 3 and shape[0] in (1, 3, 4)
-        advice = ": channels come last, as by permute(1, 2, 0) or transpose(1, 2, 0)" if first else ""
-        raise ValueError(f"an array should have the shape (H, W) or (H, W, 1, 3 or 4), but has {shape}{advice}")
+        raise ValueError(f"an array should have the shape (H, W) or (H, W, 1, 3 or 4), channels last, but has {shape}")
     height, width, channels = (*shape, 1)[:3]
     return inputs.as_images(picture[None], (height, width, channels)).cpu().numpy()[0]
-
-
-def _in_channels(pixels: np.ndarray, channels: int) -> np.ndarray:
-    if pixels.shape[2] == channels:
-        return pixels
-    return grey(pixels) if channels == 1 else np.repeat(pixels, 3, axis=2)
-
-
-def _name(number: int, picture: object) -> str:
-    return f"picture {number}" + (f" ({os.fspath(picture)!r})" if isinstance(picture, str | os.PathLike) else "")
-
-
-def _told(bad: list[str], n: int) -> str:
-    more = f"; ... and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
-    return f"{len(bad)} of {n} pictures cannot be used: {'; '.join(bad[:NAMED])}{more}"

@@ -83,15 +83,8 @@ def load(
 ) -> DataSource:
     """The data set called `name`, or your own if `name` is the path of a folder, a table or an .npz file.
 
-    Parameters
-    ----------
-    root
-        The folder in which data sets lie, and below it the cache of decoded images; `default_root()` if left out.
-    options
-        For your own data: test share, whether labels are trusted; of image files also their size and what happens
-        with bad ones.
-    on_progress
-        Called with (done, total) while image files are decoded.
+    `root` is the folder in which data sets lie, with the cache of decoded images; `default_root()` if left out.
+    `on_progress` is called with (done, total) while image files are decoded.
     """
     options = options or FileOptions()
     if name not in SOURCES and is_own(name):

@@ -73,17 +73,16 @@ def _row_error(file: Path, row: int, message: str) -> DataError:
 
 
 def _columns(file: Path, headings: list[str]) -> dict[str, str]:
-    """Our names of the columns that are there -> what the table calls them."""
-    plain = {_plain_heading(name): name for name in reversed(headings)}
-    found = {}
-    for ours, names in COLUMNS.items():  # as it is written goes before one in capitals
-        candidates = [name for name in names if name in headings] + [plain[name] for name in names if name in plain]
-        if candidates:
-            found[ours] = candidates[0]
-        elif ours in REQUIRED:
-            raise DataError(
-                f"{file} should have a column {ours!r} (or {', '.join(names[1:])}), but has {few(headings) or 'none'}"
-            )
+    """Our names of the columns that are there -> what the table calls them; exact names go first."""
+    known = {**{_plain_heading(name): name for name in reversed(headings)}, **{name: name for name in headings}}
+    found = {
+        ours: known[next((name for name in names if name in headings), there[0])]
+        for ours, names in COLUMNS.items()
+        if (there := [name for name in names if name in known])
+    }
+    if missing := [name for name in REQUIRED if name not in found]:
+        names = f"{missing[0]!r} (or {', '.join(COLUMNS[missing[0]][1:])})"
+        raise DataError(f"{file} should have a column {names}, but has {few(headings) or 'none'}")
     return found
 
 

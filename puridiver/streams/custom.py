@@ -41,7 +41,11 @@ def custom_stream(
     holdout
         Rows of train images that do not arrive, for `--evaluate-on validation`.
     """
-    rows, held = _as_rows(source, "order", order), _as_rows(source, "holdout", holdout)
+    rows, held = _as_whole("order", order), _as_whole("holdout", holdout)
+    for what, found in (("order", rows), ("holdout", held)):
+        if len(found) and not 0 <= found.min() <= found.max() < len(source.train):
+            allowed = f"rows from 0 to {len(source.train) - 1}, the train images of {source.name!r}"
+            raise ValueError(f"{what} should hold {allowed}, but got {found.min()} to {found.max()}")
     if not len(rows):
         raise ValueError("order should name at least one train image, but is empty")
     own = source.train.labels.numpy()[rows]
@@ -68,16 +72,6 @@ def write_manifest(
     manifest = custom_stream(source, order, labels, **options)
     manifest.save(path)
     return manifest
-
-
-def _as_rows(source: DataSource, what: str, rows: ArrayLike) -> IntArray:
-    array = _as_whole(what, rows)
-    if len(array) and not 0 <= array.min() <= array.max() < len(source.train):
-        raise ValueError(
-            f"{what} should hold rows from 0 to {len(source.train) - 1}, the train images of {source.name!r}, but got "
-            f"{array.min()} to {array.max()}"
-        )
-    return array
 
 
 def _as_class_ids(labels: ArrayLike, count: int, class_names: Sequence[str]) -> IntArray:

@@ -204,7 +204,7 @@ def test_every_bad_file_is_named_with_what_is_wrong(tmp_path: Path) -> None:
         (b"", "the file is empty"),
         (POSTSCRIPT, "not an image that can be read"),
         (None, "but this is a NoneType"),
-        (np.zeros((3, 8, 8), np.uint8), "channels come last"),
+        (np.zeros((3, 8, 8), np.uint8), "channels last"),
         (np.zeros((8, 8, 2), np.uint8), r"but has \(8, 8, 2\)"),
         (np.full((8, 8), np.nan), "should be finite"),
     ],
