@@ -7,13 +7,12 @@ import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import SUSPECT_COLUMNS, Typed, csv_bytes
+from puridiver.auditing.tables import SUSPECT_COLUMNS, csv_bytes
 from puridiver.data.table import guarded, separator_of, unguarded
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import read_regular
@@ -124,54 +123,30 @@ def corrections_csv(
     return csv_bytes(pd.DataFrame({ROW: rows, **named, LABEL: [classes[corrections[row]] for row in rows]}))
 
 
-# Reviews -----------------------------------------------------------------------------------------------------------
-
-
-class Review(NamedTuple):
-    """What a person typed into a list of suspects."""
-
-    labels: Typed
-    whole: bool  # whether the labels are all of it: no further columns, nothing unreadable
-
-
-def read_review(path: Path) -> Review:
-    """What was typed into a list; nothing where there is no file, or it is as it was written."""
+def keep_filled_in(path: Path, report: AuditReport | None = None) -> None:
+    """Keep a list of suspects under another name where a person filled in more than the report has taken up."""
     try:
         table = _read_table(path, named=True)
     except FileNotFoundError:
-        return Review({}, True)
+        return
     except (DataError, OSError):  # a spreadsheet may have saved it in any form
-        return Review({}, False)
-    filled = _filled_in(table)
-    rows, names = (filled[key] if key in filled else pd.Series("", filled.index) for key in (ROW, NAME))
-    samples = list(zip(rows.str.strip(), names.map(unguarded), strict=True))
-    labels = dict(zip(samples, filled[LABEL], strict=True))
-    return Review(labels, len(labels) == len(samples) and tuple(table.columns) == SUSPECT_COLUMNS)
+        keep_beside(path)
+        return
+    filled, known = _filled_in(table), {} if report is None else names_to_ids(report.classes)
+    taken_up = report is not None and all(
+        row.isdecimal()
+        and int(row) < len(report)
+        and report.checked[int(row)]
+        and known.get(label) == report.given[int(row)]
+        for row, label in zip(filled.get(ROW, pd.Series(dtype=object)), filled[LABEL].str.strip(), strict=False)
+    )
+    if (len(filled) and not taken_up) or tuple(table.columns) != SUSPECT_COLUMNS:
+        keep_beside(path)
 
 
-def carry_over(path: Path, report: AuditReport) -> Typed:
-    """What a new list of the report's suspects is filled in with.
-
-    The old file is kept beside where a typed label is neither in the new list nor taken up by the report.
-    """
-    review = read_review(path)
-    listed = {(str(j.row), j.name) for j in report.suspects()}
-    others = {sample: text for sample, text in review.labels.items() if sample not in listed}
-    if not review.whole or not all(_is_taken_up(row, text, report) for (row, _), text in others.items()):
-        keep_beside(path, "not all that was filled in there fits the new list")
-    return {sample: text for sample, text in review.labels.items() if sample in listed}
-
-
-def _is_taken_up(row: str, text: str, report: AuditReport) -> bool:
-    if not (row.isdecimal() and len(row) < 19 and int(row) < len(report)):
-        return False
-    label = class_id(text, names_to_ids(report.classes))
-    return bool(report.checked[int(row)]) and label == int(report.given[int(row)])
-
-
-def keep_beside(path: Path, why: str) -> None:
+def keep_beside(path: Path) -> None:
     """Give a file that a person worked on another name, and say so."""
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(1))
     kept = next(other for other in others if not other.exists())
     path.rename(kept)
-    logger.warning("%s is kept as %s (--corrections takes it): %s", path.name, kept, why)
+    logger.warning("%s was filled in and is kept as %s; --corrections takes it", path.name, kept)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,25 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.auditing.corrections import (
-    applied,
-    carry_over,
-    corrections_csv,
-    keep_beside,
-    read_corrections,
-    read_review,
-)
+from puridiver.auditing.corrections import applied, corrections_csv, keep_beside, keep_filled_in, read_corrections
 from puridiver.auditing.noise_model import put_together
-from puridiver.auditing.passes import (
-    Advance,
-    Begun,
-    Testimony,
-    consolidate,
-    run_pass,
-    say_nothing,
-    tell_labels,
-    testify,
-)
+from puridiver.auditing.passes import Advance, Testimony, consolidate, run_pass, say_nothing, tell_labels, testify
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.auditing.settings import AuditSettings
 from puridiver.auditing.tables import CLEANLAB, LABELS, SUSPECTS, Carried, write_tables
@@ -45,11 +27,9 @@ from puridiver.learner import storage
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 
-logger = logging.getLogger(__name__)
-
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
-LEARNER, BEGUN, TESTIMONY = "learner", "begun", "testimony"  # in the folder of a pass
+LEARNER, TESTIMONY = "learner", "testimony"  # in the folder of a pass
 ASKED = "asked"  # the index's entry of what a user said, to be recalled
 
 
@@ -146,11 +126,9 @@ class AuditFolder:
 
     def clear(self) -> None:
         """Remove an older audit; other files stay, and what a person checked stays under another name."""
-        review = read_review(self.path / SUSPECTS)
-        if review.labels or not review.whole:
-            keep_beside(self.path / SUSPECTS, "it was filled in during the audit before")
+        keep_filled_in(self.path / SUSPECTS)
         if (self.path / CORRECTIONS).exists():
-            keep_beside(self.path / CORRECTIONS, "it has what was corrected in the audit before")
+            keep_beside(self.path / CORRECTIONS)
         for place in self.results():
             if place.is_dir() and not place.is_symlink():
                 shutil.rmtree(place, ignore_errors=True)
@@ -196,36 +174,6 @@ class AuditFolder:
         for older in folder.glob(f"{LEARNER}*"):
             if older.name != name:
                 shutil.rmtree(older, ignore_errors=True)
-        self._forget_begun(number)
-
-    def load_begun(self, number: int, labels: str, device: str) -> Begun | None:
-        """Where an earlier process stopped in a pass of these labels; a damaged state is left out."""
-        found = {int(place.name.split("-")[1]): place
-                 for place in self.pass_folder(number).glob(f"{BEGUN}-[0-9]*-{labels[:12]}")
-                 if place.name.split("-")[1].isdecimal() and (place / storage.INDEX).exists()}  # fmt: skip
-        for steps in sorted(found, reverse=True):
-            try:
-                return Begun(Learner.load(found[steps], device), steps)
-            except DataError as error:
-                logger.warning("an unfinished pass is left out: %s", error)
-        return None
-
-    def save_begun(self, number: int, labels: str, begun: Begun) -> None:
-        """Keep the newest state alone. A full disk must not end the audit."""
-        place = self.pass_folder(number) / f"{BEGUN}-{begun.steps}-{labels[:12]}"
-        try:
-            begun.learner.save(place)
-        except OSError as error:
-            shutil.rmtree(place, ignore_errors=True)
-            logger.warning("what is done of this pass is not kept: %s", error)
-            return
-        self._forget_begun(number, place)
-
-    def _forget_begun(self, number: int, but: Path | None = None) -> None:
-        for older in self.pass_folder(number).glob(f"{BEGUN}-*"):
-            if older != but:
-                (older / storage.INDEX).unlink(missing_ok=True)  # first: without it, no state
-                shutil.rmtree(older, ignore_errors=True)
 
 
 def audit_in_folder(
@@ -259,8 +207,8 @@ def audit_in_folder(
                 on_pass(text)
         evidence = put_together(testimonies)
         report = judge(evidence, given, labelled.classes, settings, labelled.given, checked, labelled.names)
-        typed = carry_over(folder.path / SUSPECTS, report)  # now: somebody may have typed while the learners learnt
-        write_tables(report, folder.path, labelled.folder, labelled.carried, typed)
+        keep_filled_in(folder.path / SUSPECTS, report)  # now: somebody may have typed while the learners learnt
+        write_tables(report, folder.path, labelled.folder, labelled.carried)
     return report
 
 
@@ -281,10 +229,7 @@ def _one_pass(
     if found is not None and found.labels == digest:
         return f"{name}: was there already", found.testimony
     if found is None:
-        learner, testimony = run_pass(
-            labelled.images, given, labelled.classes, settings, number, advance, checked,
-            folder.load_begun(number, digest, settings.device), partial(folder.save_begun, number, digest),
-        )  # fmt: skip
+        learner, testimony = run_pass(labelled.images, given, labelled.classes, settings, number, advance, checked)
         text = f"{name}: {learner.seen} samples seen"
     else:
         learner = Learner.load(found.learner, settings.device)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 
 # The default recipe takes four steps a stream batch and memorises wrong labels. It ranks as well, but on digits with
-# 40 % asymmetric noise the estimated rate fell from 35 to 21 % (docs/LOG.md).
+# 40 % asymmetric noise the estimated rate fell from 35 to 21 % (experiments/audit).
 RECIPE = "official"
 KEEPS_CHECKED = {"checked_share": 1.0}  # a set has an end: what a person checked may fill the memory
 CHUNK = 1024  # samples compared with all others at once: 200 MB for 50,000 samples
@@ -39,60 +38,31 @@ class Testimony:
     votes: np.ndarray  # float32 (N, C): shares of the neighbours' labels
 
 
-class Begun(NamedTuple):
-    """A learner in the middle of a pass, and the steps it has done: two for each part of the set."""
-
-    learner: Learner
-    steps: int
-
-
 def run_pass(
     images: Tensor, given: np.ndarray, classes: list[Label], settings: AuditSettings, number: int, advance: Advance,
-    checked: np.ndarray | None = None, begun: Begun | None = None, keep: Callable[[Begun], None] | None = None,
+    checked: np.ndarray | None = None,
 ) -> tuple[Learner, Testimony]:  # fmt: skip
     """Let a new learner see the set once, in this pass's random order, then judge it.
 
-    `images` are uint8 (N, H, W, C), `given` class ids (N,), and `checked` (N,) tells which of them a person has
-    checked. `begun` is where an earlier process stopped; `keep` is called after each step, to resume from there.
+    `images` are uint8 (N, H, W, C), `given` class ids (N,), and `checked` (N,) tells which a person has checked.
     """
     seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
     order = np.random.default_rng(seed).permutation(len(given))
-    if begun is None:
-        begun = Begun(_learner(images, classes, settings, len(given), seed), 0)
-    learner, text = begun.learner, f"pass {number + 1} of {settings.passes}"
-    parts = np.array_split(order, min(settings.parts, len(order)))
-    for step in range(2 * len(parts)):
-        part, trains = parts[step // 2], bool(step % 2)
-        if step < begun.steps:
-            amount = learner.memory.capacity * settings.epochs_for(learner.memory.capacity) if trains else len(part)
-            advance(amount, f"{text}: was done already")
-            continue
-        if trains:
-            consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
-        else:
-            _observe(learner, images, given, part, settings.batch, lambda n: advance(n, f"{text}: stream"))
-            if checked is not None:
-                tell_labels(learner, given, checked, order)
-        if keep is not None and step + 1 < 2 * len(parts):
-            keep(Begun(learner, step + 1))
-    return learner, testify(learner, images, given, order, settings)
-
-
-def _learner(images: Tensor, classes: list[Label], settings: AuditSettings, n_samples: int, seed: int) -> Learner:
     height, width, channels = images.shape[1:]
-    return Learner(
-        classes, (height, width, channels), settings.memory_for(n_samples), recipe=RECIPE, network=settings.network,
+    learner = Learner(
+        classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE, network=settings.network,
         device=settings.device, seed=seed, **{**KEEPS_CHECKED, **settings.options},
     )  # fmt: skip
-
-
-def _observe(
-    learner: Learner, images: Tensor, given: np.ndarray, rows: np.ndarray, batch: int, done: Callable[[int], None]
-) -> None:
-    for start in range(0, len(rows), batch):
-        chosen = rows[start : start + batch]
-        learner.observe(images[torch.from_numpy(chosen)], [learner.classes[c] for c in given[chosen].tolist()])
-        done(len(chosen))
+    text = f"pass {number + 1} of {settings.passes}"
+    for part in np.array_split(order, min(settings.parts, len(order))):
+        for start in range(0, len(part), settings.batch):
+            rows = part[start : start + settings.batch]
+            learner.observe(images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()])
+            advance(len(rows), f"{text}: stream")
+        if checked is not None:
+            tell_labels(learner, given, checked, order)
+        consolidate(learner, settings, lambda n: advance(n, f"{text}: memory"))
+    return learner, testify(learner, images, given, order, settings)
 
 
 def tell_labels(learner: Learner, given: np.ndarray, checked: np.ndarray, order: np.ndarray) -> int:

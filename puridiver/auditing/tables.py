@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +22,6 @@ SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
 PROBABILITY = "probability_given_label_is_right"
 # The reviewer fills in the last column; `puridiver audit --corrections` reads it.
 SUSPECT_COLUMNS = ("row", "name", "given_label", "suggested_label", PROBABILITY, "why", "corrected_label")
-Typed = Mapping[tuple[str, str], str]  # what a person filled in, by the sample's row, as text, and name
 
 
 @dataclass(frozen=True)
@@ -68,13 +66,11 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     return frame.astype(object).map(guarded).to_csv(index=False, lineterminator="\r\n").encode()
 
 
-def suspects_table(report: AuditReport, typed: Typed | None = None) -> pd.DataFrame:
+def suspects_table(report: AuditReport) -> pd.DataFrame:
     """The doubtful labels, for a person to fill in."""
     rows = [
-        (j.row, j.name, j.given_label, j.suggested_label, round(j.p_correct, 6), j.why,
-         (typed or {}).get((str(j.row), j.name), ""))
-        for j in report.suspects()
-    ]  # fmt: skip
+        (j.row, j.name, j.given_label, j.suggested_label, round(j.p_correct, 6), j.why, "") for j in report.suspects()
+    ]
     return pd.DataFrame(rows, columns=SUSPECT_COLUMNS)
 
 
@@ -100,15 +96,9 @@ def labels_table(report: AuditReport, images: str | None = None, beside: Carried
     return frame
 
 
-def write_tables(
-    report: AuditReport, folder: Path, images: Path | None = None, beside: Carried | None = None,
-    typed: Typed | None = None,
-) -> None:  # fmt: skip
-    """Write suspects.csv, labels.csv and the folder for cleanlab.
-
-    `images` is the folder of the named files. `typed` is what stays filled in of an older suspects.csv.
-    """
-    suspects = csv_bytes(suspects_table(report, typed))
+def write_tables(report: AuditReport, folder: Path, images: Path | None = None, beside: Carried | None = None) -> None:
+    """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is the folder of the named files."""
+    suspects = csv_bytes(suspects_table(report))
     mark = b"" if suspects.isascii() else b"\xef\xbb\xbf"  # spreadsheets need it for letters beyond a to z
     issues = pd.DataFrame({
         "is_label_issue": report.p_correct < 0.5, "label_quality": report.p_correct.round(6),

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from puridiver.auditing import tables
-from puridiver.auditing.corrections import Review, read_corrections, read_review
+from puridiver.auditing.corrections import read_corrections
 from puridiver.auditing.folder import AuditFolder, LabelledSet, audit_in_folder
 from puridiver.auditing.settings import AuditSettings
 from tests.auditing.samples import CLASSES, QUICK, planted
@@ -49,18 +49,15 @@ def save(path: Path, rows: Rows, mark: str = ",") -> bytes:
     return path.read_bytes()
 
 
-def test_labels_that_were_filled_in_stay_by_sample_while_the_list_changes(again, tmp_path, caplog) -> None:
-    assert read_review(tmp_path / "suspects.csv") == Review({}, True)
+def test_a_list_with_filled_in_labels_is_kept_beside(again, tmp_path, caplog) -> None:
     rows = again()
-    assert read_review(tmp_path / "suspects.csv") == Review({}, True)
-    rows[2]["corrected_label"], rows[3]["corrected_label"] = "owl", "nonsense yet"
-    save(tmp_path / "suspects.csv", rows, ";")
-    assert again() == rows
-    after = again({int(row["row"]): CLASSES.index(row["given_label"]) for row in rows[:2]})
-    assert {row["row"] for row in rows[:2]}.isdisjoint(row["row"] for row in after)
-    assert [row["row"] for row in after if row["corrected_label"] == "owl"] == [rows[2]["row"]]
+    again()
     assert not list(tmp_path.glob("suspects-*.csv"))
-    assert not caplog.text
+    rows[2]["corrected_label"] = "owl"
+    before = save(tmp_path / "suspects.csv", rows, ";")
+    again()
+    assert (tmp_path / "suspects-1.csv").read_bytes() == before
+    assert "suspects-1.csv" in caplog.text
 
 
 def test_a_list_of_which_a_filled_in_line_vanishes_is_kept_beside(again, tmp_path, caplog) -> None:
@@ -71,7 +68,7 @@ def test_a_list_of_which_a_filled_in_line_vanishes_is_kept_beside(again, tmp_pat
         before = save(tmp_path / "suspects.csv", rows)
         assert str(first) not in {row["row"] for row in again({first: 1})}
         assert (tmp_path / f"suspects-{number}.csv").read_bytes() == before
-        assert f"suspects-{number}.csv (--corrections takes it)" in caplog.text
+        assert f"suspects-{number}.csv; --corrections takes it" in caplog.text
 
 
 def test_a_list_whose_labels_were_all_taken_up_is_not_kept(again, labelled, tmp_path) -> None:
@@ -115,4 +112,4 @@ def test_a_fresh_start_keeps_a_list_that_was_filled_in(again, tmp_path, caplog) 
     before = save(tmp_path / "suspects.csv", rows)
     AuditFolder(tmp_path).clear()
     assert (tmp_path / "suspects-1.csv").read_bytes() == before
-    assert "it was filled in" in caplog.text
+    assert "was filled in" in caplog.text

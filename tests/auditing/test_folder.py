@@ -53,65 +53,6 @@ def test_it_finds_what_the_function_finds(labelled, tmp_path):
     assert (tmp_path / "suspects.csv").exists()
 
 
-@pytest.mark.parametrize("step", [1, 2])
-def test_a_pass_goes_on_from_the_step_it_was_stopped_in(step, labelled, whole, tmp_path, monkeypatch):
-    """A part of the set was seen, or the memory trained on: neither is done again, and the figures are the same."""
-    two = TWO_PARTS
-    save = AuditFolder.save_begun
-
-    def stopped(self, number, labels, begun):
-        save(self, number, labels, begun)
-        if number == 0 and begun.steps == step:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(AuditFolder, "save_begun", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            quietly(tmp_path / "cut", labelled, two)
-    assert [path.name.split("-")[:2] for path in (tmp_path / "cut" / "pass-1").iterdir()] == [["begun", str(step)]]
-    done: list[tuple[int, str]] = []
-    report, _ = quietly(tmp_path / "cut", labelled, two, advance=lambda amount, text: done.append((amount, text)))
-    assert sum(text == "pass 1 of 1: was done already" for _, text in done) == step
-    assert sum(amount for amount, _ in done) == two.work(len(labelled.given))
-    assert np.array_equal(report.p_correct, whole.p_correct)
-    assert not list((tmp_path / "cut").glob("pass-*/begun*"))
-
-
-def test_what_is_kept_of_a_pass_never_costs_the_audit(labelled, whole, tmp_path, monkeypatch, caplog):
-    """Neither a damaged state, of which one before it may be left, nor a disk that is too full for one."""
-    two = TWO_PARTS
-    forget = AuditFolder._forget_begun
-
-    def stopped(self, number, but=None):
-        if but is not None and but.name.startswith("begun-2"):
-            raise KeyboardInterrupt
-        forget(self, number, but)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(AuditFolder, "_forget_begun", stopped)
-        with pytest.raises(KeyboardInterrupt):
-            quietly(tmp_path / "cut", labelled, two)
-    (newest,) = (tmp_path / "cut" / "pass-1").glob("begun-2-*")
-    next(newest.glob("*.safetensors")).unlink()
-    done: list[str] = []
-    report, _ = quietly(tmp_path / "cut", labelled, two, advance=lambda amount, text: done.append(text))
-    assert done.count("pass 1 of 1: was done already") == 1
-    assert "an unfinished pass is left out" in caplog.text
-    assert np.array_equal(report.p_correct, whole.p_correct)
-
-    save = puridiver.Learner.save
-
-    def full(self, folder):
-        if Path(folder).name.startswith("begun"):
-            raise OSError(28, "No space left on device")
-        return save(self, folder)
-
-    monkeypatch.setattr(puridiver.Learner, "save", full)
-    report, _ = quietly(tmp_path / "full", labelled, two)
-    assert "what is done of this pass is not kept" in caplog.text
-    assert np.array_equal(report.p_correct, whole.p_correct)
-
-
 def test_corrections_are_learnt_and_remembered(labelled, tmp_path):
     _, given, true = planted()
     before, _ = quietly(tmp_path, labelled)
