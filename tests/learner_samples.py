@@ -10,8 +10,9 @@ from torch import Tensor
 
 from puridiver import Learner, NoiseHint, recipe
 from puridiver.memory import Samples
+from puridiver.options import owners
 from puridiver.runtime.device import choose_runtime
-from puridiver.trainers import TRAINERS, TrainerContext
+from puridiver.trainers import TRAINERS, Trainer, TrainerContext
 
 SHAPE = (8, 8, 1)
 PLAIN_VIEWS: dict[str, Any] = {"crop_padding": 0, "flip": False, "strong": "none", "cutmix": 0.0, "online_cutmix": 0.0}
@@ -42,7 +43,10 @@ def patterns(n: int, n_classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.
 
 
 def tiny_learner(classes: Any = 3, memory: int = 12, **settings: Any) -> Learner:
-    return Learner(classes, SHAPE, memory, device="cpu", **{**TINY, **settings})
+    """A learner for `patterns`, with those of the `TINY` options that its methods have."""
+    methods = {f"{family} {settings.get(family, 'puridiver')}" for family in ("sampler", "trainer")}
+    tiny = {name: value for name, value in TINY.items() if not owners(name) or methods & set(owners(name))}
+    return Learner(classes, SHAPE, memory, device="cpu", **{**tiny, **settings})
 
 
 def tiny_trainer(name: str, n_classes: int = 3, seed: int = 0, hint: NoiseHint | None = None, **options: Any) -> Any:
@@ -76,3 +80,8 @@ def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
         for name in first.keys() | second.keys()
         if name not in first or name not in second or not torch.equal(first[name], second[name])
     )
+
+
+def probabilities(trainer: Trainer, images: Tensor) -> Tensor:
+    """What a trainer's live networks predict, (N, C)."""
+    return trainer.probabilities(lambda k: trainer.outputs(images, k).logits)

@@ -3,9 +3,10 @@
     python -m tests.make_golden
 
 Make them anew only for a change that is meant to change figures, and say so in the commit. Everything is spelt out
-here, network and augmentation too, so that tuning what suits digits by default leaves these figures alone. The default
-recipe has none: it is `official` with other numbers, and its four steps a batch amplify rounding too much for figures
-that are to hold on every machine.
+here, network and augmentation too, so that tuning what suits digits by default leaves these figures alone.
+
+Large steps amplify the rounding of a CPU until nothing is left to compare. So all rates here are low: another CPU then
+changes a loss by some 1e-5, and another algorithm by 1e-3 or more.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from puridiver.data import load
 from puridiver.streams import Stream, TrueLabels, make_stream
 
 FOLDER = Path(__file__).parent / "golden"
-RECIPES = ("official", "paper")
+RECIPES = ("official", "paper", "puridiver")
 BATCH = 16
 DIGITS = {"batch_size": BATCH, "crop_padding": 1, "flip": False}
 
@@ -37,7 +38,8 @@ class Recording:
         self.source = load("digits")
         self.manifest = make_stream(self.source, n_tasks=2, minor_share=0.1, noise="sym-40", seed=0)
         self.stream = Stream(self.source, self.manifest)
-        settings: dict[str, Any] = {**DIGITS, **options}
+        slow = {"online_lr": 2e-4} if name == "puridiver" else {}  # its four steps a batch amplify rounding
+        settings: dict[str, Any] = {**DIGITS, **slow, **options}
         self.learner = Learner(10, (8, 8, 1), memory, recipe=name, network="small", device="cpu", seed=0, **settings)
         self.positions: list[int] = []
         self.online_losses: list[float] = []

@@ -82,18 +82,18 @@ def encoder(device: torch.device | str = "cpu", **options: Any) -> Encoder:
     return Encoder(network.new_network(torch.Generator()), Runtime(torch.device(device)), settings, network.to_float)
 
 
-def pass_batch(sampler: Sampler, memory: Memory, batch: Samples, now: Moment) -> Tensor:
+def pass_batch(memory: Memory, batch: Samples, now: Moment) -> Tensor:
     """What the memory does with one batch, without a delay buffer; returns the rows that were chosen."""
     chosen: list[Tensor] = []
-    choose = type(sampler).choose
+    sampler, choose = memory.sampler, memory.sampler.choose
 
     def watched(*args: Any) -> Tensor:
-        chosen.append(choose(sampler, *args))
+        chosen.append(choose(*args))
         return chosen[-1]
 
     sampler.choose = watched  # type: ignore[method-assign]
     memory.update(batch, now, lambda pool, n_old: None)
-    del sampler.choose  # type: ignore[method-assign]
+    del sampler.choose
     return chosen[0]
 
 

@@ -1,67 +1,125 @@
-"""The memory holds what it is given, in one piece, and no more than fits."""
+"""The memory: what it holds, arrivals that wait in a delay buffer, corrections, counts and its state."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
-from puridiver.memory.samples import joined
-from tests.memory.fakes import empty_memory, stream
+from puridiver import Learner
+from puridiver.memory import SAMPLERS, Memory
+from puridiver.options import Options
+from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+from tests.memory.fakes import SIDE, empty_memory, stream
+
+IMAGES, LABELS = patterns(40)
 
 
-def test_a_new_memory_is_empty_and_shaped_for_its_images() -> None:
-    memory = empty_memory(3)
-    assert len(memory) == 0
-    assert not memory.full
-    assert memory.samples.images.shape == (0, 1, 8, 8)
-    assert memory.samples.images.dtype == torch.uint8
+def reservoir(places: int = 5) -> Memory:
+    return empty_memory(SAMPLERS["rsv"](Options()), places)
 
 
-def test_a_memory_is_full_at_its_capacity() -> None:
-    memory = empty_memory(3)
-    memory.replace(stream(2, 2))
-    assert not memory.full
-    memory.replace(stream(3, 2))
-    assert memory.full
+def waiting(**settings) -> Learner:
+    """Six places for the memory, six to wait in; all that waited gets its chance."""
+    return tiny_learner(sampler="spr", trainer="plain", **{"spr_filter": False, **settings})
 
 
-def test_too_many_samples_are_refused_and_change_nothing() -> None:
-    memory = empty_memory(3)
-    memory.replace(stream(2, 2))
-    with pytest.raises(ValueError, match=r"at most 3 .* got 4"):
-        memory.replace(stream(4, 2))
-    assert len(memory) == 2
+def arrivals(learner: Learner) -> tuple[list[int], list[int]]:
+    return learner.memory.samples.arrivals.tolist(), learner.memory.waiting.arrivals.tolist()
 
 
-def test_a_memory_survives_its_state() -> None:
-    old, new = empty_memory(5), empty_memory(5)
-    old.replace(stream(4, 2))
-    new.load_state(old.state())
-    for name, value in old.state().items():
-        assert torch.equal(new.state()[name], value)
-
-
-def test_a_state_that_does_not_fit_is_refused() -> None:
-    large = empty_memory(5)
-    large.replace(stream(5, 2))
-    with pytest.raises(ValueError, match="at most 4"):
-        empty_memory(4).load_state(large.state())
-
-
-def test_taking_rows_takes_all_of_each_sample() -> None:
+def test_taking_and_joining_keep_each_sample_whole() -> None:
     samples = stream(6, 3)
-    taken = samples.take(torch.tensor([4, 0, 4]))
-    assert len(taken) == 3
-    assert taken.arrivals.tolist() == [4, 0, 4]
-    assert torch.equal(taken.labels, samples.labels[[4, 0, 4]])
-    assert torch.equal(taken.images, samples.images[[4, 0, 4]])
+    taken = samples.take(torch.tensor([4, 1])).joined(samples.take(slice(2, 3)))
+    for name, tensor in taken.tensors().items():
+        assert torch.equal(tensor, samples.tensors()[name][[4, 1, 2]])
+    assert [len(part) for part in samples.split(4)] == [4, 2]
 
 
-def test_joining_puts_the_second_behind_the_first() -> None:
-    everything = stream(7, 3)
-    first, second = everything.take(torch.arange(3)), everything.take(torch.arange(3, 7))
-    both = joined(first, second)
-    assert both.arrivals.tolist() == list(range(7))
-    assert torch.equal(both.images, everything.images)
-    assert torch.equal(both.labels, everything.labels)
-    assert torch.equal(both.notes, everything.notes)
+def test_a_memory_survives_its_state_and_refuses_one_that_is_too_large() -> None:
+    memory, samples = reservoir(), stream(5, 2)
+    memory.load_state(samples, None)
+    assert memory.full
+    assert all(torch.equal(memory.state()[f"memory.{name}"], value) for name, value in samples.tensors().items())
+    with pytest.raises(ValueError, match="at most 5 samples, but got 6"):
+        memory.load_state(stream(6, 2), None)
+
+
+def test_counts_and_labels_follow_corrections() -> None:
+    memory = reservoir()
+    memory.load_state(stream(4, 3), None)
+    before = memory.labels()
+    assert memory.relabel({1: 2, 3: 0, 9: 1}, checked=True) == 2
+    assert memory.labels() == before | {1: 2, 3: 0}
+    assert memory.labels(checked=True) == {1: 2, 3: 0}
+    assert memory.counts().checked == {2: 1, 0: 1}
+    assert memory.counts().held.total() == 4
+    assert memory.counts() is memory.counts()
+    memory.relabel({1: 1}, checked=False)
+    assert memory.labels(checked=True) == {3: 0}
+
+
+@pytest.mark.parametrize(("places", "delay"), [(1, 0), (2, 1), (3, 2), (200, 100), (1000, 500)])
+def test_half_of_the_places_are_the_delay_buffer_of_spr(places: int, delay: int) -> None:
+    memory = Memory(SAMPLERS["spr"](Options()), places, (SIDE, SIDE, 1), torch.device("cpu"))
+    assert (memory.capacity, memory.delay) == (places - delay, delay)
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 40])
+def test_arrivals_wait_until_the_delay_buffer_is_full(size: int) -> None:
+    learner = waiting()
+    seen: list[tuple[list[int], int]] = []
+    choose = learner.sampler.choose
+
+    def watched(pool, n_old, capacity, moment):
+        seen.append((pool.arrivals[n_old:].tolist(), moment.seen_before))
+        return choose(pool, n_old, capacity, moment)
+
+    learner.sampler.choose = watched  # type: ignore[method-assign]
+    for start in range(0, 40, size):
+        learner.observe(IMAGES[start : start + size], LABELS[start : start + size])
+    assert seen == [(list(range(first, first + 6)), first) for first in range(0, 36, 6)]
+    assert arrivals(learner)[1] == [36, 37, 38, 39]
+
+
+def test_a_consolidation_trains_on_the_memory_and_chooses_early_only_if_all_that_came_is_waiting() -> None:
+    learner = waiting()
+    with pytest.raises(ValueError, match="memory is empty"):
+        learner.consolidate()
+    learner.observe(IMAGES[:4], LABELS[:4])
+    assert arrivals(learner) == ([], [0, 1, 2, 3])
+    learner.consolidate()
+    assert arrivals(learner) == ([0, 1, 2, 3], [])
+    learner.observe(IMAGES[4:8], LABELS[4:8])
+    learner.consolidate()
+    assert arrivals(learner)[1] == [4, 5, 6, 7]
+
+
+def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
+    learner = waiting(spr_filter=True)
+    before = learner.state()
+    learner.observe(IMAGES[:9], LABELS[:9], ids=list("abcdefghi"))
+    assert learner.correct({"h": 2}, by_id=True) == 1
+    assert learner.memory.waiting.labels.tolist()[1] == 2
+    loaded = Learner.load(learner.save(tmp_path), device="cpu")
+    assert loaded.capacity == 12
+    assert arrivals(loaded) == arrivals(learner)
+    for each in (learner, loaded):
+        each.observe(IMAGES[9:30], LABELS[9:30])
+    assert differing(tensors_of(learner), tensors_of(loaded)) == []
+    learner.load_state(*before)
+    assert arrivals(learner) == ([], [])
+
+
+def test_spr_learns_from_a_stream_with_wrong_labels() -> None:
+    images, true = patterns(120, seed=3)
+    rng = np.random.default_rng(0)
+    given = np.where(rng.random(120) < 0.3, (true + rng.integers(1, 3, 120)) % 3, true)
+    settings = {"spr_budget": 0.005, "spr_graphs": 5, "epochs": 30}
+    learner = tiny_learner(sampler="spr", trainer="spr", memory=80, **settings)
+    learner.observe(images, given)
+    learner.consolidate()
+    kept = learner.memory.samples
+    purity = (true[kept.arrivals.numpy()] == kept.labels.numpy()).mean()
+    assert purity > (true == given).mean() + 0.1
+    assert (learner.predict(IMAGES) == LABELS).mean() > 0.8

@@ -7,10 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver.memory import SAMPLERS
-from puridiver.memory.samples import Samples
+from puridiver.memory import SAMPLERS, Samples
 from puridiver.memory.spr import SelfCenteredFilter, level_rows
-from puridiver.recipes import recipe
+from puridiver.options import recipe
 from tests.learner_samples import as_samples, patterns
 from tests.memory.fakes import FixedNetwork, encoder, moment, stream, with_labels
 
@@ -31,11 +30,6 @@ def planted(n: int = 60, seed: int = 0) -> tuple[Samples, np.ndarray]:
     images, true = patterns(n, n_classes=4, seed=seed)
     given = np.where(true < 2, true, np.arange(n) % 2)
     return as_samples(images, given), given == true
-
-
-@pytest.mark.parametrize(("memory", "delay"), [(1, 0), (2, 1), (3, 2), (200, 100), (1000, 500)])
-def test_half_of_the_memory_is_the_delay_buffer(memory: int, delay: int) -> None:
-    assert make().delay(memory) == delay
 
 
 def test_an_expert_without_labels_finds_the_wrong_ones() -> None:
@@ -63,13 +57,6 @@ def test_what_was_let_in_before_is_not_judged_again(monkeypatch: pytest.MonkeyPa
     assert rows.tolist() == list(range(8))
 
 
-def test_the_first_memory_is_never_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    p = torch.zeros(20)
-    p[7] = 1e-9
-    sampler = believing(monkeypatch, make(), p)
-    assert sampler.choose(stream(20, 2), 0, 12, moment(FixedNetwork(2), 2)).tolist() == [7]
-
-
 def test_without_the_filter_everything_competes_and_no_expert_is_trained() -> None:
     sampler = make(spr_filter=False)
     assert sampler.choose(stream(20, 2), 4, 30, moment(FixedNetwork(2), 2)).tolist() == list(range(20))
@@ -94,12 +81,3 @@ def test_the_memory_is_level_over_the_classes() -> None:
     assert 0 not in rows.tolist()
     assert rows.tolist() == sorted(set(rows.tolist()))
     assert level_rows(labels, candidates, 50, torch.Generator()).tolist() == list(range(1, 28))
-
-
-def test_which_samples_of_a_class_stay_is_chance() -> None:
-    labels, everyone = torch.zeros(10, dtype=torch.int64), torch.ones(10, dtype=torch.bool)
-    generator = torch.Generator().manual_seed(0)
-    counts = torch.zeros(10)
-    for _ in range(1000):
-        counts[level_rows(labels, everyone, 3, generator)] += 1
-    torch.testing.assert_close(counts / 1000, torch.full((10,), 0.3), atol=0.06, rtol=0)

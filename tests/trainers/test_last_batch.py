@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import copy
-import math
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver import NoiseHint, augment
-from puridiver.recipes import RECIPES
-from puridiver.trainers import coteaching
-from puridiver.trainers.batches import in_batches
-from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
+from puridiver import augment
+from puridiver.trainers.schedule import in_batches
+from tests.learner_samples import as_samples, patterns, tiny_trainer
 
 IMAGES, LABELS = patterns(29)
 MEMORY = as_samples(IMAGES, LABELS)  # 29 = 3 * 8 + 5
@@ -67,21 +64,6 @@ def test_batches_come_in_parts_of_one_size(n, left_out, trained, trained_from_on
         assert torch.equal(joined, order[: len(joined)])
 
 
-def test_every_recipe_leaves_the_rest_out():
-    assert {name: options.last_batch for name, options in RECIPES.items()} == dict.fromkeys(RECIPES, "left_out")
-
-
-@pytest.mark.parametrize("n", [1, 2, 5])
-@pytest.mark.parametrize("name", ["plain", "coteaching", "dividemix", "puridiver"])
-def test_a_memory_smaller_than_a_batch_is_one_batch_with_or_without_a_rest(name, n):
-    memory, states = as_samples(IMAGES[:n], LABELS[:n]), []
-    for last_batch in ("left_out", "trained"):
-        trainer = tiny_trainer(name, last_batch=last_batch, cutmix=0.5, warmup_epochs=9, baseline_warmup=9)
-        consolidate(trainer, 2, memory)
-        states.append({key: value.clone() for key, value in trainer.state().items()})
-    assert differing(*states) == []
-
-
 # Plain epochs and Co-teaching --------------------------------------------------------------------------------------
 
 PLAIN = [
@@ -129,16 +111,6 @@ def test_trained_every_sample_is_in_one_batch_of_an_epoch(name, runner, monkeypa
         assert sorted(rest[0, 5:10].tolist()) == list(range(5))  # CutMix's partners are of the rest
 
 
-def test_the_rest_has_cutmix_as_often_as_other_batches(monkeypatch):
-    trainer = tiny_trainer("plain", cutmix=0.5, last_batch="trained")
-    watched = watch(trainer, monkeypatch, "_run_plain")
-    for epoch in range(100):
-        trainer.memory_epoch(MEMORY, epoch)
-    boxes = torch.cat([plan[:, -4:] for _, plan, _ in watched.calls if plan.shape[1] == 14])
-    mixed = ((boxes[:, 1] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 2])).sum()
-    assert 25 <= int(mixed) <= 65
-
-
 def test_the_last_step_learns_from_the_rest(monkeypatch):
     trainer = tiny_trainer("plain", last_batch="trained")
     net = copy.deepcopy(trainer.networks[0]).train()
@@ -156,29 +128,6 @@ def test_the_last_step_learns_from_the_rest(monkeypatch):
     assert losses == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_rest_enters_the_running_statistics():
-    seen = []
-    for last_batch in ("left_out", "trained"):
-        trainer = tiny_trainer("plain", last_batch=last_batch, lr=0.0)
-        consolidate(trainer, 1)
-        seen.append({name: value.clone() for name, value in trainer.networks[0].named_buffers()})
-    assert any("running_mean" in name for name in differing(*seen))
-
-
-def test_coteaching_keeps_its_share_of_the_rest(monkeypatch):
-    trainer = tiny_trainer("coteaching", hint=NoiseHint("sym", 0.5), forget_epochs=1, last_batch="trained")
-    smallest, kept = coteaching.small_loss_rows, []
-
-    def watched(losses: Tensor, share: float) -> Tensor:
-        chosen = smallest(losses, share)
-        kept.append((len(losses), len(chosen)))
-        return chosen
-
-    monkeypatch.setattr(coteaching, "small_loss_rows", watched)
-    trainer.memory_epoch(MEMORY, epoch=3)
-    assert kept == [(8, 4)] * 6 + [(5, 3)] * 2  # two networks
-
-
 # DivideMix ---------------------------------------------------------------------------------------------------------
 
 
@@ -189,22 +138,6 @@ def divided(monkeypatch, n_labelled: int, last_batch: str, **options):
     monkeypatch.setattr(trainer, "_p_clean", lambda memory, network: trusted)
     monkeypatch.setattr(trainer, "next_memory_view", lambda memory: memory.images)
     return trainer, trusted.nonzero().squeeze(1), (1 - trusted).nonzero().squeeze(1)
-
-
-def test_dividemix_draws_as_ever_where_the_rest_is_left_out(monkeypatch):
-    trainer, labelled, unlabelled = divided(monkeypatch, 21, "left_out")
-    expected = torch.Generator()
-    expected.set_state(trainer.generator.get_state())
-    watched = watch(trainer, monkeypatch, "_run_mixmatch")
-    trainer.memory_epoch(MEMORY, 1)
-    assert len(watched.calls) == 2
-    for how, plan, _ in watched.calls:
-        x = labelled[torch.randperm(21, generator=expected)[:16].view(2, 8)]
-        others = torch.rand(2, 8, generator=expected).argsort(dim=1)
-        mixup = augment.draw_mixup_plan(2, 2 * (8 + 8), trainer.options.mixup_alpha, expected)
-        assert how == "often"
-        assert torch.equal(plan, torch.cat([x, unlabelled[others], mixup], dim=1))
-    assert torch.equal(trainer.generator.get_state(), expected.get_state())
 
 
 @pytest.mark.parametrize(("n_labelled", "rest"), [(21, 5), (18, 2), (17, 0), (16, 0), (5, 0)])
@@ -228,26 +161,7 @@ def test_dividemix_ends_with_the_rest_of_the_labelled_uncaptured(n_labelled, res
             assert plan.shape[1] == n_x + n_u + 2 * (n_x + n_u) + 1
 
 
-@pytest.mark.parametrize("head", ["linear", "linear_batchnorm"])
-def test_dividemix_takes_the_additional_step(head, monkeypatch):
-    trainer, _, _ = divided(monkeypatch, 18, "trained", head=head)
-    losses = []
-    monkeypatch.setattr(trainer, "step", lambda network, loss: losses.append((network, float(loss.detach()))))
-    trainer.memory_epoch(MEMORY, 1)
-    assert [network for network, _ in losses] == [0, 0, 0, 1, 1, 1]
-    assert all(math.isfinite(loss) for _, loss in losses)
-
-
 # SPR ---------------------------------------------------------------------------------------------------------------
-
-
-def test_self_replay_leaves_the_rest_out_either_way():
-    states = []
-    for last_batch in ("left_out", "trained"):
-        trainer = tiny_trainer("spr", last_batch=last_batch)
-        consolidate(trainer, 2)
-        states.append({key: value.clone() for key, value in trainer.state().items()})
-    assert differing(*states) == []
 
 
 @pytest.mark.parametrize(("n_labelled", "plain"), [(2, True), (3, False), (26, False), (27, True)])

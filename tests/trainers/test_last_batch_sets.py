@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -14,7 +12,7 @@ from torch import Tensor
 from puridiver.trainers.puridiver import EpochPlan, PassShape, clean_full_plans, proportional_plans
 from tests.learner_samples import as_samples, patterns, tiny_trainer
 from tests.trainers.test_last_batch import watch
-from tests.trainers.test_training_puridiver import CLEAN, RELABEL, UNLABELLED, held, no_mix, split_of_sizes
+from tests.trainers.test_training_puridiver import CLEAN, RELABEL, UNLABELLED, split_of_sizes
 
 IMAGES, LABELS = patterns(29)
 PLANNERS = {"proportional": proportional_plans, "clean_full": clean_full_plans}
@@ -30,44 +28,6 @@ def codes_of(sizes: tuple[int, int, int]) -> Tensor:
     return split_of_sizes(*sizes).codes()
 
 
-def shuffled_sets(codes: Tensor, generator: torch.Generator) -> list[Tensor]:
-    found = [(codes == code).nonzero().squeeze(1) for code in (CLEAN, RELABEL, UNLABELLED)]
-    return [rows[torch.randperm(len(rows), generator=generator)] for rows in found]
-
-
-def proportional_as_ever(codes: Tensor, generator: torch.Generator) -> Tensor:
-    everything = torch.cat(shuffled_sets(codes, generator))
-    size = min(8, len(codes))
-    steps = len(codes) // size
-    kept = torch.randperm(len(codes), generator=generator)[: steps * size].sort().values
-    return torch.stack([everything[kept[step::steps]] for step in range(steps)])
-
-
-def clean_full_as_ever(codes: Tensor, generator: torch.Generator) -> Tensor:
-    clean, *others = shuffled_sets(codes, generator)
-    size = min(8, len(clean))
-    steps = len(clean) // size
-    batches = []
-    for step in range(steps):
-        batch = clean[step * size : (step + 1) * size].tolist()
-        for rows in others:
-            n = math.ceil(len(rows) / steps)
-            n = min(len(rows), max(2, n + n % 2 if n <= 12 else n + -n % 4))
-            batch += [int(rows[(step * n + i) % len(rows)]) for i in range(n)]
-        batches.append(batch)
-    return torch.tensor(batches)
-
-
-AS_EVER: dict[str, Callable[..., Tensor]] = {"proportional": proportional_as_ever, "clean_full": clean_full_as_ever}
-
-
-@sizes
-@pytest.mark.parametrize("set_batches", PLANNERS)
-def test_left_out_the_sets_are_planned_as_ever(set_batches, sizes):
-    codes, one, other = codes_of(sizes), seeded(1), seeded(1)
-    (plan,) = PLANNERS[set_batches](codes, 8, one, False)
-    assert torch.equal(plan.rows, AS_EVER[set_batches](codes, other))
-    assert torch.equal(one.get_state(), other.get_state())
 
 
 def assert_sorted_by_set(plan: EpochPlan, codes: Tensor) -> None:
@@ -146,41 +106,3 @@ def test_an_epoch_of_three_sets_ends_with_the_rest_uncaptured(set_batches, cutmi
         assert shape == PassShape(n, plan.n_tail, mixed, 0)
         assert steps.shape[1] == n + mixed + 4
         assert (steps[:, n : n + mixed].sort(dim=1).values == torch.arange(mixed)).all()
-
-
-@pytest.mark.parametrize("head", ["linear", "linear_batchnorm"])
-@pytest.mark.parametrize("set_batches", PLANNERS)
-@pytest.mark.parametrize("sizes", [(9, 1, 0), (9, 0, 1), (9, 10, 10), (2, 6, 2), (17, 0, 0)], ids=str)
-def test_every_pass_of_a_rest_can_be_trained(sizes, set_batches, head, monkeypatch):
-    """A rest may hold what the whole batches do not, such as the one sample of R, or of U, and no clean one."""
-    shapes = set()
-    for seed in range(12):
-        options = {"relabel_view": "in_step", "set_batches": set_batches, "head": head, "cutmix": 0.5}
-        trainer, memory = three_sets(monkeypatch, sizes, seed, **options)
-        losses, weak_views, loss = [], [], trainer._loss
-
-        def watched(held, rows, cutmix, shape, loss=loss, losses=losses, shapes=shapes):
-            losses.append(loss(held, rows, cutmix, shape))
-            shapes.add((len(losses), shape))
-            return losses[-1]
-
-        monkeypatch.setattr(trainer, "_loss", watched)
-        monkeypatch.setattr(trainer, "weak_view", lambda images, seen=weak_views: seen.append(1) or images)
-        trainer.memory_epoch(memory, 0)
-        assert torch.stack(losses).isfinite().all()
-        assert len(weak_views) == (sizes[1] + sizes[2] > 0)
-        assert all(p.isfinite().all() for p in trainer.networks[0].parameters())
-    if (sizes, set_batches) == ((9, 1, 0), "proportional"):
-        assert (2, PassShape(2, 0, 2, 1)) in shapes
-    if (sizes, set_batches) == ((9, 0, 1), "proportional"):
-        assert (2, PassShape(2, 1, 1, 0)) in shapes
-
-
-def test_a_rest_of_unlabelled_samples_alone_has_the_consistency_loss_alone():
-    trainer, split, rows = tiny_trainer("puridiver"), split_of_sizes(0, 0, 2), torch.arange(2)
-    strong = as_samples(IMAGES[:2], LABELS[:2]).images
-    weak = strong.flip(3)
-    net = copy.deepcopy(trainer.networks[0]).train()
-    p = net(trainer.to_float(torch.cat([strong, weak]))).softmax(dim=1)
-    found = trainer._loss(held(split, torch.ones(2, 3) / 3, strong, weak), rows, no_mix(0), PassShape(2, 2, 0, 0))
-    assert float(found.detach()) == pytest.approx(float((p[:2] - p[2:]).norm(dim=1).mean().detach()), rel=1e-4)

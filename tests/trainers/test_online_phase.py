@@ -15,19 +15,6 @@ from tests.learner_samples import as_samples, differing, tiny_learner, tiny_trai
 from tests.trainers.test_training import IMAGES, LABELS, ONLINE, train_logits
 
 
-@pytest.mark.parametrize("alpha_loss", ["stream", "mixed"])
-def test_without_replay_the_loss_for_alpha_is_the_training_loss(alpha_loss):
-    trainer, batch = tiny_trainer("plain", alpha_loss=alpha_loss), as_samples(IMAGES[:8], LABELS[:8])
-    expected = F.cross_entropy(train_logits(trainer, batch.images), batch.labels)
-    torch.testing.assert_close(trainer.observe(batch.images, batch.labels), expected)
-
-
-def test_of_several_steps_the_loss_for_alpha_is_of_the_first_before_which_the_batch_was_new():
-    trainer, batch = tiny_trainer("plain", alpha_loss="mixed", online_steps=3), as_samples(IMAGES[:8], LABELS[:8])
-    expected = F.cross_entropy(train_logits(trainer, batch.images), batch.labels)
-    torch.testing.assert_close(trainer.observe(batch.images, batch.labels), expected)
-
-
 def test_the_mixed_loss_for_alpha_is_of_stream_and_replay_together():
     trainer = tiny_trainer("plain", alpha_loss="mixed")
     batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:16], LABELS[8:16])

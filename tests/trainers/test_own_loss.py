@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,10 +9,8 @@ from torch import Tensor
 
 import puridiver
 from puridiver import plugins
-from puridiver.cli import main
 from puridiver.equations import soft_cross_entropy
-from puridiver.method_check import find_faults, ignored_options
-from puridiver.trainers import TRAINERS, Trainer
+from puridiver.trainers import Trainer
 from tests.learner_samples import as_samples, differing, patterns, tensors_of, tiny_learner, tiny_trainer
 from tests.trainers.test_training import train_logits
 
@@ -53,18 +49,7 @@ class ByHand(Trainer):
     def memory_epoch(self, memory, epoch):
         for rows, images, targets in self.memory_batches(memory):
             assert len(rows) == len(images) == len(targets)
-            self.step(0, soft_cross_entropy(self.trainees[0].logits(images), targets).mean())
-
-
-class RowsAlone(Trainer):
-    """What the documents used to show: neither CutMix nor the last batch."""
-
-    name = "rows-alone"
-
-    def memory_epoch(self, memory, epoch):
-        views = self.next_memory_view(memory)
-        for rows in self.batch_rows(len(memory)):
-            self.step(0, F.cross_entropy(self.trainees[0].logits(self.to_float(views[rows])), memory.labels[rows]))
+            self.step(0, soft_cross_entropy(self.models[0].logits(images), targets).mean())
 
 
 def learnt(trainer: object, consolidated: bool = True, **options: object) -> dict[str, Tensor]:
@@ -85,8 +70,8 @@ def test_by_cross_entropy_it_is_plain_training_to_the_bit(trainer, recipe) -> No
 def test_another_loss_changes_memory_epochs_and_by_choice_the_online_step() -> None:
     plain, weights = learnt("plain", consolidated=False), "trainer.network0.head.linear.weight"
     assert weights in differing(plain, learnt(Squares, consolidated=False))
-    assert differing(plain, learnt(Squares, consolidated=False, **{"squares.online": False})) == []
-    assert weights in differing(learnt("plain"), learnt(Squares, **{"squares.online": False}))
+    assert differing(plain, learnt(Squares, consolidated=False, **{"loss_online": False})) == []
+    assert weights in differing(learnt("plain"), learnt(Squares, **{"loss_online": False}))
 
 
 def test_an_online_step_goes_down_the_gradient_of_the_own_loss() -> None:
@@ -103,27 +88,6 @@ def test_an_online_step_goes_down_the_gradient_of_the_own_loss() -> None:
     torch.testing.assert_close(loss, F.cross_entropy(p.detach().log(), batch.labels))  # Eq. 3 stays cross-entropy's
 
 
-def test_it_goes_by_cutmix_and_the_last_batch_as_plain_does() -> None:
-    plugins.as_name(Squares)
-    assert ignored_options("squares") == ignored_options("plain") == []
-
-
-def test_who_takes_rows_alone_is_told_what_it_ignores(monkeypatch: pytest.MonkeyPatch) -> None:
-    plugins.as_name(RowsAlone)
-    assert find_faults("trainer", "rows-alone") == []
-    assert ignored_options("rows-alone") == ["cutmix", "last_batch"]
-    monkeypatch.setattr(RowsAlone, "ignores", ("cutmix", "last_batch"))
-    assert ignored_options("rows-alone") == []
-
-
-def test_spr_ignores_what_it_says() -> None:
-    ignored = TRAINERS["spr"].ignores
-    assert ignored == ("cutmix", "last_batch")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TRAINERS["spr"], "ignores", ())
-        assert tuple(ignored_options("spr")) == ignored
-
-
 IGNORING = """
 import puridiver, torch
 
@@ -135,24 +99,6 @@ class Nothing(puridiver.Trainer):
     def memory_epoch(self, memory, epoch):
         pass
 """
-
-
-@pytest.mark.parametrize("said", [True, False])
-def test_a_run_notes_what_a_plugin_says_it_ignores(tmp_path: Path, capsys, said: bool) -> None:
-    path = tmp_path / "ignoring.py"
-    path.write_text(IGNORING.format(ignores='ignores = ("cutmix",)' if said else ""))
-    quick = ["--stream-limit", "20", "--test-limit", "50", "--epochs", "1"]
-    assert main(["run", "--plugin", str(path), "--trainer", "nothing", "--set", "cutmix=1", *quick]) == 0
-    captured = capsys.readouterr()
-    told = "nothing does not go by cutmix: it changes nothing here"
-    assert (told in " ".join((captured.out + captured.err).split())) == said
-
-
-def test_check_notes_what_is_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "ignoring.py"
-    path.write_text(IGNORING.format(ignores=""))
-    assert main(["methods", "--plugin", str(path), "--check"]) == 0
-    assert "trainer nothing: note: cutmix and last_batch change nothing with it" in capsys.readouterr().out
 
 
 def test_a_loss_that_is_not_one_of_each_sample_is_an_error() -> None:

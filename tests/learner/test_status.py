@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 
 from puridiver import Learner
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+from tests.learner_samples import patterns, tiny_learner
 
 IMAGES, LABELS = patterns(48)
 NAMES = np.array(["cat", "dog", "owl"])
@@ -29,35 +28,16 @@ def of_class(status: dict[str, Any], figure: str) -> dict[Any, int]:
     return {known["label"]: known[figure] for known in status["classes"]}
 
 
-def told_within(learner: Learner, seconds: float) -> dict[str, Any]:
-    """The status, if another thread that asks for it is told in time."""
-    found: list[dict[str, Any]] = []
-    asking = threading.Thread(target=lambda: found.append(learner.status()), daemon=True)
-    asking.start()
-    asking.join(seconds)
-    assert found, "it waits for something"
-    return found[0]
-
-
-def test_a_learner_that_has_seen_nothing_says_so() -> None:
-    assert tiny_learner(None).status() == {
-        "samples_seen": 0, "classes_seen": 0, "classes": [],
-        "memory": {"held": 0, "waiting": 0, "checked": 0, "capacity": 12},
-        "consolidations": 0, "consolidation": None, "last_consolidation": None, "sets": None, "diverged": False,
-        "observed_at": None, "saved_at": None,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("sampler", ["puridiver", "spr"])
 def test_it_counts_what_came_and_what_is_held(sampler: str) -> None:
     learner = fed(tiny_learner(["cat", "dog", "owl", "yak"], sampler=sampler), labels=NAMES[LABELS])
     status = learner.status()
-    held = [*learner.memory.samples.labels.tolist(), *learner.delayed.samples.labels.tolist()]
+    held = [*learner.memory.samples.labels.tolist(), *learner.memory.waiting.labels.tolist()]
     assert (status["samples_seen"], status["classes_seen"]) == (40, 3)
     assert of_class(status, "seen") == {**Counter(NAMES[LABELS[:40]].tolist()), "yak": 0}
     assert of_class(status, "held") == {**Counter(NAMES[held].tolist()), "yak": 0}
     assert status["memory"] == {
-        "held": len(held), "waiting": len(learner.delayed), "checked": 0, "capacity": 12,
+        "held": len(held), "waiting": len(learner.memory.waiting), "checked": 0, "capacity": 12,
     }  # fmt: skip
 
 
@@ -102,12 +82,6 @@ def test_it_tells_of_the_last_consolidation_and_its_sets() -> None:
     assert status["consolidation"] is None
 
 
-def test_a_trainer_that_divides_nothing_has_no_sets() -> None:
-    learner = fed(tiny_learner(trainer="plain"))
-    learner.consolidate(1)
-    assert learner.status()["sets"] is None
-
-
 def test_it_tells_of_a_consolidation_that_was_left() -> None:
     learner = fed(tiny_learner())
     steps = learner.consolidation(5)
@@ -134,85 +108,3 @@ def test_it_tells_of_a_consolidation_that_waits_to_be_gone_on_with(tmp_path: Pat
     assert (status["saved_at"], status["observed_at"], status["last_consolidation"]) == (None, None, None)
     loaded.observe(IMAGES[:8], LABELS[:8])
     assert loaded.status()["last_consolidation"]["begun_at"] is None
-
-
-def test_it_waits_for_nobody() -> None:
-    learner = fed(tiny_learner())
-    with learner._changing, learner._lock:
-        assert told_within(learner, 20)["samples_seen"] == 40
-
-
-def test_it_is_told_amid_an_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    learner = fed(tiny_learner())
-    amid, go_on = threading.Event(), threading.Event()
-
-    def epoch(*_: object) -> None:
-        amid.set()
-        assert go_on.wait(20)
-
-    monkeypatch.setattr(learner.trainer, "memory_epoch", epoch)
-    training = threading.Thread(target=learner.consolidate, args=(1,))
-    training.start()
-    try:
-        assert amid.wait(20)
-        status = told_within(learner, 10)
-    finally:
-        go_on.set()
-        training.join()
-    assert (status["consolidation"]["running"], status["consolidation"]["epochs_done"]) == (True, 0)
-    assert status["memory"]["held"] == 12
-
-
-def test_amid_a_consolidation_it_asks_the_device_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where that is a GPU, an answer would come behind all that it has yet to do."""
-    learner = fed(tiny_learner())
-    steps = learner.consolidation(2)
-    next(steps)
-
-    def refused(*_: object) -> None:
-        raise AssertionError("the labels were read again")
-
-    monkeypatch.setattr("puridiver.memory.keeper.torch.cat", refused)
-    assert learner.status()["memory"]["held"] == 12
-    monkeypatch.undo()
-    steps.close()
-
-
-def test_asking_changes_no_bit() -> None:
-    watched, unwatched = tiny_learner(), tiny_learner()
-    for start in range(0, 40, 8):
-        for learner in (watched, unwatched):
-            learner.observe(IMAGES[start : start + 8], LABELS[start : start + 8])
-        watched.status()
-    for _ in watched.consolidation(2):
-        watched.status()
-    unwatched.consolidate(2)
-    assert differing(tensors_of(watched), tensors_of(unwatched)) == []
-
-
-def test_it_tells_that_predictions_were_nan() -> None:
-    learner = fed(tiny_learner(online_lr=1e30))
-    assert not learner.status()["diverged"]
-    learner.predict_proba(IMAGES)
-    assert learner.status()["diverged"]
-
-
-def test_a_class_may_come_while_it_is_asked() -> None:
-    learner = tiny_learner(None)
-    faults: list[Exception] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        try:
-            while not done.is_set():
-                json.dumps(learner.status())
-        except Exception as error:
-            faults.append(error)
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    for label in range(30):
-        learner.observe(IMAGES[:4], np.full(4, label))
-    done.set()
-    watching.join()
-    assert not faults

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +71,6 @@ def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
     assert learner.consolidations == 1
 
 
-@pytest.mark.parametrize(
-    "labels", [["a", float("nan")], [np.int64(1), "a"], [1, None], ["a", None], [True, 1], [b"a", "a"]]
-)
-def test_labels_of_several_kinds_make_no_classes(labels: list[object]) -> None:
-    learner = Learner(classes=None, image_shape=(8, 8, 1))
-    with pytest.raises(ValueError, match="labels should be all integers or all strings"):
-        learner.observe(np.zeros((2, 8, 8, 1), np.uint8), labels)
-    assert learner.classes == []
-
-
-def test_a_network_that_does_not_exist_is_refused_at_once() -> None:
-    with pytest.raises(ValueError, match=r"network should be one of .*resnet18.*, but got 'resnet50'"):
-        Learner(image_shape=(8, 8, 1), network="resnet50")
-
-
 @pytest.mark.parametrize("mode", [torch.inference_mode, torch.no_grad])
 def test_gradients_that_the_caller_turned_off_do_not_matter(mode: Any) -> None:
     images, labels = patterns(16)
@@ -151,22 +134,6 @@ def test_what_a_person_has_checked_is_not_doubted_again(tmp_path: Path) -> None:
         assert sum(row.checked for row in rows.values()) == len(confirmed)
 
 
-def test_a_learner_saved_before_labels_could_be_checked_has_none(tmp_path: Path) -> None:
-    images, labels = patterns(24)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3, replay="always")
-    for _ in range(2):
-        learner.observe(images, labels)
-    settings, tensors = learner.state()
-    assert any(name.startswith("replay.") for name in tensors)
-    older = {name: value for name, value in tensors.items() if not name.endswith("checked")}
-    storage.save(tmp_path / "older", settings, older)
-    loaded = Learner.load(tmp_path / "older", device="cpu")
-    assert not loaded.memory.samples.checked.any()
-    for each in (learner, loaded):
-        each.observe(images, labels)
-    assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))
-
-
 def test_one_thread_may_predict_while_another_meets_new_classes() -> None:
     images, _ = patterns(8)
     learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
@@ -192,26 +159,15 @@ def test_one_thread_may_predict_while_another_meets_new_classes() -> None:
     assert not faults
 
 
-def test_labels_of_samples_that_still_wait_can_be_corrected() -> None:
-    images, labels = patterns(8)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, sampler="spr", trainer="spr")
-    learner.observe(images, labels)
-    assert len(learner.delayed) == 8
-    assert learner.correct(dict.fromkeys(range(4), 2)) == 4
-    waiting = learner.delayed.samples
-    assert waiting.labels.tolist() == [2, 2, 2, 2, *labels[4:].tolist()]
-    assert waiting.checked.tolist() == [True] * 4 + [False] * 4
-
-
 def test_a_consolidation_forgets_what_was_drawn_for_replay() -> None:
     """It was drawn and augmented before; afterwards the memory may be another."""
     images, labels = patterns(40)
     learner = Learner(classes=3, image_shape=(8, 8, 1), memory=8, seed=3, replay="always")
     for start in range(0, 40, 8):
         learner.observe(images[start : start + 8], labels[start : start + 8])
-    assert learner._replay.state()
+    assert learner.replay.state()
     learner.consolidate(1)
-    assert not learner._replay.state()
+    assert not learner.replay.state()
 
 
 @pytest.mark.parametrize(("replay", "joined"), [("after_first_consolidation", True), ("never", False)])
@@ -234,84 +190,6 @@ def test_a_single_image_is_joined_by_memory_samples_from_the_start(
     assert found == [0, *([8, 9, 10, 11] if joined else [0] * 4), 0]
 
 
-@pytest.mark.parametrize("sampler", ["puridiver", "spr"])
-def test_what_a_person_has_checked_stays_so_while_the_stream_goes_on(sampler: str) -> None:
-    images, labels = patterns(200)
-    learner = Learner(classes=None, image_shape=(8, 8, 1), memory=40, seed=3, sampler=sampler)
-    learner.observe(images[:12], labels[:12])
-    assert learner.correct({arrival: int(labels[arrival]) for arrival in range(6)}) == 6
-    for start in range(12, 200, 8):
-        learner.observe(images[start : start + 8], labels[start : start + 8])
-    held = [samples for samples in (learner.memory.samples, learner.delayed.samples) if len(samples)]
-    marked = {arrival for s in held for arrival in s.arrivals[s.checked].tolist()}
-    assert marked == {arrival for s in held for arrival in s.arrivals.tolist() if arrival < 6}
-    if sampler == "puridiver":  # which drops others first
-        assert marked == set(range(6))
-
-
-def test_another_thread_may_predict_between_the_parts_of_a_large_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    images, labels = patterns(40)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4)
-    learn, events, asking = learner._learn, list[str](), list[threading.Thread]()
-
-    def ask() -> None:
-        learner.predict(images[:2])
-        events.append("predicted")
-
-    def watched(part: Any, numbers: Any) -> None:
-        learn(part, numbers)
-        events.append("learnt")
-        if not asking:
-            asking.append(threading.Thread(target=ask))
-            asking[0].start()
-            until(lambda: len(learner._lock._waiting) == 1)
-
-    monkeypatch.setattr(learner, "_learn", watched)
-    learner.observe(images, labels)
-    asking[0].join()
-    assert events == ["learnt", "predicted", "learnt", "learnt"]
-
-
-def until(came: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not came():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
-@pytest.mark.parametrize("change", ["observe", "correct", "consolidate", "save"])
-def test_who_changes_a_learner_waits_for_the_whole_of_a_large_batch(
-    change: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    images, labels = patterns(40)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4)
-    learn, seen, others = learner._learn, list[int](), list[threading.Thread]()
-    changes: dict[str, Callable[[], object]] = {
-        "observe": lambda: learner.observe(images[:2], labels[:2]),
-        "correct": lambda: learner.correct({0: 1}),
-        "consolidate": lambda: learner.consolidate(1),
-        "save": lambda: learner.save(tmp_path / "saved"),
-    }
-
-    def other() -> None:
-        changes[change]()
-        seen.append(learner.seen)
-
-    def watched(part: Any, numbers: Any) -> None:
-        learn(part, numbers)
-        if not others:
-            others.append(threading.Thread(target=other))
-            others[0].start()
-            until(lambda: len(learner._changing._waiting) == 1)
-
-    monkeypatch.setattr(learner, "_learn", watched)
-    assert learner.observe(images, labels) == range(40)
-    others[0].join(30)
-    assert seen == [42 if change == "observe" else 40]
-    if change == "save":
-        assert Learner.load(tmp_path / "saved", device="cpu").seen == 40
-
-
 def test_others_may_predict_while_a_save_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     images, labels = patterns(16)
     learner = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3)
@@ -327,22 +205,6 @@ def test_others_may_predict_while_a_save_is_written(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(storage, "write_atomically", slowly)
     learner.save(tmp_path / "saved")
-
-
-def test_observing_tells_the_arrivals_by_which_samples_are_corrected() -> None:
-    images, labels = patterns(40)
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, batch_size=4)
-    assert learner.observe(images[:8], labels[:8]) == range(8)
-    arrivals = learner.observe(images[8:], labels[8:])  # in several parts
-    assert arrivals == range(8, 40)
-    assert learner.correct({arrivals[0]: 2}) == 1
-    assert {row.arrival for row in learner.audit() if row.checked} == {8}
-
-
-def test_epochs_that_make_no_sense_are_refused_at_the_call() -> None:
-    learner = Learner(classes=3, image_shape=(8, 8, 1))
-    with pytest.raises(ValueError, match="epochs should be a whole number, at least 1, but got -1"):
-        learner.consolidation(-1)
 
 
 def test_a_learner_that_has_diverged_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,11 +6,9 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from puridiver import ConsolidatingError, Learner
-from puridiver.learner import storage
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(200)
@@ -26,7 +24,7 @@ def fed(learner: Learner, start: int = 0, end: int = 24) -> Learner:
 def held(learner: Learner) -> dict[int, tuple[int, bool]]:
     """Labels by arrival, and whether they are checked."""
     found = {}
-    for samples in (learner.memory.samples, learner.delayed.samples):
+    for samples in (learner.memory.samples, learner.memory.waiting):
         rows = zip(samples.labels.tolist(), samples.checked.tolist(), strict=True)
         found |= dict(zip(samples.arrivals.tolist(), rows, strict=True))
     return found
@@ -87,36 +85,14 @@ def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
         assert held(each) == before
 
 
-def test_of_a_save_that_does_not_say_it_the_label_stays(tmp_path: Path) -> None:
-    learner = fed(tiny_learner())
-    arrival = next(iter(held(learner)))
-    learner.correct({arrival: other(arrival)})
-    settings, tensors = learner.state()
-    del settings["came_with"], settings["options"]["checked_share"]
-    storage.save(tmp_path, settings, tensors)
-    loaded = Learner.load(tmp_path, device="cpu")
-    assert loaded.uncheck([arrival]) == 1
-    assert held(loaded)[arrival] == (other(arrival), False)
-
-
-def test_samples_that_wait_are_unchecked_too() -> None:
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, sampler="spr", trainer="spr")
-    fed(learner, 0, 8)
-    before = held(learner)
-    learner.correct({3: other(3)})
-    assert learner.uncheck([3]) == 1
-    assert held(learner) == before
-    assert len(learner.delayed) == 8
-
-
 def test_after_it_nothing_is_replayed_with_the_label_of_before() -> None:
     learner = fed(tiny_learner(replay="always"), 0, 48)
     arrival = next(iter(held(learner)))
     learner.correct({arrival: other(arrival)})
     fed(learner, 48, 56)
-    assert learner._replay.state()
+    assert learner.replay.state()
     learner.uncheck([arrival])
-    assert not learner._replay.state()
+    assert not learner.replay.state()
 
 
 def test_amid_a_consolidation_it_is_refused() -> None:
@@ -138,12 +114,3 @@ def test_checked_samples_do_not_fill_the_memory() -> None:
         fed(learner, start, min(start + 8, 200))
     assert max(held(learner)) > 150
     assert len([arrival for arrival in held(learner) if arrival < 16]) < 12
-
-
-def test_nothing_is_otherwise_where_few_are_checked() -> None:
-    limited, unlimited = (fed(tiny_learner(memory=24, checked_share=share), 0, 24) for share in (0.5, 1.0))
-    for learner in (limited, unlimited):
-        learner.correct({0: int(LABELS[0]), 5: other(5)})
-        fed(learner, 24, 200)
-    assert differing(tensors_of(limited), tensors_of(unlimited)) == []
-    assert np.isin([0, 5], list(held(limited))).all()

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver import Learner, augment
+from puridiver import Learner
 from puridiver.memory import SAMPLERS
 from puridiver.runtime import capture, plans
 from puridiver.runtime.device import Runtime, choose_runtime
@@ -45,10 +45,6 @@ def test_buffers_keep_their_address_while_the_shape_stays() -> None:
     assert buffers.versions("x") == version
     buffers.put("x", torch.ones(4))
     assert buffers.versions("x") != version
-
-
-def test_a_captured_function_on_a_cpu_is_the_function() -> None:
-    assert Captured(Runtime(CPU), torch.add)(torch.ones(2), torch.ones(2)).tolist() == [2, 2]
 
 
 def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,29 +100,6 @@ def test_a_capture_has_the_host_alone() -> None:
     assert log == ["other in", "other out", "capture begins", "capture ends", "other in again"]
 
 
-def test_a_lane_that_replays_does_not_keep_captures_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a graph faked on the CPU: its replays go on while another thread captures."""
-    captured, replays = threading.Event(), []
-
-    class Graph:
-        def replay(self) -> None:
-            replays.append(captured.wait(timeout=5))
-
-    monkeypatch.setattr(capture.Captures, "capture", lambda self, function, device, shared: Graph())
-    runner = PlanRunner(Runtime(CPU, graphs=True), lambda row: None)
-
-    def take_a_capture() -> None:
-        with capture.launching(), capture._launching.alone():
-            captured.set()
-
-    other = threading.Thread(target=take_a_capture)
-    with capture.launching():
-        other.start()
-        runner(torch.zeros(3, 1, dtype=torch.int64))
-    other.join(timeout=5)
-    assert replays == [True, True]  # and one eager call before them
-
-
 def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -171,42 +144,6 @@ def test_the_collector_rests_while_a_step_is_captured_and_then_is_as_before(coll
         assert gc.isenabled() == collects
     finally:
         (gc.enable if was else gc.disable)()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_planned_cutmix_is_the_cutmix_of_its_box(seed: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    images = torch.randint(256, (6, 3, 9, 7), generator=generator).to(torch.uint8)
-    targets = torch.rand(6, 4, generator=generator)
-    plan = augment.draw_cutmix_plan(20, 6, 9, 7, 0.7, 1.0, generator)
-    for row in plan:
-        y0, y1, x0, x1 = row[6:].tolist()
-        lam = 1 - (y1 - y0) * (x1 - x0) / 63
-        draw = augment.CutMixDraw(row[:6], y0, y1, x0, x1, lam)
-        mixed, mixed_targets = augment.planned_cutmix(images, targets, row)
-        assert torch.equal(mixed, augment.cutmix(images, draw))
-        torch.testing.assert_close(mixed_targets, lam * targets + (1 - lam) * targets[row[:6]])
-
-
-def test_plans_mix_as_often_as_they_should() -> None:
-    plan = augment.draw_cutmix_plan(4000, 2, 32, 32, 0.5, 1.0, torch.Generator().manual_seed(0))
-    y0, y1, x0, x1 = plan[:, 2:].T
-    empty = ((y1 - y0) * (x1 - x0) == 0).float().mean()
-    # Half of the batches stay as they are, and a box of under two pixels is empty too: under 1 % of the others.
-    assert 0.47 < float(empty) < 0.54
-    assert int(torch.stack([y0, x0]).min()) >= 0
-    assert int(torch.stack([y1, x1]).max()) <= 32
-    off = augment.draw_cutmix_plan(50, 2, 32, 32, 0.0, 1.0, torch.Generator().manual_seed(0))
-    assert torch.equal(off[:, 2], off[:, 3])
-
-
-def test_a_planned_mix_is_the_mix_of_its_share() -> None:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(5, 3, generator=generator)
-    for row in augment.draw_mixup_plan(10, 5, 4.0, generator):
-        lam = float(row[-1:].view(torch.float64))
-        assert 0.5 <= lam <= 1
-        torch.testing.assert_close(augment.planned_mix(x, row), augment.mix(x, augment.MixupDraw(row[:-1], lam)))
 
 
 @pytest.mark.parametrize(
@@ -295,19 +232,6 @@ def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
 def test_the_rest_of_an_epoch_is_the_same_captured_or_not(trainer: str) -> None:
     rest: dict[str, Any] = {"batch_size": 7, "last_batch": "trained", "warmup_epochs": 2}  # 24 = 3 * 7 + 3
     settings: dict[str, Any] = {"trainer": trainer, "device": "cuda", "precision": "float32", **rest}
-    assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
-
-
-@pytest.mark.gpu
-def test_captured_online_steps_move_images_as_eager_ones_do() -> None:
-    settings: dict[str, Any] = {"device": "cuda", "precision": "float32", "online_crop_flip": True, "online_steps": 2}
-    assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("released", [ROWS_21_AND_22, ROWS_28_AND_29], ids=["rows 21 and 22", "rows 28 and 29"])
-def test_captured_steps_predict_and_mix_as_eager_ones_do(released: dict[str, Any]) -> None:
-    settings: dict[str, Any] = {"device": "cuda", "precision": "float32", "warmup_epochs": 0, **released}
     assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 
 

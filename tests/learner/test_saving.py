@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from puridiver import Learner, NoiseHint
 from puridiver.errors import DataError
 from puridiver.learner import storage
 from puridiver.runs import folder as runs
+from tests.learner.test_learner import IMAGES, LABELS, NAMES, fed
 from tests.learner_samples import differing, tensors_of, tiny_learner
-from tests.test_learner import IMAGES, LABELS, NAMES, fed
-
-
-def test_a_save_replaces_an_older_one(tmp_path):
-    learner = fed(tiny_learner())
-    learner.save(tmp_path)
-    learner.consolidate()
-    learner.save(tmp_path)
-    assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_load_restores_every_setting(tmp_path):
     hint = NoiseHint("asym", 0.3)
-    learner = tiny_learner(list(NAMES), trainer="coteaching", sampler="rm", hint=hint, seed=7, grow=True, eta=0.5)
+    learner = tiny_learner(list(NAMES), trainer="coteaching", sampler="rm", hint=hint, seed=7, grow=True)
     loaded = Learner.load(fed(learner, 16, NAMES[LABELS]).save(tmp_path), device="cpu")
     for name in ("classes", "image_shape", "options", "hint", "seed", "grow", "network", "seen", "consolidations"):
         assert getattr(loaded, name) == getattr(learner, name), name
@@ -42,7 +36,7 @@ def test_the_learner_of_a_run_is_loaded_by_the_run_s_folder(tmp_path):
         learner.save(tmp_path)  # commands and Learner.load would have two to choose from
 
 
-@pytest.mark.parametrize("sampler", ["puridiver", "rsv", "gbs", "crsv", "rm", "ntd"])
+@pytest.mark.parametrize("sampler", ["puridiver", "crsv"])
 def test_a_saved_learner_may_get_a_larger_memory(sampler, tmp_path):
     fed(tiny_learner(sampler=sampler)).save(tmp_path)
     same, larger = (Learner.load(tmp_path, device="cpu", memory=memory) for memory in (12, 20))
@@ -53,21 +47,8 @@ def test_a_saved_learner_may_get_a_larger_memory(sampler, tmp_path):
     larger.consolidate(epochs=1)
     assert Learner.load(larger.save(tmp_path), device="cpu").capacity == 20
     for memory in (11, 12.5):
-        with pytest.raises(ValueError, match=rf"at least the 20 samples that .* but got {memory}"):
+        with pytest.raises(ValueError, match=rf"at least 20 samples.* but got {memory}"):
             Learner.load(tmp_path, device="cpu", memory=memory)
-
-
-def test_a_run_that_kept_no_learner_holds_none(tmp_path):
-    fed(tiny_learner()).save(tmp_path / runs.CHECKPOINT)
-    with pytest.raises(DataError, match=r"holds no saved state: there is no state\.json"):
-        Learner.load(tmp_path)
-
-
-@pytest.mark.parametrize("classes", [None, 3])
-def test_a_learner_that_has_seen_nothing_can_be_saved(classes, tmp_path):
-    loaded = Learner.load(tiny_learner(classes).save(tmp_path), device="cpu")
-    fresh = tiny_learner(classes)
-    assert differing(tensors_of(fed(loaded)), tensors_of(fed(fresh))) == []
 
 
 def test_a_growing_learner_goes_on_growing_after_a_load(tmp_path):
@@ -116,17 +97,55 @@ def test_a_damaged_save_is_a_data_error(damage, tmp_path):
         Learner.load(tmp_path, device="cpu")
 
 
-def test_no_pickle_is_written(tmp_path):
+def rewritten(folder: Path, settings: dict[str, Any], tensors: dict[str, Any]) -> None:
+    """Save what no learner would save, with checksums that are right."""
+    before = storage.load(folder)
+    storage.save(folder, {**before[0], **settings}, {**before[1], **tensors})
+
+
+ODD_TENSORS: dict[str, Any] = {
+    "memory.labels": [torch.zeros(3, dtype=torch.int64), torch.full((12,), 3), torch.full((12,), -1), torch.zeros(12)],
+    "memory.images": [torch.zeros(12, 1, 8, 9, dtype=torch.uint8), torch.zeros(12, 1, 8, 8)],
+    "memory.arrivals": [torch.arange(12) + 1000],
+    "memory.checked": [torch.zeros(12, dtype=torch.int64), torch.zeros(11, dtype=torch.bool)],
+    "trainer.network0.head.linear.weight": [torch.zeros(3, 64, dtype=torch.float64), torch.zeros(2, 2)],
+    "generator.trainer": [torch.zeros(3, dtype=torch.uint8)],
+    "predictor.learnt_online": [torch.zeros(2, dtype=torch.bool)],
+}
+ODD_SETTINGS: dict[str, Any] = {
+    "classes": [3, None, ["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
+    "sampler": [7, "gone"], "options": [[], {"no such option": 1}, {"lr": "high"}], "seen": ["many", None],
+    "seen_of": [3], "consolidation": [[], {"epochs": 3}], "hint": ["sym", {"kind": "odd"}], "ids": [{}, [3]],
+    "plugins": [[]], "precision": [3],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in ODD_TENSORS.items() for value in values])
+def test_tensors_that_do_not_fit_are_named(name: str, value: torch.Tensor, tmp_path: Path) -> None:
+    """The checksums are right and the content is not: what is wrong is told at once, and not at the next batch."""
     fed(tiny_learner()).save(tmp_path)
-    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".safetensors"]
+    rewritten(tmp_path, {}, {name: value})
+    with pytest.raises(DataError, match=str(tmp_path)) as error:
+        Learner.load(tmp_path, device="cpu")
+    if name.startswith("memory"):
+        assert name.partition(".")[0] in str(error.value)
 
 
-def test_a_consolidation_left_early_counts():
-    learner = fed(tiny_learner())
-    epochs = learner.consolidation(5)
-    next(epochs)
-    epochs.close()
-    assert learner.consolidations == 1
+@pytest.mark.parametrize(("name", "value"), [(n, value) for n, values in ODD_SETTINGS.items() for value in values])
+def test_settings_that_do_not_fit_are_a_data_error(name: str, value: Any, tmp_path: Path) -> None:
+    fed(tiny_learner()).save(tmp_path)
+    rewritten(tmp_path, {name: value}, {})
+    with pytest.raises(DataError, match=str(tmp_path)):
+        Learner.load(tmp_path, device="cpu")
+
+
+def test_a_file_of_anything_but_tensors_is_a_data_error(tmp_path: Path) -> None:
+    fed(tiny_learner()).save(tmp_path)
+    garbage = b"\x10\0\0\0\0\0\0\0 not a header ...."
+    tensor_file(tmp_path).write_bytes(garbage)
+    rewrite_index(tmp_path, {"sha256": hashlib.sha256(garbage).hexdigest()})
+    with pytest.raises(DataError, match="does not hold tensors"):
+        Learner.load(tmp_path, device="cpu")
 
 
 def test_two_consolidations_at_a_time_are_refused():
@@ -174,33 +193,8 @@ def test_observing_instead_leaves_the_consolidation_early(tmp_path):
     for learner in (loaded, left):
         learner.observe(IMAGES[16:24], LABELS[16:24])
     assert differing(tensors_of(left), tensors_of(loaded)) == []
-    assert float(loaded.trainer.trainees[0].rate) == pytest.approx(0.003)
+    assert float(loaded.trainer.models[0].rate) == pytest.approx(0.003)
     assert list(loaded.consolidation(1)) == [0]
-
-
-def test_a_refused_batch_leaves_a_loaded_consolidation_as_it_was(tmp_path):
-    saved_amid_a_consolidation(tmp_path)
-    loaded = Learner.load(tmp_path, device="cpu")
-    with pytest.raises(ValueError, match="among the classes"):
-        loaded.observe(IMAGES[:1], [7])
-    assert list(loaded.consolidation()) == [2, 3, 4]
-
-
-def test_another_architecture_in_the_folder_is_named(tmp_path):
-    fed(tiny_learner()).save(tmp_path)
-    settings, tensors = storage.load(tmp_path)
-    storage.save(tmp_path, {**settings, "network": "resnet32"}, tensors)
-    with pytest.raises(DataError, match="whole learner"):
-        Learner.load(tmp_path)
-
-
-def test_what_an_older_version_saved_without_a_checksum_of_its_settings_is_loaded(tmp_path):
-    learner = fed(tiny_learner())
-    learner.save(tmp_path)
-    settings = json.loads(index(tmp_path).read_text())["settings"]
-    del settings["consolidation"]
-    rewrite_index(tmp_path, {"settings": settings, "settings_sha256": None})
-    assert differing(tensors_of(learner), tensors_of(Learner.load(tmp_path, device="cpu"))) == []
 
 
 def test_a_learner_is_not_saved_among_other_files(tmp_path):
@@ -216,15 +210,6 @@ def test_a_learner_is_not_saved_among_other_files(tmp_path):
     assert file.read_text() == "1"
 
 
-def test_a_save_deletes_nobody_s_files(tmp_path):
-    learner = tiny_learner()
-    mine = learner.save(tmp_path / "learner") / "state-mine.safetensors"
-    mine.write_bytes(b"1")
-    fed(learner).save(tmp_path / "learner")
-    assert mine.read_bytes() == b"1"
-    assert len(list(mine.parent.glob("state-*.safetensors"))) == 2  # and of its own the newest
-
-
 def test_a_learner_is_saved_over_an_older_one_and_over_what_a_crash_left_of_it(tmp_path):
     learner, folder = tiny_learner(), tmp_path / "mine"
     folder.mkdir()
@@ -233,29 +218,3 @@ def test_a_learner_is_saved_over_an_older_one_and_over_what_a_crash_left_of_it(t
     for _ in range(2):
         learner.save(folder)
         assert Learner.load(folder).classes == learner.classes
-
-
-def test_a_learner_made_from_numbers_of_numpy_can_be_saved(tmp_path):
-    settings: dict[str, Any] = {"seed": np.int64(3), "grow": np.bool_(True), "graphs": np.bool_(True)}
-    learner = fed(tiny_learner(memory=np.int64(12), hint=NoiseHint("sym", np.float32(0.5)), **settings))
-    for _ in learner.consolidation(np.int64(3)):
-        learner.save(tmp_path)
-    loaded = Learner.load(tmp_path, device="cpu", memory=np.int64(50), grow=np.bool_(False))
-    assert (loaded.capacity, loaded.grow, loaded.hint) == (50, False, NoiseHint("sym", 0.5))
-    loaded.save(tmp_path)
-    with pytest.raises(ValueError, match="memory should be a whole number"):
-        Learner.load(tmp_path, device="cpu", memory=True)
-
-
-@pytest.mark.parametrize("hint", [0.4, "sym", ("sym", 0.4), {"kind": "sym", "rate": 0.4}])
-def test_what_is_no_hint_is_refused(hint):
-    with pytest.raises(
-        ValueError, match=r"hint should be a NoiseHint, such as NoiseHint\('sym', 0.4\), or None, but got"
-    ):
-        tiny_learner(hint=hint)
-
-
-@pytest.mark.parametrize("rate", ["0.4", None, 1.0, -0.1, float("nan")])
-def test_the_rate_of_a_hint_is_a_share(rate):
-    with pytest.raises(ValueError, match=r"a rate in \[0, 1\), but got"):
-        NoiseHint("sym", rate)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from puridiver import Learner
-from puridiver.learner import storage
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(64)
@@ -29,7 +27,7 @@ def fed(learner: Learner, start: int = 0, end: int = 48, size: int = 8, named: b
 
 
 def held_arrivals(learner: Learner) -> list[int]:
-    return [*learner.memory.samples.arrivals.tolist(), *learner.delayed.samples.arrivals.tolist()]
+    return [*learner.memory.samples.arrivals.tolist(), *learner.memory.waiting.arrivals.tolist()]
 
 
 @pytest.mark.parametrize("sampler", ["puridiver", "rsv", "spr"])
@@ -50,18 +48,6 @@ def test_ids_change_nothing_that_is_learnt() -> None:
     assert all(row.id is None for row in unnamed.audit())
 
 
-def test_an_audit_tells_the_ids() -> None:
-    rows = fed(tiny_learner()).audit()
-    assert rows
-    assert all(row.id == name_of(row.arrival) for row in rows)
-
-
-def test_batches_with_and_without_ids_may_alternate() -> None:
-    learner = tiny_learner(memory=32)
-    fed(fed(fed(learner, 0, 8), 8, 16, named=False), 16, 24)
-    assert learner.held_ids() == {arrival: name_of(arrival) for arrival in (*range(8), *range(16, 24))}
-
-
 def test_ids_survive_saving_copying_and_what_follows(tmp_path: Path) -> None:
     learner = fed(tiny_learner())
     copies = [Learner.load(learner.save(tmp_path), device="cpu"), copy.deepcopy(learner)]
@@ -71,30 +57,11 @@ def test_ids_survive_saving_copying_and_what_follows(tmp_path: Path) -> None:
         assert each.held_ids() == {arrival: name_of(arrival) for arrival in held_arrivals(each)}
 
 
-def test_a_learner_saved_before_there_were_ids_has_none(tmp_path: Path) -> None:
-    settings, tensors = fed(tiny_learner()).state()
-    del settings["ids"]
-    storage.save(tmp_path, settings, tensors)
-    loaded = Learner.load(tmp_path, device="cpu")
-    assert loaded.held_ids() == {}
-    fed(loaded, 48, 64)
-    assert loaded.held_ids() == {arrival: name_of(arrival) for arrival in held_arrivals(loaded) if arrival >= 48}
-
-
 def test_ids_of_what_was_dropped_are_forgotten() -> None:
     learner = tiny_learner(memory=4)
     for _ in range(5):
         fed(learner)
-    assert len(learner._ids._noted) <= 8
-
-
-@pytest.mark.parametrize("ids", [["a"], [None] * 8, "abcdefgh", list("abcdefghi")])
-def test_a_batch_whose_ids_are_refused_changes_no_bit(ids: Any) -> None:
-    learner = fed(tiny_learner())
-    before = tensors_of(learner)
-    with pytest.raises(ValueError, match="ids should be"):
-        learner.observe(IMAGES[:8], LABELS[:8], ids=ids)
-    assert differing(before, tensors_of(learner)) == []
+    assert len(learner.source_ids._values) <= 8
 
 
 def test_a_batch_that_could_not_be_learnt_leaves_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +87,3 @@ def test_labels_can_be_corrected_by_ids() -> None:
     rows = {row.arrival: row for row in learner.audit()}
     assert {arrival for arrival, row in rows.items() if row.checked} == {held[0], held[5]}
     assert all(rows[arrival].given_label == new[name_of(arrival)] for arrival in (held[0], held[5]))
-
-
-def test_samples_that_wait_are_corrected_by_ids_too() -> None:
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=40, seed=3, sampler="spr", trainer="spr")
-    fed(learner, 0, 8)
-    assert len(learner.delayed) == 8
-    assert learner.correct({name_of(3): 2}, by_id=True) == 1
-    assert learner.delayed.samples.checked.tolist() == [arrival == 3 for arrival in range(8)]
