@@ -96,9 +96,8 @@ def as_name(member: str | type) -> str:
     """The name of a method or network; a class from outside the package is registered first."""
     if isinstance(member, str):
         return member
-    if not isinstance(member, type):
-        raise ValueError(f"a sampler, trainer or network should be a name or a class, but got {member!r}")
-    if not is_own(member) and _family(member)[1].get(str(getattr(member, "name", None))) is not member:
+    registry = _family(member)[1]
+    if not is_own(member) and registry.get(str(getattr(member, "name", None))) is not member:
         register(member)
     return str(member.name)  # type: ignore[attr-defined]
 
@@ -107,7 +106,7 @@ def _family(member: type) -> tuple[str, dict[str, Any]]:
     for family, (base, registry) in FAMILIES.items():
         if isinstance(member, type) and issubclass(member, base):
             return family, registry
-    raise ValueError(f"register takes a subclass of puridiver.Sampler, Trainer or Network, but got {member!r}")
+    raise ValueError(f"a method or network should be a subclass of Sampler, Trainer or Network, but got {member!r}")
 
 
 def is_own(member: type) -> bool:
@@ -164,15 +163,14 @@ def _root(thing: type | ModuleType) -> str:
 
 def unregistered() -> list[tuple[str, type]]:
     """Classes of plugins that look like methods but lack @puridiver.register, with their family."""
-    found = []
-    for module in _loaded.values():
-        for kind in vars(module).values():
-            if not isinstance(kind, type) or kind.__module__ != module.__name__ or kind in _origins:
-                continue
-            for family, (base, _) in FAMILIES.items():
-                if issubclass(kind, base) and not inspect.isabstract(kind) and "name" in vars(kind):
-                    found.append((family, kind))
-    return found
+    return [
+        (family, kind)
+        for module in _loaded.values()
+        for kind in vars(module).values()
+        if isinstance(kind, type) and kind.__module__ == module.__name__ and kind not in _origins
+        for family, (base, _) in FAMILIES.items()
+        if issubclass(kind, base) and not inspect.isabstract(kind) and "name" in vars(kind)
+    ]
 
 
 def _absolute(place: str) -> str:
@@ -225,7 +223,11 @@ def _origin(member: type) -> Origin:
     except (OSError, TypeError):  # typed at a prompt
         return Origin(member.__module__, "not known")
     digest = hashlib.sha256(text)
-    for path in [*(_files_of_package(member) or ([file] if in_file else [])), *_named_files(member)]:
+    root = sys.modules.get(_root(member))
+    files = [file] if in_file else []
+    if root is not None and hasattr(root, "__path__") and root.__file__:
+        files = sorted(Path(root.__file__).parent.rglob("*.py"))  # the whole package
+    for path in [*files, *_named_files(member)]:
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     is_script = member.__module__.startswith("puridiver_plugin_") or member.__module__ == "__main__"
     return Origin(
@@ -234,14 +236,6 @@ def _origin(member: type) -> Origin:
         str(file.resolve()) if in_file else "",
         file.read_bytes() if is_script and in_file else b"",
     )
-
-
-def _files_of_package(member: type) -> list[Path]:
-    """Every Python file of the package that defines a class; empty if a single file defines it."""
-    root = sys.modules.get(_root(member))
-    if root is None or not getattr(root, "__path__", None) or not root.__file__:
-        return []
-    return sorted(Path(root.__file__).parent.rglob("*.py"))
 
 
 def _named_files(member: type) -> list[Path]:

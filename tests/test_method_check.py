@@ -115,10 +115,10 @@ class Mine(puridiver.Network):
 
 
 NETWORK_FAULTS: dict[str, Callable[..., Any]] = {
-    "shape (2, d), but are float32 of shape (2, 8, 6, 6)": lambda self, images: self.body(images),
-    "but are a list": lambda self, images: [images],
-    "but are float16": lambda self, images: Mine.features(self, images).half(),
-    "takes 8 features, but got 5": lambda self, images: Mine.features(self, images)[:, :5],
+    "(2, 8) for its head, but are torch.float32 (2, 8, 6, 6)": lambda self, images: self.body(images),
+    "but are list": lambda self, images: [images],
+    "but are torch.float16": lambda self, images: Mine.features(self, images).half(),
+    "but are torch.float32 (2, 5)": lambda self, images: Mine.features(self, images)[:, :5],
     "other images of its batch": lambda self, images: Mine.features(self, images - images.mean(0)),
     "the same for every image": lambda self, images: Mine.features(self, 0 * images),
     "global random generator": lambda self, images: self.drop(Mine.features(self, images)),

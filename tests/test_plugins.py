@@ -82,7 +82,7 @@ def test_a_learner_takes_a_class_and_needs_it_again_to_load(tmp_path: Path) -> N
         ('"newest"', '"New est"', "lower-case letters"),
         ('"newest"', '"auto"', "other than auto"),
         ("choose", "chose", "should have choose"),
-        ("puridiver.Sampler", "object", "takes a subclass"),
+        ("puridiver.Sampler", "object", "should be a subclass"),
         ("newest_skip", "lr", "'lr' is taken by every method"),
         ("@puridiver.register", "", "registers no sampler"),
         ("import puridiver, torch", "import nothing_there", "ModuleNotFoundError"),

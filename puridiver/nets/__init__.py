@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 from torch import nn
 
 from puridiver.discovery import members
-from puridiver.nets.base import Network, Outputs, check_new, check_signature
+from puridiver.nets.base import Network, Outputs, check_new
 from puridiver.nets.layers import Head, global_draws, initialise, initialise_afresh
 from puridiver.options import Options, declare_family
 
@@ -23,57 +25,48 @@ __all__ = [
     "suggest_network",
 ]
 
-NETWORKS: dict[str, type[Network]] = members(__name__, Network)
+NETWORKS: dict[str, type[Network]] = members(__name__, Network)  # type: ignore[type-abstract]
 declare_family("network", NETWORKS)
 
 
 def build_network(
-    name: str,
-    n_classes: int,
-    image_shape: tuple[int, int, int],
-    settings: Options,
-    generator: torch.Generator,
+    name: str, n_classes: int, image_shape: tuple[int, int, int], settings: Options, generator: torch.Generator
 ) -> Network:
     """Build a network with new weights; `image_shape` is (height, width, channels)."""
-    _check_name(name)
-    return _build(NETWORKS[name], n_classes, image_shape, settings, generator)
+    return _build(_known(name), (n_classes, image_shape, settings), generator)
 
 
-def _check_name(name: str) -> None:
+def _known(name: str) -> type[Network]:
     if name not in NETWORKS:
-        raise ValueError(
-            f"network should be one of {', '.join(sorted(NETWORKS))}, but got {name!r} "
-            "(one of your own needs its plugin: --plugin FILE)"
-        )
+        names = ", ".join(sorted(NETWORKS))
+        raise ValueError(f"network should be one of {names}, but got {name!r} (one of your own needs its plugin)")
+    return NETWORKS[name]
 
 
 def _build(
-    kind: type[Network], n_classes: int, image_shape: tuple[int, int, int], settings: Options,
-    generator: torch.Generator,
-) -> Network:  # fmt: skip
-    if kind.is_own():
-        with global_draws():
-            network = kind(n_classes, image_shape, settings)
-    else:
-        check_signature(kind)
-        with global_draws(_seed(kind, generator)):
-            network = kind(n_classes, image_shape, settings)
-            check_new(network, n_classes, image_shape)
+    kind: type[Network], words: tuple[int, tuple[int, int, int], Options], generator: torch.Generator
+) -> Network:
+    seed = None
+    if not kind.is_own():
+        try:
+            inspect.signature(kind).bind(*words)
+        except TypeError as error:
+            raise ValueError(
+                f"network {kind.name!r}: the constructor should be {kind.__name__}(n_classes, image_shape, settings), "
+                f"but it takes {inspect.signature(kind)}"
+            ) from error
+        # Two networks in a row must differ. But a class that derives from the package's networks gets the same weights
+        # as they do: its seed leaves the generator unchanged.
+        drawn_from = generator if kind.keeps_weights else torch.Generator().set_state(generator.get_state())
+        seed = int(torch.randint(1 << 62, (), generator=drawn_from))
+    with global_draws(seed):
+        network = kind(*words)
+        if not kind.is_own():
+            check_new(network, *words[:2])
     if not kind.keeps_weights:
         initialise(network, generator)
-    network.made_as = n_classes, image_shape, settings
+    network.made_as = words
     return network
-
-
-def _seed(kind: type[Network], generator: torch.Generator) -> int:
-    """Draw the seed of a constructor.
-
-    Two networks in a row must differ. But a class that derives from the package's networks must get the same weights
-    as they do, so its seed leaves the generator unchanged.
-    """
-    if not kind.keeps_weights:
-        generator = torch.Generator().set_state(generator.get_state())
-    return int(torch.randint(1 << 62, (), generator=generator))
 
 
 def make_new(network: Network, generator: torch.Generator) -> None:
@@ -82,7 +75,7 @@ def make_new(network: Network, generator: torch.Generator) -> None:
         initialise_afresh(network, generator)
         return
     # A network from outside may have parameters that `initialise_afresh` does not know.
-    weights = _build(type(network), *network.made_as, generator).state_dict()
+    weights = _build(type(network), network.made_as, generator).state_dict()
     network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
     head: nn.Module = network.head
     initialise_afresh(head, generator)
@@ -90,9 +83,7 @@ def make_new(network: Network, generator: torch.Generator) -> None:
 
 def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.device) -> str:
     """The named network, or for "auto" the one that suits the images."""
-    chosen = suggest_network(image_shape, device) if name == "auto" else name
-    _check_name(chosen)
-    return chosen
+    return suggest_network(image_shape, device) if name == "auto" else _known(name).name
 
 
 def suggest_network(image_shape: tuple[int, int, int], device: torch.device) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import weakref
 from abc import ABC, abstractmethod
@@ -70,17 +69,6 @@ class Network(nn.Module, ABC):
 # Networks from outside the package ---------------------------------------------------------------------------------
 
 
-def check_signature(kind: type[Network]) -> None:
-    """Raise a ValueError unless the constructor takes (n_classes, image_shape, settings)."""
-    try:
-        inspect.signature(kind).bind(None, None, None)
-    except TypeError as error:
-        raise ValueError(
-            f"network {kind.name!r}: the constructor should be {kind.__name__}(n_classes, image_shape, settings), but "
-            f"it takes {inspect.signature(kind)}"
-        ) from error
-
-
 @torch.no_grad()
 def check_new(network: Network, n_classes: int, image_shape: tuple[int, int, int]) -> None:
     """Raise a ValueError unless a new network has a head that fits, and features of the right shape and type."""
@@ -92,15 +80,14 @@ def check_new(network: Network, n_classes: int, image_shape: tuple[int, int, int
     if head.linear.out_features != n_classes:
         raise ValueError(f"{told} the head should have {n_classes} classes, but has {head.linear.out_features}")
     network.eval()
-    features = network.features(torch.zeros(2, channels, height, width))
+    features: object = network.features(torch.zeros(2, channels, height, width))
     network.train()
-    found = _description(features)
-    if not isinstance(features, Tensor) or features.shape[:1] != (2,) or features.ndim != 2:
-        raise ValueError(f"{told} features of 2 images should have the shape (2, d), but are {found}")
-    if features.dtype != torch.float32:
-        raise ValueError(f"{told} features should be float32, but are {found}")
-    if features.shape[1] != head.linear.in_features:
-        raise ValueError(f"{told} the head takes {head.linear.in_features} features, but got {features.shape[1]}")
+    expected = 2, head.linear.in_features
+    if not isinstance(features, Tensor) or features.dtype != torch.float32 or features.shape != expected:
+        found = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
+        raise ValueError(
+            f"{told} features of 2 images should be torch.float32 {expected} for its head, but are {found}"
+        )
     dropouts = [name for name, part in network.named_modules() if _drops(part)]
     if dropouts and type(network) not in _warned:
         _warned.add(type(network))
@@ -113,9 +100,3 @@ def check_new(network: Network, n_classes: int, image_shape: tuple[int, int, int
 def _drops(part: nn.Module) -> bool:
     share = part.dropout if isinstance(part, nn.MultiheadAttention) else getattr(part, "p", 0)
     return isinstance(part, nn.modules.dropout._DropoutNd | nn.MultiheadAttention) and share > 0
-
-
-def _description(value: object) -> str:
-    if not isinstance(value, Tensor):
-        return f"a {type(value).__name__}"
-    return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"

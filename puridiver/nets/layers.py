@@ -134,8 +134,6 @@ class ConvNorm(nn.Module):
         self, width_in: int, width: int, kernel: int, stride: int, settings: Options, then: str = "none"
     ) -> None:
         super().__init__()
-        if then not in FOLLOWERS:
-            raise ValueError(f"then should be one of {', '.join(FOLLOWERS)}, but got {then!r}")
         self.conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
         self.norm = Norm(width, settings.batchnorm_epsilon)
         self.then = then

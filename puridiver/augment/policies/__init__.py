@@ -3,4 +3,4 @@
 from puridiver.augment.base import Policy
 from puridiver.discovery import members
 
-POLICIES: dict[str, Policy] = {name: kind() for name, kind in members(__name__, Policy).items()}
+POLICIES = {name: kind() for name, kind in members(__name__, Policy).items()}  # type: ignore[type-abstract]
