@@ -8,7 +8,6 @@ ready-made stream forbids. To add an option to `run`, add a field here.
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import shlex
 import types
@@ -19,7 +18,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, get_args, get_type_hints
 
-LARGEST_INTEGER = 2**63 - 1
+LARGEST_NUMBER = 2**63 - 1
 
 
 class Role(StrEnum):
@@ -226,9 +225,9 @@ class Setting:
         if not isinstance(value, allowed) or (isinstance(value, bool) and self.kind is not bool):
             raise ValueError(f"{self.name} should be {words}, but got {value!r}")
         if self.kind in (int, float):
+            if not abs(value) <= LARGEST_NUMBER:  # nan is not, either
+                raise ValueError(f"{self.name} should be {words} of at most {LARGEST_NUMBER}")
             value = self.kind(value)
-            if not math.isfinite(value) or abs(value) > LARGEST_INTEGER:
-                raise ValueError(f"{self.name} should be {words} of at most {LARGEST_INTEGER}")
             if self.least is not None and value < self.least:
                 raise ValueError(f"{self.name} should be at least {self.least}, but got {value}")
         if self.choices and value not in self.choices:

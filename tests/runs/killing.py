@@ -8,6 +8,7 @@ The product knows nothing of this: the forked process replaces the functions at 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import signal
@@ -31,9 +32,7 @@ from puridiver.runs.checkpoint import Checkpoints
 from puridiver.runs.loop import RunLoop
 
 
-def at_call(
-    owner: Any, name: str, n: int, instead: Callable[..., Any] | None = None, by: int = signal.SIGKILL
-) -> None:
+def at_call(owner: Any, name: str, n: int, instead: Callable[..., Any] | None = None, by: int = signal.SIGKILL) -> None:
     """Get a signal at the n-th call of a function; `instead` first does a part of the work."""
     original, calls = getattr(owner, name), []
 
@@ -94,7 +93,7 @@ def keep_final_learner() -> None:
 def serve() -> None:
     torch.set_num_threads(1)
     tiny = ["--stream-limit", "16", "--test-limit", "2", "--epochs", "1", "--no-diversity", "--device", "cpu"]
-    with contextlib.redirect_stdout(None):
+    with contextlib.redirect_stdout(io.StringIO()):
         main(["run", "--quiet", *tiny])  # imports what is imported on demand, once for all processes
     keep_final_learner()
     for line in sys.stdin:

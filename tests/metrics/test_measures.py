@@ -1,0 +1,184 @@
+"""Measurements against scikit-learn and loops."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn import metrics as sklearn_metrics
+
+from puridiver import Learner
+from puridiver.files import to_json
+from puridiver.metrics.measures import (
+    accuracy,
+    class_accuracies,
+    confusion_matrix,
+    memory_metrics,
+    split_metrics,
+    split_trace,
+    take_snapshot,
+)
+from puridiver.metrics.memory_snapshot import UNKNOWN
+from puridiver.trainers import SET_NAMES, Sets
+from tests.learner_samples import TINY, differing, patterns, tensors_of, tiny_learner
+
+RNG = np.random.default_rng(0)
+TRUE, GUESS = RNG.integers(5, size=300), RNG.integers(5, size=300)
+CONFUSION = confusion_matrix(torch.from_numpy(GUESS), torch.from_numpy(TRUE), 5)
+GIVEN, OF_MEMORY = torch.from_numpy(RNG.integers(4, size=30)), torch.from_numpy(RNG.integers(3, size=30))
+FEATURES = torch.from_numpy(RNG.normal(size=(30, 5)))
+
+
+def test_confusion_and_accuracies_are_scikit_learns_to_the_last_digit():
+    """A table of results is read back and compared: 83 of 100 is 0.83, not 0.8299999833."""
+    np.testing.assert_array_equal(CONFUSION.numpy(), sklearn_metrics.confusion_matrix(TRUE, GUESS))
+    assert accuracy(CONFUSION) == sklearn_metrics.accuracy_score(TRUE, GUESS)
+    assert accuracy(torch.tensor([[83, 17], [0, 0]])) == 0.83
+    expected = sklearn_metrics.recall_score(TRUE, GUESS, average=None)
+    assert class_accuracies(CONFUSION) == pytest.approx(expected.tolist())
+
+
+def test_classes_without_images_have_room_and_no_accuracy():
+    assert confusion_matrix(torch.tensor([0, 3]), torch.tensor([1, 1]), 4)[1].tolist() == [1, 0, 0, 1]
+    assert math.isnan(accuracy(torch.zeros(3, 3, dtype=torch.int64)))
+    assert math.isnan(accuracy(torch.zeros(2, 2, dtype=torch.int64), [0]))
+    assert math.isnan(class_accuracies(torch.tensor([[2, 0], [0, 0]]))[1])
+
+
+@pytest.mark.parametrize("group", [(0, 3), (1,), (2, 4)])
+def test_the_accuracy_on_a_group_of_classes_against_a_loop(group):
+    hits = [t == g for t, g in zip(TRUE.tolist(), GUESS.tolist(), strict=True) if t in group]
+    assert accuracy(CONFUSION, group) == pytest.approx(sum(hits) / len(hits))
+
+
+def naive_diversity(features: np.ndarray, true: list[int], n_classes: int) -> float:
+    """Equation 12: the mean distance of pairs of one class, averaged over classes."""
+    means = []
+    for c in range(n_classes):
+        members = [f for f, t in zip(features, true, strict=True) if t == c]
+        pairs = [(i, j) for i in range(len(members)) for j in range(len(members)) if i != j]
+        distances = [np.sqrt(((members[i] - members[j]) ** 2).sum()) for i, j in pairs]
+        means.append(float(np.mean(distances)) if distances else 0.0)
+    return sum(means) / n_classes
+
+
+def test_memory_metrics_against_loops():
+    found = memory_metrics(GIVEN, OF_MEMORY, 4, FEATURES)
+    given, true = GIVEN.tolist(), OF_MEMORY.tolist()
+    assert found["memory_size"] == 30
+    assert found["memory_purity"] == sum(g == t for g, t in zip(given, true, strict=True)) / 30
+    assert found["memory_per_class"] == [given.count(c) for c in range(4)]
+    assert found["memory_per_true_class"] == [true.count(c) for c in range(4)]
+    assert found["memory_diversity"] == pytest.approx(naive_diversity(FEATURES.numpy(), true, 4))
+    assert not {"memory_known", "memory_diversity"} & memory_metrics(GIVEN, OF_MEMORY, 4).keys()
+
+
+def test_memory_metrics_where_nothing_or_little_is_known():
+    empty = torch.empty(0, dtype=torch.int64)
+    found = memory_metrics(empty, empty, 3)
+    assert (found["memory_size"], found["memory_per_class"]) == (0, [0, 0, 0])
+    assert math.isnan(found["memory_purity"])
+    partly = torch.where(torch.arange(30) < 10, OF_MEMORY, UNKNOWN)
+    found = memory_metrics(GIVEN, partly, 4)
+    assert found["memory_known"] == 10
+    assert found["memory_purity"] == pytest.approx(float((GIVEN == OF_MEMORY)[:10].double().mean()))
+    assert found["memory_per_true_class"] is None
+    assert memory_metrics(GIVEN, torch.full((30,), UNKNOWN), 4)["memory_purity"] is None
+
+
+@pytest.mark.parametrize("known", [30, 12])
+def test_the_precision_of_each_set_against_a_loop(known):
+    codes, guesses = (torch.from_numpy(RNG.integers(3, size=30)) for _ in range(2))
+    true = torch.where(torch.arange(30) < known, OF_MEMORY, UNKNOWN)
+    found = split_metrics(Sets(torch.arange(30), codes, guesses), GIVEN, true)
+    right: dict[int, list[bool]] = {0: [], 1: [], 2: []}
+    for code, given, guess, truth in zip(*(x.tolist() for x in (codes, GIVEN, guesses, true)), strict=True):
+        if truth != UNKNOWN:
+            right[code].append({0: given == truth, 1: guess == truth, 2: given != truth}[code])
+    for code, name in enumerate(SET_NAMES):
+        assert found[f"{name}_size"] == int((codes == code).sum())
+        assert found[f"{name}_precision"] == pytest.approx(np.mean(right[code]))
+
+
+def test_a_set_without_samples_has_no_precision():
+    codes = torch.zeros(30, dtype=torch.int64)
+    found = split_metrics(Sets(torch.arange(30), codes, codes), GIVEN, OF_MEMORY)
+    assert (found["relabel_size"], found["relabel_precision"]) == (0, None)
+
+
+# What reports need of the memory -----------------------------------------------------------------------------------
+
+
+def trained(trainer: str) -> Learner:
+    learner = tiny_learner(trainer=trainer)
+    learner.observe(*patterns(24))
+    learner.consolidate()
+    return learner
+
+
+@pytest.fixture(scope="module")
+def learner() -> Learner:
+    return trained("puridiver")
+
+
+def truth(learner: Learner) -> torch.Tensor:
+    """True labels of which every third differs from the given one."""
+    given = learner.memory.samples.labels
+    return torch.where(torch.arange(len(given)) % 3 == 0, (given + 1) % 3, given)
+
+
+def test_the_trace_of_a_split_is_what_the_network_gives_now(learner):
+    samples, true, before = learner.memory.samples, truth(learner), tensors_of(learner)
+    logits = learner.trainer.outputs(samples.images).logits
+    trace = split_trace(learner, true)
+    expected = F.cross_entropy(logits, samples.labels, reduction="none")
+    np.testing.assert_allclose(trace["losses"], expected.numpy(), atol=1e-4)
+    highest = logits.softmax(dim=1).max(dim=1).values
+    np.testing.assert_allclose(trace["uncertainties"], 1 - highest.numpy(), atol=1e-4)
+    assert trace["right"] == (samples.labels == true).int().tolist()
+    assert trace["guess_right"] == (logits.argmax(dim=1) == true).int().tolist()
+    sets = {row.arrival: row.set for row in learner.audit()}
+    assert [SET_NAMES[code] for code in trace["sets"]] == [sets[a] for a in samples.arrivals.tolist()]
+    for name in ("loss_mixture", "uncertainty_mixture"):
+        assert sum(trace[name]["weights"]) == pytest.approx(1)
+    assert differing(before, tensors_of(learner)) == []
+
+
+def test_a_trace_is_strict_json_also_where_the_network_has_failed_and_labels_are_unknown():
+    learner = trained("plain")
+    true = truth(learner)
+    true[:2] = UNKNOWN
+    with torch.no_grad():
+        next(learner.trainer.networks[0].parameters()).fill_(float("nan"))
+    trace = json.loads(to_json(split_trace(learner, true)))
+    assert trace["losses"] == [None] * 12
+    assert trace["right"][:2] == trace["guess_right"][:2] == [None, None]
+    assert None not in trace["right"][2:]
+
+
+def test_the_snapshot_is_the_memory_with_its_audit(learner):
+    samples, true = learner.memory.samples, truth(learner)
+    snapshot = take_snapshot(learner, true)
+    np.testing.assert_array_equal(snapshot.images, samples.images.permute(0, 2, 3, 1).numpy())
+    np.testing.assert_array_equal(snapshot.given, samples.labels.numpy())
+    np.testing.assert_array_equal(snapshot.true, true.numpy())
+    for row in learner.audit():
+        (i,) = np.flatnonzero(snapshot.arrivals == row.arrival)
+        assert learner.classes[snapshot.suggested[i]] == row.suggested_label
+        assert snapshot.p_correct[i] == pytest.approx(row.p_correct)
+        assert SET_NAMES[snapshot.sets[i]] == row.set
+
+
+def test_large_images_are_kept_as_thumbnails():
+    options = {name: value for name, value in TINY.items() if name in ("batch_size", "online_lr", "crop_padding")}
+    learner = Learner(3, (100, 80, 3), 4, device="cpu", sampler="rsv", trainer="plain", network="small", **options)
+    images = np.full((4, 100, 80, 3), 200, dtype=np.uint8)
+    images[:, :50] = 40
+    learner.observe(images, [0, 1, 2, 0])
+    kept = take_snapshot(learner, torch.zeros(4, dtype=torch.int64)).images
+    assert kept.shape == (4, 64, 51, 3)
+    assert (kept[:, 0].max(), kept[:, -1].min()) == (40, 200)

@@ -1,0 +1,195 @@
+"""Whole runs: the folder they leave, what they refuse, what is measured on what."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from puridiver import Learner
+from puridiver.errors import DataError
+from puridiver.files import to_json
+from puridiver.metrics import METRICS
+from puridiver.metrics.memory_snapshot import MemorySnapshot
+from puridiver.runs.config import RunConfig
+from puridiver.runs.experiment import Experiment
+from puridiver.streams import StreamManifest
+from tests.learner_samples import patterns
+from tests.resume_samples import DIGITS, events_of, experiment, tiny_config
+
+FILES = {"config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json"}
+FIGURES = ("last_accuracy", "average_accuracy", "anytime_area", "forgetting", "memory_purity", "task_accuracy")
+
+
+def strict(text: str) -> Any:
+    """JSON as the standard has it: NaN and Infinity are not in it."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, dict[str, Any], Experiment, list[dict[str, Any]]]:
+    folder, heard = tmp_path_factory.mktemp("runs") / "deep" / "run", list[dict[str, Any]]()
+    run = experiment(tiny_config())
+    run.listeners.append(heard.append)
+    return folder, run.run(str(folder)), run, heard
+
+
+# The run folder ----------------------------------------------------------------------------------------------------
+
+
+def test_a_run_leaves_its_files_in_strict_json_and_listeners_hear_every_event(finished):
+    folder, summary, _, heard = finished
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert strict((folder / "summary.json").read_text()) == strict(to_json(summary))
+    assert [strict(line) for line in (folder / "metrics.jsonl").read_text().splitlines()] == strict(to_json(heard))
+
+
+def test_the_summary_has_every_metric_and_says_what_was_run(finished):
+    summary = finished[1]
+    assert set(METRICS) <= set(summary)
+    assert all(0 <= value <= 1 for value in summary["task_accuracy"] + summary["task_purity"])
+    assert summary["seconds"] == pytest.approx(sum(summary["phase_seconds"].values()))
+    assert set(summary["phase_seconds"]) == {"observe", "consolidate", "evaluate", "checkpoint"}
+    assert summary["best_epoch_accuracy"] is summary["memory_diversity"] is None
+    assert (summary["data"], summary["sampler"], summary["trainer"]) == ("digits", "puridiver", "puridiver")
+    assert (summary["noise"], summary["noise_rate"], summary["seed"], summary["lanes"]) == ("sym", 0.4, 0, 1)
+    assert summary["stream_noise"] == pytest.approx(0.4, abs=1e-3)
+    assert summary["options"] == {**tiny_config().options, "epochs": 3}
+    assert summary["id"] == finished[2].id
+
+
+def test_the_memory_that_is_kept_is_that_of_the_end_with_its_true_labels(finished):
+    folder, summary, run, _ = finished
+    kept, samples = MemorySnapshot.read(folder / "memory.safetensors"), run.learner.memory.samples
+    np.testing.assert_array_equal(kept.arrivals, samples.arrivals.numpy())
+    np.testing.assert_array_equal(kept.images, samples.images.permute(0, 2, 3, 1).numpy())
+    assert (kept.given == kept.true).mean() == pytest.approx(summary["memory_purity"])
+    # The sets are judged by the labels of their own samples, also where the stream was shortened.
+    sets = run.learner.trainer.sets
+    assert kept.arrivals.tolist() == sets.arrivals.tolist()
+    right = kept.given == kept.true
+    for code, name in enumerate(("clean", "relabel", "unlabelled")):
+        members = sets.codes.numpy() == code
+        assert summary[f"{name}_size"] == members.sum()
+        judged = {0: right, 1: sets.guesses.numpy() == kept.true, 2: ~right}[code][members]
+        assert summary[f"{name}_precision"] == (pytest.approx(judged.mean()) if len(judged) else None)
+
+
+def test_the_last_accuracy_is_of_the_learner_at_the_end(finished):
+    _, summary, run, _ = finished
+    right = run.learner.predict(DIGITS.test.images[:40]) == DIGITS.test.labels[:40].numpy()
+    assert summary["last_accuracy"] == pytest.approx(right.mean())
+
+
+def test_the_last_anytime_point_of_a_task_is_just_before_its_memory_phase(finished):
+    points = [
+        (event["seen"], event["event"]) for event in events_of(finished[0]) if event["event"] in ("anytime", "task")
+    ]
+    assert points == [(16, "anytime"), (44, "anytime"), (44, "task"), (60, "anytime"), (88, "anytime"), (88, "task")]
+
+
+def test_config_and_manifest_are_enough_to_run_again(finished):
+    folder, summary, run, _ = finished
+    written = strict((folder / "config.json").read_text())
+    assert (written["resolved"]["memory"], written["resolved"]["options"]["epochs"]) == (20, 3)
+    assert StreamManifest.load(folder / "manifest.json") == run.manifest
+    config = RunConfig.of_dict(written["config"])
+    same = RunConfig.of_dict({**written["config"], "stream": str(folder / "manifest.json"), "tasks": None})
+    for again in (experiment(config).run(), experiment(same).run()):
+        assert [again[name] for name in FIGURES] == [summary[name] for name in FIGURES]
+        assert (again["id"], again["stream_hash"]) == (summary["id"], summary["stream_hash"])
+
+
+def test_the_learner_is_kept_with_the_datas_own_labels(tmp_path):
+    run = experiment(tiny_config(epochs=1))
+    run.run(tmp_path / "run", keep_learner=True)
+    kept = Learner.load(tmp_path / "run", device="cpu")
+    assert kept.classes == list(range(10))
+    np.testing.assert_array_equal(
+        kept.predict_proba(DIGITS.test.images[:5]), run.learner.predict_proba(DIGITS.test.images[:5])
+    )
+
+
+def test_an_experiment_is_run_once(tmp_path):
+    run = experiment(tiny_config(epochs=1))
+    summary = run.run(tmp_path / "run")
+    for again in ({}, {"folder": tmp_path / "run", "force": True}):
+        with pytest.raises(ValueError, match="make a new Experiment"):
+            run.run(**again)
+    assert run.run(tmp_path / "run", resume=True) == strict(to_json(summary))  # for which nothing is run
+
+
+def test_a_run_that_cannot_start_leaves_no_folder(tmp_path):
+    with pytest.raises(ValueError, match="holdout"):
+        experiment(tiny_config(evaluate_on="validation")).run(tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# What is measured on what ------------------------------------------------------------------------------------------
+
+
+def test_validation_images_never_arrive_and_are_what_accuracy_is_measured_on():
+    run = experiment(tiny_config(holdout=50, evaluate_on="validation", stream_limit=16, test_limit=None, epochs=1))
+    summary = run.run()
+    rows, stream, train = run.manifest.holdout.copy(), run.manifest.order, DIGITS.train
+    assert len(rows) == 50
+    assert not set(rows.tolist()) & set(stream.tolist())
+    right = run.learner.predict(train.images[rows]) == train.labels[rows].numpy()
+    assert summary["last_accuracy"] == pytest.approx(right.mean())
+    assert summary["evaluated_on"] == "validation"
+
+
+@pytest.mark.parametrize("limit", [16, 20])
+def test_a_stream_limit_is_the_number_of_samples_of_each_task(limit):
+    run = experiment(tiny_config(stream_limit=limit, epochs=1))
+    assert run.run()["shortened"]
+    assert run.learner.seen == 2 * limit
+
+
+@pytest.mark.parametrize(
+    "changes", [{"noise": "sym-140"}, {"stream": "wild"}, {"options": {"speed": 1}}, {"sampler": "best"}], ids=str
+)
+def test_settings_that_make_no_sense_are_refused_before_anything_runs(changes):
+    with pytest.raises(ValueError, match=r"should|no option"):
+        experiment(tiny_config(**changes))
+
+
+def test_missing_data_is_a_data_error_that_says_what_to_do(tmp_path):
+    with pytest.raises(DataError, match="puridiver data fetch cifar10"):
+        Experiment(tiny_config(data="cifar10", data_root=str(tmp_path)))
+
+
+def test_the_noise_is_told_on_demand_only():
+    assert experiment(tiny_config()).learner.hint is None
+    told = experiment(tiny_config(tell_noise=True)).learner.hint
+    assert told is not None
+    assert (told.kind, told.rate) == ("sym", pytest.approx(0.4, abs=1e-3))
+
+
+def own_data(folder: Path, true: np.ndarray | None = None) -> RunConfig:
+    (images, labels), (test_images, test_labels) = patterns(60), patterns(12, seed=1)
+    extra = {} if true is None else {"train_true_labels": true}
+    np.savez(
+        folder / "own.npz", train_images=images, train_labels=labels, test_images=test_images,
+        test_labels=test_labels, **extra,
+    )  # fmt: skip
+    return tiny_config(data=str(folder / "own.npz"), data_root=str(folder), diversity=True, epochs=1, noise="none")
+
+
+def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
+    config = RunConfig.of_dict({**vars(own_data(tmp_path)), "trust_labels": True})
+    first = Experiment(config).run()
+    monkeypatch.setattr("puridiver.metrics.joint._Joint", lambda *a: pytest.fail("trained a second time"))
+    again = Experiment(config).run()
+    assert again["memory_diversity"] == first["memory_diversity"] > 0
+    assert again["trust_labels"]
+
+
+def test_diversity_needs_every_true_label(tmp_path):
+    true = np.where(np.arange(60) == 7, -1, patterns(60)[1])
+    with pytest.raises(ValueError, match="diversity is measured by true labels"):
+        Experiment(own_data(tmp_path, true)).run()

@@ -1,0 +1,170 @@
+"""The folder of a run: known by its config.json; what others put there is never touched, and damage is named."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from puridiver.cli import main
+from puridiver.errors import DataError
+from puridiver.runs import folder as runs
+from tests.resume_samples import contents, experiment, tiny_config
+
+NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, runs.LEARNER, runs.PLUGINS)
+QUICK = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "20", "--no-diversity", "--quiet", "--tasks", "2"]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("done") / "run"
+    experiment(tiny_config(epochs=1)).run(folder, keep_learner=True)
+    return folder
+
+
+@pytest.fixture
+def config(done) -> dict[str, Any]:
+    return json.loads((done / runs.CONFIG).read_text())
+
+
+def test_a_run_lists_its_own_files(done, config):
+    assert config["format"] == runs.FORMAT
+    written = {str(path.relative_to(done)) for path in done.rglob("*") if path.is_file()}
+    assert {name for name in written if not name.startswith(runs.LEARNER)} == set(config["files"])
+
+
+# What others put there ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]], ids=["plain", "force"])
+def test_a_lock_and_plugins_of_others_are_not_taken_for_an_old_run(force, tmp_path, capsys):
+    (tmp_path / "p" / "plugins").mkdir(parents=True)
+    (tmp_path / "p" / ".lock").write_text("")
+    (tmp_path / "p" / "plugins" / "mine.py").write_text("x")
+    before = contents(tmp_path)
+    assert main(["run", "--out", str(tmp_path / "p"), *QUICK, *force]) == 2
+    assert "plugins" in capsys.readouterr().err
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("force", [True, False])
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("text", ["{}", '{"format": "other"}', '{"config": {}}', "[1]", "{", "[" * 100_000])
+def test_a_config_of_others_is_no_run_whatever_is_said(text, force, resume, tmp_path):
+    (tmp_path / runs.CONFIG).write_text(text)
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "mine.py").write_text("x")
+    before = contents(tmp_path)
+    if force and resume:
+        return
+    with pytest.raises(DataError, match=r"config\.json"):
+        runs.check_free(tmp_path, force, resume)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+def test_files_of_a_runs_names_without_a_run_are_not_replaced(name, tmp_path):
+    (tmp_path / name).write_text("mine")
+    for force in (False, True):
+        with pytest.raises(DataError, match=f"no run wrote: {name}"):
+            runs.check_free(tmp_path, force)
+
+
+def test_other_files_beside_a_run_stay_when_it_is_replaced(tmp_path):
+    folder = tmp_path / "run"
+    experiment(tiny_config(epochs=1)).run(folder, keep_learner=True)
+    others = {
+        ".lock": "", "notes.txt": "mine", "plugins/mine.py": "x", "learner/mine.txt": "y", "checkpoint/mine": "z",
+    }  # fmt: skip
+    for name, text in others.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    experiment(tiny_config(epochs=1, seed=1)).run(folder, force=True)
+    assert json.loads((folder / runs.SUMMARY).read_text())["seed"] == 1
+    assert {name: (folder / name).read_text() for name in others} == others
+    assert sorted(os.listdir(folder / "learner")) == ["mine.txt"]  # the old learner is gone
+
+
+def test_a_list_that_names_files_elsewhere_removes_none_of_them(tmp_path):
+    folder = tmp_path / "run"
+    experiment(tiny_config(epochs=1)).run(folder)
+    (tmp_path / "precious").write_text("mine")
+    (folder / "report.html").write_text("page")
+    begun = json.loads((folder / runs.CONFIG).read_text())
+    begun["files"] += ["../precious", "plugins/../../precious", str(tmp_path / "precious"), "report.html", "plugins"]
+    (folder / runs.CONFIG).write_text(json.dumps(begun))
+    experiment(tiny_config(epochs=1, seed=1)).run(folder, force=True)
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert (folder / "report.html").read_text() == "page"
+
+
+def test_a_link_in_the_folder_is_replaced_and_not_written_through(tmp_path):
+    folder = tmp_path / "run"
+    experiment(tiny_config(epochs=1)).run(folder)
+    (tmp_path / "precious").write_text("mine")
+    for name in (runs.SUMMARY, runs.METRICS, runs.MANIFEST):
+        (folder / name).unlink()
+        (folder / name).symlink_to(tmp_path / "precious")
+    experiment(tiny_config(epochs=1)).run(folder, force=True)
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert not any(path.is_symlink() for path in folder.iterdir())
+
+
+def test_a_file_or_a_grid_in_the_way_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "grid" / runs.GRID_CELLS).mkdir(parents=True)
+    for name, message in (("file", "is a file"), ("grid", "folder of a grid")):
+        with pytest.raises(DataError, match=message):
+            runs.check_free(tmp_path / name)
+        with pytest.raises(DataError, match=message):
+            runs.check_no_run(tmp_path / name)
+
+
+def test_a_finished_run_is_not_replaced_without_force(done):
+    before = contents(done)
+    with pytest.raises(DataError, match=r"a finished run.*--force"):
+        experiment(tiny_config(epochs=1, seed=1)).run(done)
+    with pytest.raises(DataError, match="holds a run"):
+        runs.check_no_run(done)
+    assert contents(done) == before
+
+
+# Damage ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", 3), ("files", "all"), ("config", [1]), ("config", {"seed": -1}), ("config", {"seed": 10**400}),
+        ("config", {"sede": 1}), ("config", {"options": {"lr": 1}, "data": None}), ("resolved", None),
+        ("versions", "new"), ("commit", 3), ("keep_learner", "yes"), ("traced", None), ("stream", {}),
+    ],
+    ids=lambda value: str(value)[:30],
+)  # fmt: skip
+def test_wrong_types_in_a_config_are_named_with_file_and_field(field, value, config, tmp_path):
+    with (tmp_path / runs.CONFIG).open("w") as file:
+        json.dump({**config, field: value}, file)
+    with pytest.raises(DataError, match=rf"config\.json is damaged: {field}"):
+        runs.RunFolder(tmp_path).begun()
+
+
+def test_a_config_that_lacks_a_field_or_is_no_regular_file_is_named(config, tmp_path):
+    del config["id"]
+    (tmp_path / runs.CONFIG).write_text(json.dumps(config))
+    with pytest.raises(DataError, match=r"config\.json is damaged: id"):
+        runs.RunFolder(tmp_path).begun()
+    (tmp_path / runs.CONFIG).unlink()
+    os.mkfifo(tmp_path / runs.CONFIG)
+    with pytest.raises(DataError, match="not a regular file"):
+        runs.RunFolder(tmp_path).begun()
+
+
+def test_what_a_killed_write_left_is_cleared_away_and_nothing_else(tmp_path):
+    for name in (".config.json.12-34.tmp", ".other.12-34.tmp", ".config.json.tmp"):
+        (tmp_path / name).write_text("{")
+    with runs.held(tmp_path):
+        pass
+    assert sorted(os.listdir(tmp_path)) == [".config.json.tmp", ".other.12-34.tmp"]

@@ -1,0 +1,83 @@
+"""The way of a run through the phases of its tasks."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from puridiver.options import recipe
+from puridiver.runs.loop import Position, Stopwatch, trainings_of
+from puridiver.runtime.device import choose_runtime
+from tests.resume_samples import Leaving, events_of, experiment, tiny_config
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_stream_and_memory_take_turns_and_then_a_task_is_evaluated(parts):
+    at, way = Position(work=5), []
+    while at.task < 2:
+        way.append((at.task, at.part, at.phase))
+        at = at.after(7, 0).next_phase(parts)
+        assert (at.done, at.work) == (0, 5)
+    expected = [
+        (task, part, phase)
+        for task in range(2)
+        for part in range(parts)
+        for phase in ("stream", "memory", *(["evaluate"] if part == parts - 1 else []))
+    ]
+    assert way == expected
+
+
+def test_the_memory_is_trained_on_within_a_task_after_even_shares_of_its_samples(tmp_path):
+    """Two tasks of three batches, a training after each batch; the epochs of the last training are judged."""
+    config = tiny_config(anytime_points=3, evaluate_epochs=True, options={"consolidations": 9})
+    run, progress = experiment(config, counted := Leaving()), counted
+    summary = run.run(tmp_path)
+    events = events_of(tmp_path)
+    first = [event for event in events if event["task"] == 0 and event["event"] != "split"]
+    kinds = [(kind, len(list(group))) for kind, group in itertools.groupby(event["event"] for event in first)]
+    # A batch and an evaluation, three epochs, an evaluation after them: twice; at the end it is the task's own.
+    assert kinds == [
+        ("anytime", 1), ("epoch", 3), ("anytime", 2), ("epoch", 3), ("anytime", 2), ("epoch", 3), ("task", 1),
+    ]  # fmt: skip
+    epochs = [event for event in events if event["event"] == "epoch"]
+    assert [event["epoch"] for event in epochs] == 2 * list(range(9))
+    assert [event["number"] for event in epochs] == list(range(1, 19))
+    assert [event["seen"] for event in first if event["event"] == "anytime"] == [16, 16, 32, 32, 44]
+    judged = [(event["task"], event["epoch"]) for event in epochs if "accuracy" in event]
+    assert judged == [(1, 6), (1, 7), (1, 8)]
+    assert (summary["consolidations"], summary["task_trainings"], run.trainings) == (9, [3, 3], [3, 3])
+    assert sum(progress.amounts) == progress.total == 2 * 44 + 2 * 3 * 3 * 20
+
+
+@pytest.mark.parametrize("points", [0, 1])
+def test_accuracy_is_measured_before_and_after_each_training_however_few_points_there_are(points):
+    run, seen = experiment(tiny_config(anytime_points=points, epochs=1, options={"consolidations": 3})), []
+    run.listeners.append(lambda event: seen.append(event["seen"]) if event["event"] == "anytime" else None)
+    assert "task_trainings" not in run.run()  # as often as asked for
+    assert seen[: len(seen) // 2] == ([16, 16, 32, 32, 44] if points else [16, 32])
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+def test_trainers_that_do_not_divide_the_memory_have_epoch_events_only_where_epochs_are_judged(evaluated):
+    run, epochs = experiment(tiny_config(sampler="rsv", trainer="plain", evaluate_epochs=evaluated)), []
+    run.listeners.append(lambda event: epochs.append(event) if event["event"] == "epoch" else None)
+    run.run()
+    assert [set(event) for event in epochs] == 3 * evaluated * [{"event", "task", "epoch", "number", "accuracy"}]
+
+
+@pytest.mark.parametrize(("wanted", "limit", "expected"), [(1, None, [1, 1]), (9, None, [3, 4]), (9, 20, [2, 2])])
+def test_no_task_has_more_trainings_than_batches(wanted, limit, expected):
+    options = recipe("official", consolidations=wanted, batch_size=10)
+    assert trainings_of((30, 61), options, limit) == expected
+
+
+def test_the_stopwatch_counts_one_phase_at_a_time(monkeypatch):
+    now = [10.0]
+    monkeypatch.setattr("puridiver.runs.loop.time.perf_counter", lambda: now[0])
+    clock = Stopwatch(choose_runtime("cpu"))
+    for phase, seconds in (("observe", 2), ("observe", 1), ("evaluate", 4), (None, 8), ("observe", 16)):
+        clock.switch(phase)
+        now[0] += seconds
+    clock.switch(None)
+    assert clock.seconds == {"observe": 19.0, "evaluate": 4.0}

@@ -1,0 +1,198 @@
+"""What a config comes to: defaults filled in for the data, the identity of a run, and the command of a record."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from puridiver import Learner, data, plugins
+from puridiver.data import DataSource, ImageSet, from_arrays
+from puridiver.options import SUITS_TINY_IMAGES, recipe
+from puridiver.runs.config import SETTINGS, Role, RunConfig, command_for, fields_of, place_in_record
+from puridiver.runs.resolve import commit, plugin_files, plugin_places, resolve, resolve_run_stream, run_id, versions
+from puridiver.streams import make_stream
+from tests.learner_samples import SHAPE, patterns
+from tests.resume_samples import DIGITS
+
+PLUGIN = """
+import puridiver
+from puridiver.memory.reservoir import Reservoir
+
+@puridiver.register
+class Mine(Reservoir):
+    name = "mine"
+    reason = {reason!r}
+"""
+
+
+def identity(**changes: Any) -> str:
+    config = RunConfig(**changes)
+    source = DIGITS if config.data == "digits" else data.load(config.data)
+    return run_id(config, source, resolve_run_stream(config, source).content_hash)
+
+
+# Identity ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"noise": "sym-20"}, {"stream": "disjoint"}, {"tasks": 2}, {"seed": 1}, {"sampler": "rsv"},
+        {"trainer": "plain"}, {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3},
+        {"options": {"eta": 0.5}}, {"stream_limit": 9}, {"test_limit": 9}, {"tell_noise": True}, {"holdout": 40},
+        {"anytime_points": 2}, {"noise": "asym-40", "noise_map": "spr-cifar10"}, {"imbalance": 0.5},
+        {"holdout": 40, "evaluate_on": "validation"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_decides_the_result_changes_the_identity(changes):
+    assert identity(**changes) != identity()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data_root": "/elsewhere"}, {"splits": "/elsewhere"}, {"memory": 100}, {"network": "small"}, {"epochs": 31},
+        {"options": {"relabel": True}}, {"imbalance": 1.0}, {"noise": "sym-0.4"}, {"tasks": 5}, {"device": "cpu"},
+        {"precision": "float32"}, {"graphs": False}, {"diversity": False}, {"evaluate_epochs": True},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_saying_what_is_so_anyway_and_place_machine_and_measurement_do_not(changes):
+    assert identity(**changes) == identity()
+
+
+def test_every_identity_field_enters_and_options_of_other_methods_do_not():
+    for name in fields_of(Role.IDENTITY):
+        assert name in SETTINGS
+    plain = {"sampler": "rsv", "trainer": "plain"}
+    # In these recipes only options of PuriDivER differ from what suits digits.
+    assert identity(**plain, recipe="official", options={"online_lr": 0.01}) == identity(
+        **plain, recipe="official", options={"online_lr": 0.01, "lr": 0.05}
+    )
+    with pytest.raises(ValueError, match="eta is an option of the trainer puridiver"):
+        identity(**plain, options={"eta": 0.5})
+
+
+def test_noise_matrices_and_manifests_are_known_by_what_they_hold(tmp_path):
+    def found(folder: str, share: float) -> str:
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "T.npy", np.eye(10) * (1 - share) + share / 10)
+        return identity(noise=f"matrix:{tmp_path / folder / 'T.npy'}")
+
+    assert found("a", 0.4) == found("c", 0.4) != found("b", 0.6)
+    for seed in (0, 1):
+        make_stream(DIGITS, seed=seed, n_tasks=2).save(tmp_path / f"s-{seed}.json")
+    each, one = str(tmp_path / "s-{seed}.json"), str(tmp_path / "s-0.json")
+    assert identity(stream=each, seed=0) == identity(stream=one) != identity(stream=each, seed=1)
+
+
+@pytest.mark.usefixtures("forgotten_plugins")
+def test_a_plugin_enters_by_its_code_and_is_kept_and_named(tmp_path):
+    path, before, found = tmp_path / "mine.py", identity(sampler="rsv"), []
+    for reason in ("good", "better"):
+        path.write_text(PLUGIN.format(reason=reason))
+        plugins._loaded.clear()
+        plugins.add(str(path))
+        found.append(identity(sampler="mine"))
+    assert found[0] != found[1]
+    assert identity(sampler="rsv") == before
+    methods = resolve(RunConfig(sampler="mine"), DIGITS).methods
+    assert plugin_files(methods) == {"plugins/mine.py": path.read_bytes()}
+    assert command_for(RunConfig(sampler="mine"), plugin_places(methods)).endswith("--sampler mine --plugin mine.py")
+    assert plugin_places(resolve(RunConfig(), DIGITS).methods) == []
+
+
+# Defaults ----------------------------------------------------------------------------------------------------------
+
+
+def source_with(**defaults: Any) -> DataSource:
+    """Images of 32 px, to which the recipes suit as they are."""
+    (train, labels), (test, test_labels) = patterns(12), patterns(6)
+    large = [images.repeat(4, axis=1).repeat(4, axis=2) for images in (train, test)]
+    return dataclasses.replace(from_arrays(large[0], labels, large[1], test_labels), defaults=defaults)
+
+
+def test_the_recipe_then_the_data_then_the_user():
+    source = source_with(epochs=9, flip=False, network="small", memory=7, noise="none", tasks=2, diversity=True)
+    found = resolve(RunConfig(recipe="official"), source)
+    assert found.options == recipe("official", epochs=9, flip=False)
+    assert (found.network, found.memory, found.noise, found.tasks, found.diversity) == ("small", 7, "none", 2, True)
+    assert resolve(RunConfig(epochs=4), source).options.epochs == 4
+    said = resolve(RunConfig(options={"flip": True, "epochs": 5}, memory=3, tasks=1, diversity=False), source)
+    assert (said.options.flip, said.options.epochs, said.memory, said.tasks, said.diversity) == (True, 5, 3, 1, False)
+
+
+def test_tiny_images_get_what_suits_them_and_web_sets_half_the_epochs():
+    tiny = from_arrays(*patterns(12), *patterns(6))
+    assert resolve(RunConfig(), tiny).options == recipe("puridiver", **SUITS_TINY_IMAGES)
+    assert Learner(3, SHAPE, 5).options == recipe("puridiver", **SUITS_TINY_IMAGES)
+    assert resolve(RunConfig(epochs=4), tiny).options.epochs == 4
+    halved = source_with(halve_epochs=True, network="small")
+    epochs = [resolve(RunConfig(recipe=name), halved).options.epochs for name in ("paper", "official")]
+    assert epochs == [128, 127]
+
+
+@pytest.mark.parametrize(("images", "memory"), [(60, 50), (385, 77), (2_499, 499), (60_000, 500)])
+def test_the_memory_of_small_sets_is_a_part_of_them(images, memory):
+    part = ImageSet(torch.zeros(images, 1, 1, 1, dtype=torch.uint8), torch.zeros(images, dtype=torch.int64))
+    source = DataSource("mine", ("a", "b"), part, part)
+    assert resolve(RunConfig(), source).memory == memory
+    assert resolve(RunConfig(memory=7), source).memory == 7
+
+
+def test_a_ready_made_stream_takes_no_settings_of_generated_ones(tmp_path):
+    make_stream(DIGITS, n_tasks=2).save(tmp_path / "manifest.json")
+    values = {"tasks": 3, "noise": "sym-10", "noise_file": "x", "noise_map": "next", "imbalance": 0.5, "holdout": 5}
+    assert set(values) == set(fields_of(Role.STREAM))
+    for stream in (str(tmp_path / "manifest.json"), "official:sym40:1"):
+        for name, value in values.items():
+            with pytest.raises(ValueError, match=f"already made, with its own {name}"):
+                resolve_run_stream(RunConfig(stream=stream, **{name: value}), DIGITS)
+
+
+# Records -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_says_what_was_changed_and_no_path_of_this_machine():
+    config = RunConfig(
+        seed=3, diversity=False, tell_noise=True, graphs=False, data_root="/somewhere/private", splits="/else",
+        noise="matrix:/elsewhere/T.npy", options={"lr": 0.1, "flip": False},
+    )  # fmt: skip
+    assert shlex.split(command_for(config)) == [
+        "puridiver", "run", "--data-root", "DATA_ROOT", "--splits", "SPLITS", "--noise", "matrix:T.npy", "--seed", "3",
+        "--no-graphs", "--tell-noise", "--no-diversity", "--set", "lr=0.1", "--set", "flip=False",
+    ]  # fmt: skip
+    assert command_for(RunConfig()) == "puridiver run"
+
+
+def test_a_record_has_the_paths_from_the_working_folder_and_none_of_the_machine(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    places = {
+        str(here / "mine" / "x" / "manifest.json"): "mine/x/manifest.json",
+        "mine/y/manifest.json": "mine/y/manifest.json",
+        "../beside.json": "../beside.json",
+        str(tmp_path / "beside.json"): "beside.json",
+        str(here): "here",
+        "blurry-10": "blurry-10",
+        f"matrix:{here}/mine/T.npy": "matrix:mine/T.npy",
+    }
+    assert {given: place_in_record(given) for given in places} == places
+
+
+def test_versions_and_commit_are_recorded(monkeypatch, tmp_path):
+    assert set(versions()) == {"puridiver", "python", "torch", "numpy"}
+    monkeypatch.setenv("PURIDIVER_COMMIT", "abc")
+    assert commit() == "abc"
+    monkeypatch.delenv("PURIDIVER_COMMIT")
+    monkeypatch.setattr("puridiver.runs.resolve.__file__", str(tmp_path / "puridiver" / "runs" / "resolve.py"))
+    assert commit() is None
+    assert Path(data.default_root())
