@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from puridiver.errors import DataError
+from puridiver.metrics import METRICS, Metric
 from puridiver.report import style
 from puridiver.report.figures import detailed, draw, figures
 from puridiver.report.figures.base import Drawing
 from puridiver.report.gallery import memory_gallery
-from puridiver.report.reading import Run, grouped, label_note
+from puridiver.report.reading import Run, grouped
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+# Shown in this order, then all other metrics; the best epoch is a note, since it is not a fair figure.
+FIRST = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
+BEST_EPOCH = "best_epoch_accuracy"
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,6 @@ class Headline:
     meaning: str
 
 
-@dataclass(frozen=True)
-class RunPart:
-    """Everything the page tells of one run."""
-
-    name: str
-    title: str
-    run: Run
-    headlines: list[Headline]
-    figures: list[PageFigure]
-    not_drawn: list[str]
-    gallery: dict[str, Any] | None
-    no_gallery: str  # why there is none
-
-
 def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False) -> Path:
     """Write the report of these runs; `force` replaces a file that puridiver did not write."""
     style.check_output(out, force)
@@ -62,9 +52,9 @@ def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool
 def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     """The page as HTML."""
     style.check_installed("report", "jinja2", "PIL", "matplotlib")
-    chosen, several = detailed(runs), len(runs) > 1
-    names = [name for name, figure in figures().items() if figure.of_several]
-    drawn, not_drawn = _figures(runs, names, "all") if several else ([], [])
+    several = len(runs) > 1
+    names = [name for name, figure in figures().items() if figure.of_several and several]
+    drawn, not_drawn = _figures(runs, names, "all")
     return fill(
         "page.html",
         "report",
@@ -76,7 +66,7 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
         figures=drawn,
         not_drawn=not_drawn,
         n_runs=len(runs),
-        parts=[_run_part(run, number, several) for number, run in enumerate(chosen, start=1)],
+        parts=[_run_part(run, f"run{number}") for number, run in enumerate(detailed(runs), start=1)],
         shortened=any(run.summary["shortened"] for run in runs),
     )
 
@@ -105,7 +95,7 @@ def percent(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{100 * value:z.{digits}f} %"
 
 
-def table_html(frame: DataFrame) -> str:
+def table_html(frame: pd.DataFrame) -> str:
     """A table for the page; columns that say the same in every row are left out."""
     same = [name for name in ("figure", "line", "run") if name in frame and frame[name].nunique() == 1]
     html = frame.drop(columns=same).to_html(index=False, border=0, na_rep="-", float_format=lambda v: f"{v:.4g}")
@@ -115,16 +105,19 @@ def table_html(frame: DataFrame) -> str:
 # One run -----------------------------------------------------------------------------------------------------------
 
 
-def _run_part(run: Run, number: int, several: bool) -> RunPart:
-    name = f"run{number}"
-    drawn, not_drawn = _figures([run], [name for name, figure in figures().items() if figure.of_run], name)
+def _run_part(run: Run, name: str) -> dict[str, Any]:
+    """Everything the page tells of one run."""
+    drawn, not_drawn = _figures([run], [figure.name for figure in figures().values() if figure.of_run], name)
     shown, reason = None, "the run did not keep its memory"
     try:
         shown = memory_gallery(run, name)
     except DataError as error:
         reason = str(error)
-    title = f"{run.method}, {run.column}, seed {run.seed}" if several else "What happened"
-    return RunPart(name, title, run, headlines(run), drawn, not_drawn, shown, reason)
+    return {
+        "name": name, "run": run, "title": f"{run.method}, {run.column}, seed {run.seed}", "headlines": headlines(run),
+        "best_epoch": run.summary.get(BEST_EPOCH), "figures": drawn, "not_drawn": not_drawn, "gallery": shown,
+        "no_gallery": reason,
+    }  # fmt: skip
 
 
 def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[list[PageFigure], list[str]]:
@@ -144,80 +137,66 @@ def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[li
 
 
 def headlines(run: Run) -> list[Headline]:
-    """The figures that matter; the first one is the headline."""
-    s, by = run.summary, label_note(run.summary)
-    right = f"as labelled, {by}" if by else "correctly"
-    found = [
-        Headline("Last accuracy", percent(s["last_accuracy"]),
-                 f"of the {s['evaluated_on']} images are classified {right}, after the last epoch of the last task."),
-        _purity_headline(s),
-        Headline("Average accuracy", percent(s["average_accuracy"]),
-                 f"mean over the ends of the tasks{_of_seen(s, 'average_accuracy', 'average_seen_accuracy')}."),
-        Headline("Anytime accuracy", percent(s["anytime_area"]),
-                 f"mean over the whole stream{_of_seen(s, 'anytime_area', 'anytime_seen_area')}."),
-        Headline("Forgetting", percent(s["forgetting"]),
-                 f"mean drop on earlier classes from their best accuracy; lower is better{_transfer(s)}."),
-    ]  # fmt: skip
-    if s.get("memory_diversity") is not None:
-        found.append(
-            Headline("Diversity", f"{s['memory_diversity']:.2f}", "mean distance within a class of the memory.")
-        )
-    device = s.get("device", "an unknown device")
-    return [*found, Headline("Time", f"{run.training_seconds:.1f} s", f"of training on {device}, without evaluation.")]
+    """Every metric that the run has, the last accuracy first, and the time."""
+    found: dict[str, Headline] = {}
+    for metric in _metrics():
+        value = run.summary.get(metric.name)
+        if value is not None:
+            shown = percent(value) if metric.unit == "%" else f"{value:.2f} {metric.unit}".strip()
+            of_all = found.get(metric.name.replace("_seen", ""))
+            if of_all is None or of_all.value != shown:  # on classes seen so far: only where it differs
+                title = metric.title[:1].upper() + metric.title[1:]
+                found[metric.name] = Headline(title, shown, _meaning(metric, run))
+    device = run.summary.get("device", "an unknown device")
+    time = Headline("Training time", f"{run.training_seconds:.1f} s", f"On {device}, without evaluation.")
+    return [*found.values(), time]
 
 
-def _purity_headline(s: dict[str, Any]) -> Headline:
-    if s["memory_purity"] is None or s["stream_noise"] is None:
-        return Headline("Memory purity", "not known", "the true labels of these data are not known.")
-    known = s.get("memory_known", s["memory_size"])
-    some = f" whose truth is known (of {s['memory_size']})" if known < s["memory_size"] else ""
-    meaning = (
-        f"of the {known} labels in the memory{some} are right; in the stream {percent(1 - s['stream_noise'])} are."
-    )
-    return Headline("Memory purity", percent(s["memory_purity"]), meaning)
+def _metrics() -> list[Metric]:
+    """All metrics but the best epoch, the most important first."""
+    order = {name: place for place, name in enumerate(FIRST)}
+    names = sorted(METRICS, key=lambda name: (order.get(name, len(FIRST)), name))
+    return [METRICS[name] for name in names if name != BEST_EPOCH]
 
 
-def _of_seen(s: dict[str, Any], of_all: str, of_seen: str) -> str:
-    """The same on classes that had arrived by then, where it differs: disjoint tasks bring some of them late."""
-    found = s.get(of_seen)
-    differs = found is not None and percent(found) != percent(s[of_all])
-    return f"; {percent(found)} on the classes that had arrived" if differs else ""
+def _meaning(metric: Metric, run: Run) -> str:
+    s, words = run.summary, (metric.__doc__ or "").strip().partition("\n")[0]
+    if metric.name == FIRST[0]:
+        words = f"{words} Of the {s['evaluated_on']} images, {label_note(s)}."
+    if metric.name == "memory_purity" and s["stream_noise"] is not None:
+        words = f"{words} In the stream it is {percent(1 - s['stream_noise'])}."
+    return words + " Lower is better." * (metric.better == "lower")
 
 
-def _transfer(s: dict[str, Any]) -> str:
-    found = s.get("backward_transfer")  # null for a single task
-    return "" if found is None else f"; {100 * found:+.1f} points since the end of each task (backward transfer)"
+def label_note(summary: Mapping[str, Any]) -> str:
+    """By which labels the evaluation images count as right."""
+    if summary["stream_noise"] is None or summary.get("verified") == 0:
+        return "by the labels that they came with, which may be wrong"
+    if "verified" not in summary:
+        return "by their true labels"
+    known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
+    return f"by the true label where it is known ({known}), else by the label that they came with"
 
 
 # Several runs ------------------------------------------------------------------------------------------------------
 
-COMPARED: dict[str, tuple[Callable[[Run], float | None], float, int]] = {
-    "last accuracy %": (lambda run: run.summary["last_accuracy"], 100, 1),
-    "purity %": (lambda run: run.summary["memory_purity"], 100, 1),
-    "average %": (lambda run: run.summary["average_accuracy"], 100, 1),
-    "anytime %": (lambda run: run.summary["anytime_area"], 100, 1),
-    "forgetting %": (lambda run: run.summary["forgetting"], 100, 1),
-    "diversity": (lambda run: run.summary.get("memory_diversity"), 1, 2),
-    "training s": (lambda run: run.training_seconds, 1, 1),
-}  # heading: value, scale, digits
 
-
-def comparison(runs: Sequence[Run]) -> DataFrame:
-    """One row a group: mean ± standard deviation over its seeds."""
-    import pandas as pd
-
-    rows = []
-    for group in grouped(runs):
-        values = {heading: (group.values(value), scale, digits) for heading, (value, scale, digits) in COMPARED.items()}
-        cells = {heading: spread(*value) for heading, value in values.items()}
-        rows.append({"method": group.label, **cells, "seeds": ", ".join(str(run.seed) for run in group.runs)})
-    return pd.DataFrame(rows)
+def comparison(runs: Sequence[Run]) -> pd.DataFrame:
+    """One row a group: mean ± standard deviation over its seeds of every metric that differs from the others."""
+    groups = grouped(runs)
+    columns = {"method": [group.label for group in groups]}
+    for metric in _metrics():
+        scale, digits = (100, 1) if metric.unit == "%" else (1, 2)
+        cells = [spread([run.summary.get(metric.name) for run in group.runs], scale, digits) for group in groups]
+        if set(cells) != {"-"} and cells not in columns.values():
+            columns[f"{metric.title} {metric.unit}"] = cells
+    columns["training s"] = [spread([run.training_seconds for run in group.runs], 1) for group in groups]
+    columns["seeds"] = [", ".join(str(run.seed) for run in group.runs) for group in groups]
+    return pd.DataFrame(columns)
 
 
 def spread(values: Sequence[float | None], scale: float = 100, digits: int = 1) -> str:
     """Mean ± sample standard deviation; the mean alone for one value; "-" where a value is not known."""
-    import pandas as pd
-
     known = pd.Series(values, dtype=float)
     if known.isna().any():
         return "-"

@@ -16,7 +16,6 @@ from puridiver.report import schema
 from puridiver.runs.config import Role, fields_of
 from puridiver.runs.folder import CONFIG, MANIFEST, MEMORY, METRICS, SUMMARY
 from puridiver.runs.ledger import read_lines
-from puridiver.streams.noise import noise_name
 
 CELLS, LEDGER = "cells", "ledger.jsonl"  # where a grid keeps its run folders, and what it calls them
 FEW = 6  # series that a reader can tell apart in one pair of axes
@@ -47,17 +46,17 @@ class Run:
         return MemorySnapshot.read(path) if path.is_file() else None  # a pipe or a device is no memory
 
     @property
-    def seed(self) -> int:
-        return self.summary["seed"]
-
-    @property
     def method(self) -> str:
-        return self.summary.get("method") or f"{self.summary['sampler']} + {self.summary['trainer']}"
+        return self.summary["method"]
 
     @property
     def column(self) -> str:
         """The data and noise of the run, such as "digits sym-40"."""
-        return self.summary.get("column") or f"{self.summary['data']} {noise_title(self.summary)}"
+        return self.summary["column"]
+
+    @property
+    def seed(self) -> int:
+        return self.summary["seed"]
 
     @cached_property
     def settings(self) -> dict[str, Any]:
@@ -65,12 +64,12 @@ class Run:
         names = fields_of(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
         told = {name: self.config["config"].get(name) for name in names if name not in IN_COLUMN}
         options = told.pop("options", None) or {}
-        return {**told, **self.config["resolved"].get("own", {}), **options}
+        return {**told, **options}
 
     @property
     def knows_truth(self) -> bool:
         """Whether any true label is known, so that there is a purity."""
-        return self.summary["memory_purity"] is not None
+        return self.summary.get("memory_purity") is not None
 
     @property
     def knows_all_truth(self) -> bool:
@@ -89,57 +88,22 @@ class Run:
         return sum(seconds for phase, seconds in self.summary["phase_seconds"].items() if phase != "evaluate")
 
 
-def noise_title(summary: dict[str, Any]) -> str:
-    """The noise of a stream in a word."""
-    if summary["noise"] == "none":
-        return "no noise" if summary["stream_noise"] == 0 else "labels as they came"
-    return noise_name(summary["noise"], summary["noise_rate"])
-
-
-def label_note(summary: dict[str, Any]) -> str:
-    """By which labels the evaluation images count as right; empty where all of them are true labels."""
-    if summary["stream_noise"] is None or summary.get("verified") == 0:
-        return "by the labels that they came with, which may be wrong"
-    if "verified" not in summary:
-        return ""
-    known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
-    return f"by the true label where it is known ({known}), else by the label that they came with"
-
-
 # Reading -----------------------------------------------------------------------------------------------------------
 
 
 def load_run(folder: Path) -> Run:
     """Read a finished run; a `DataError` names the file and field that is missing or damaged."""
     try:
-        summary = schema.read_json(folder / SUMMARY, schema.Summary)
+        summary: dict[str, Any] = schema.read_json(folder / SUMMARY, schema.Summary)
         config = schema.read_json(folder / CONFIG, schema.Config)
         names = schema.read_json(folder / MANIFEST, schema.Manifest)["class_names"]
         events = schema.read_events(folder / METRICS)
     except FileNotFoundError as error:
         raise DataError(_what_is_missing(folder, Path(str(error.filename)).name)) from None
-    run = Run(folder, {**summary, **_names(folder, summary)}, dict(config), events, names)
+    run = Run(folder, {**summary, **_names_by_grid(folder, summary)}, dict(config), events, names)
     if problem := _problem_of(run):
         raise DataError(f"{folder / METRICS} is damaged: {problem}")
     return run
-
-
-def _names(folder: Path, summary: Mapping[str, Any]) -> dict[str, str]:
-    """The method and column of a run in a grid's folder, by the grid's ledger."""
-    if folder.parent.name != CELLS:
-        return {}
-    row = _grid_rows(folder.parent.parent / LEDGER).get(str(summary.get("id")), {})
-    return {name: row[name] for name in ("method", "column") if isinstance(row.get(name), str)}
-
-
-def _grid_rows(ledger: Path) -> dict[str, dict[str, Any]]:
-    """The rows of a grid's ledger by run id; none where there is no ledger."""
-    return _rows_at(ledger, ledger.stat().st_mtime_ns) if ledger.is_file() else {}
-
-
-@lru_cache(maxsize=4)
-def _rows_at(ledger: Path, changed: int) -> dict[str, dict[str, Any]]:
-    return {str(row.get("id")): row for row in reversed(read_lines(ledger))}
 
 
 def _problem_of(run: Run) -> str:
@@ -149,10 +113,9 @@ def _problem_of(run: Run) -> str:
         return f"it should tell the ends of {expected} tasks, but has {ended}"
     for event in run.tasks:
         lists = {name: event[name] for name in schema.Task.__annotations__ if isinstance(event.get(name), list)}
-        if wrong := [name for name, value in lists.items() if len(value) != n]:
-            return f"{wrong[0]} should have an entry for each of the {n} classes"
-        if any(len(row) != n for row in event["confusion"]):
-            return f"confusion should have {n} columns"
+        wrong = [name for name, value in lists.items() if len(value) != n]
+        if wrong or any(len(row) != n for row in event["confusion"]):
+            return f"{wrong[0] if wrong else 'confusion'} should have an entry for each of the {n} classes"
     for event in run.of_kind("split"):
         names = ("losses", "uncertainties", "sets", "right", "guess_right")
         if len({len(event[name]) for name in names}) > 1:
@@ -163,12 +126,28 @@ def _problem_of(run: Run) -> str:
 def _what_is_missing(folder: Path, name: str) -> str:
     if not folder.exists():
         return f"{folder} does not exist"
-    hint = ""
+    hint = "; the run is unfinished" if name == SUMMARY and (folder / CONFIG).exists() else ""
     if runs := sorted((folder / CELLS).glob(f"*/{SUMMARY}")):
         hint = f"; it is a grid's folder: name one of its {len(runs)} finished runs, such as {runs[0].parent}"
-    elif name == SUMMARY and (folder / CONFIG).exists():
-        hint = "; the run is unfinished"
     return f"{folder} holds no finished run: {name} is missing{hint}"
+
+
+def _names_by_grid(folder: Path, summary: Mapping[str, Any]) -> dict[str, str]:
+    """The method and column of a run in a grid's folder: a grid has titles of its own."""
+    rows = _grid_rows(folder.parent.parent) if folder.parent.name == CELLS else {}
+    row = rows.get(str(summary.get("id")), {})
+    return {name: row[name] for name in ("method", "column") if isinstance(row.get(name), str)}
+
+
+def _grid_rows(grid: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a grid's ledger by run id, the last one first; none where there is no ledger."""
+    ledger = grid / LEDGER
+    return _rows_at(ledger, ledger.stat().st_mtime_ns) if ledger.is_file() else {}
+
+
+@lru_cache(maxsize=4)
+def _rows_at(ledger: Path, changed: int) -> dict[str, dict[str, Any]]:
+    return {str(row.get("id")): row for row in reversed(read_lines(ledger))}
 
 
 def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
@@ -176,18 +155,9 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
     A path that does not exist is an error, and so is a single folder that cannot be read.
     """
-    folders: list[Path] = []
-    for path in paths:
-        if not path.exists():
-            raise DataError(f"there is no run in {path}: there is no such folder")
-        order = list(reversed(_grid_rows(path / LEDGER)))
-        found = sorted(cell for cell in (path / CELLS).glob("*") if cell.is_dir())
-        cells = sorted(found, key=lambda cell: _place(order, cell.name.rpartition("-")[2]))  # as the grid ran them
-        if (path / CELLS).is_dir() and not cells:
-            raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
-        folders += cells or [path]
+    folders = list(dict.fromkeys(folder for path in paths for folder in _run_folders(path)))
     runs, notes = list[Run](), list[str]()
-    for folder in dict.fromkeys(folders):
+    for folder in folders:
         try:
             runs.append(load_run(folder))
         except DataError as error:
@@ -199,8 +169,17 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     return runs, notes
 
 
-def _place(order: list[str], id: str) -> int:
-    return order.index(id) if id in order else len(order)
+def _run_folders(path: Path) -> list[Path]:
+    """The folder of a run, or those of a grid, in the order in which the grid finished them."""
+    if not path.exists():
+        raise DataError(f"there is no run in {path}: there is no such folder")
+    if not (path / CELLS).is_dir():
+        return [path]
+    places = {id: place for place, id in enumerate(reversed(_grid_rows(path)))}
+    found = sorted(cell for cell in (path / CELLS).iterdir() if cell.is_dir())
+    if not found:
+        raise DataError(f"{path} is a grid without a run: {path / CELLS} is empty")
+    return sorted(found, key=lambda cell: places.get(cell.name.rpartition("-")[2], len(places)))
 
 
 # Grouping ----------------------------------------------------------------------------------------------------------
@@ -212,12 +191,9 @@ class Group:
 
     method: str
     column: str
+    label: str  # the method, and the column where several are shown
     runs: list[Run]
-    number: int  # decides the colour
-    label: str
-
-    def values(self, value: Callable[[Run], float | None]) -> list[float | None]:
-        return [value(run) for run in self.runs]
+    number: int = 0  # decides the colour
 
 
 def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
@@ -232,26 +208,21 @@ def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
         settings = {name: value for name, value in run.settings.items() if name != ignore}
         key = (method, run.column, json.dumps(settings, sort_keys=True, default=str))
         found.setdefault(key, []).append(run)
-    several = len({column for _, column, _ in found}) > 1
-    methods = {key: _titled(key, found, ignore) for key in found}
-    order = list(dict.fromkeys(methods.values()))
-    groups = []
-    for number, ((_, column, _), members) in enumerate(found.items()):
-        method = methods[list(found)[number]]
-        label = f"{method}, {column}" if several else method
-        colour = order.index(method) if several and len(found) > FEW else number
-        groups.append(Group(method, column, sorted(members, key=lambda run: run.seed), colour, label))
-    return groups
+    several, groups = len({column for _, column, _ in found}) > 1, []
+    for key, members in found.items():
+        alike = [others[0].settings for other, others in found.items() if other[:2] == key[:2]]
+        method = ", ".join([key[0], *_differing(members[0].settings, alike, ignore)])
+        label = f"{method}, {key[1]}" if several else method
+        groups.append(Group(method, key[1], label, sorted(members, key=lambda run: run.seed)))
+    order = list(dict.fromkeys(group.method if several and len(groups) > FEW else group.label for group in groups))
+    return [dataclasses.replace(g, number=order.index(g.label if g.label in order else g.method)) for g in groups]
 
 
-def _titled(key: tuple[str, str, str], found: dict[tuple[str, str, str], list[Run]], ignore: str) -> str:
-    """The method, with the settings that tell it from others of the same name and column."""
-    alike = [members[0].settings for other, members in found.items() if other[:2] == key[:2]]
-    own = found[key][0].settings
-    names = [name for name in dict.fromkeys(name for settings in alike for name in settings) if name != ignore]
-    told = [f"{name}={own[name]}" for name in names
-            if own.get(name) is not None and len({str(settings.get(name)) for settings in alike}) > 1]  # fmt: skip
-    return ", ".join([key[0], *told])
+def _differing(own: Mapping[str, Any], alike: Sequence[Mapping[str, Any]], ignore: str) -> list[str]:
+    """The settings that tell a run from those of the same method and column."""
+    names = dict.fromkeys(name for settings in alike for name in settings if name != ignore)
+    differ = [name for name in names if len({str(settings.get(name)) for settings in alike}) > 1]
+    return [f"{name}={own[name]}" for name in differ if own.get(name) is not None]
 
 
 @dataclass(frozen=True)
@@ -269,34 +240,32 @@ class Facet:
 
 def facets(runs: Sequence[Run], usable: Callable[[Run], bool] = lambda run: True, ignore: str = "") -> list[Facet]:
     """Divide groups into axes: all together where they are few, else by column, then by sampler or in equal parts."""
-    groups = [dataclasses.replace(group, runs=kept) for group in grouped(runs, ignore)
-              if (kept := [run for run in group.runs if usable(run)])]  # fmt: skip
+    kept = {id(run) for run in runs if usable(run)}
+    found = [dataclasses.replace(g, runs=[run for run in g.runs if id(run) in kept]) for g in grouped(runs, ignore)]
+    groups = [group for group in found if group.runs]
     columns = list(dict.fromkeys(group.column for group in groups))
-    if len(groups) <= FEW:
-        return [Facet("", groups)] if groups else []
-    if len(columns) == 1:
+    if len(groups) <= FEW or len(columns) == 1:
         return list(_uncrowded("", groups))
+    alone = [dataclasses.replace(group, label=group.method) for group in groups]
     return [
         facet
         for column in columns
-        for facet in _uncrowded(
-            f", {column}", [dataclasses.replace(g, label=g.method) for g in groups if g.column == column]
-        )
+        for facet in _uncrowded(f", {column}", [group for group in alone if group.column == column])
     ]
 
 
 def _uncrowded(title: str, groups: list[Group]) -> Iterable[Facet]:
-    if len(groups) <= FEW:
-        yield Facet(title, groups)
-        return
+    """The groups in one facet; more than can be told apart by sampler, or in equal parts."""
     samplers = list(dict.fromkeys(group.runs[0].summary["sampler"] for group in groups))
-    size = -(-len(groups) // -(-len(groups) // FEW))
-    if len(samplers) > 1:
+    if len(groups) <= FEW:
+        parts = {title: groups} if groups else {}
+    elif len(samplers) > 1:
         parts = {f"{title}, sampler {name}": [g for g in groups if g.runs[0].summary["sampler"] == name]
                  for name in samplers}  # fmt: skip
     else:
-        starts = range(0, len(groups), size)
-        parts = {f"{title} ({i + 1} of {len(starts)})": groups[at : at + size] for i, at in enumerate(starts)}
+        n_parts = -(-len(groups) // FEW)
+        size = -(-len(groups) // n_parts)
+        parts = {f"{title} ({i + 1} of {n_parts})": groups[i * size : (i + 1) * size] for i in range(n_parts)}
     for name, shown in parts.items():
         yield Facet(name, shown, [group for group in groups if group not in shown])
 

@@ -12,21 +12,30 @@ from typing_extensions import TypedDict
 
 from puridiver.errors import DataError
 from puridiver.files import read_regular
+from puridiver.metrics import METRICS
 
 T = TypeVar("T")
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
 Figure = float | None  # null where the figure is not known
+_STRICT = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
 
 
 class Checked(TypedDict):
-    """Fields of a JSON object: exact types, finite numbers, further fields allowed."""
+    """A JSON object: exact types, finite numbers, further fields allowed."""
 
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
+    __pydantic_config__ = _STRICT  # type: ignore[misc]
 
 
-class Summary(Checked):
-    """summary.json: the run's row of a ledger."""
+Metrics: Any = TypedDict("Metrics", dict.fromkeys(METRICS, NotRequired[Figure]))  # type: ignore[misc]
+Metrics.__pydantic_config__ = _STRICT
 
+
+class Summary(Metrics):  # type: ignore[misc]
+    """summary.json: the run's row of a ledger, with every metric."""
+
+    method: str
+    column: str
+    seed: Whole
     data: str
     stream: str
     stream_hash: str
@@ -37,29 +46,17 @@ class Summary(Checked):
     memory: Whole
     network: str
     epochs: Whole
-    seed: Whole
     evaluated_on: str
     shortened: bool
     last_accuracy: float
-    average_accuracy: float
-    anytime_area: float
-    forgetting: Figure
     task_accuracy: list[float]
     memory_size: Whole
-    memory_purity: Figure
     phase_seconds: dict[str, float]
     command: str
     versions: dict[str, str]
     started: str
-    method: NotRequired[str]
-    column: NotRequired[str]
     device: NotRequired[str]
     commit: NotRequired[str | None]
-    memory_diversity: NotRequired[Figure]
-    average_seen_accuracy: NotRequired[Figure]
-    anytime_seen_area: NotRequired[Figure]
-    backward_transfer: NotRequired[Figure]
-    best_epoch_accuracy: NotRequired[Figure]
 
 
 class Config(Checked):
@@ -93,7 +90,7 @@ class Point(Event):
 
 
 class Task(Point):
-    """The end of a task."""
+    """The end of a task; the lists have one entry a class."""
 
     confusion: list[list[Whole]]
     memory_per_class: list[Whole]
@@ -103,7 +100,7 @@ class Task(Point):
 
 
 class Mixture(Checked):
-    """A fitted mixture of two Gaussians, on values that were shifted by `offset` and divided by `span`."""
+    """A mixture of two Gaussians, fitted to values that were shifted by `offset` and divided by `span`."""
 
     weights: list[float]
     means: list[float]
@@ -130,7 +127,7 @@ EVENTS: dict[str, type] = {"anytime": Point, "task": Task, "split": Split}
 
 def read_json(path: Path, kind: type[T]) -> T:
     """A JSON file of a kind; a `DataError` names the file and the field that is wrong."""
-    return _checked(path, _parsed(path, read_regular(path)), kind)
+    return _checked(str(path), _parsed(str(path), read_regular(path)), kind)
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
@@ -144,7 +141,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _parsed(place: Path | str, content: bytes) -> Any:
+def _parsed(place: str, content: bytes) -> Any:
     try:
         return from_json(content, allow_inf_nan=False)
     except ValueError as error:
@@ -156,7 +153,7 @@ def _adapter(kind: type[T]) -> TypeAdapter[T]:
     return TypeAdapter(kind)
 
 
-def _checked(place: Path | str, value: Any, kind: type[T]) -> T:
+def _checked(place: str, value: Any, kind: type[T]) -> T:
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:

@@ -31,7 +31,7 @@ def grid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two methods, two seeds of one, a fixed alpha; digits."""
     folder = tmp_path_factory.mktemp("grid")
     cells = {
-        "puridiver-0": {"evaluate_epochs": True},
+        "puridiver-0": {},
         "puridiver-1": {"seed": 1},
         "alpha": {"options": {"alpha": 0.3}},
         "plain-0": {"sampler": "rsv", "trainer": "plain"},
