@@ -223,3 +223,48 @@ def test_a_learner_that_has_diverged_says_so(tmp_path: Path, caplog: pytest.LogC
     assert np.isnan(bad.predict_proba(images)).any()  # as runs count it
     bad.save(tmp_path / "bad")
     assert f"saved to {tmp_path / 'bad'} has diverged" in caplog.text
+
+
+def test_on_a_cpu_a_prediction_waits_for_nobody() -> None:
+    """It answers while another thread holds the learner's lock, as training does, and answers as before."""
+    images, labels = patterns(24)
+    learner = tiny_learner()
+    learner.observe(images, labels)
+    expected, found = learner.predict_proba(images), list[np.ndarray]()
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        done.wait(60)
+
+    holder = threading.Thread(target=learner.lock.run, args=(hold,))
+    holder.start()
+    held.wait(60)
+    predictions = [threading.Thread(target=lambda: found.append(learner.predict_proba(images))) for _ in range(3)]
+    try:
+        for thread in predictions:
+            thread.start()
+        for thread in predictions:
+            thread.join(60)
+        assert holder.is_alive()
+    finally:
+        done.set()
+        holder.join()
+    assert len(found) == 3
+    assert all(np.array_equal(each, expected) for each in found)
+
+
+def test_an_interrupt_in_a_consolidation_leaves_a_learner_that_goes_on() -> None:
+    images, labels = patterns(24)
+    learner = tiny_learner()
+    learner.observe(images, labels)
+
+    def interrupted(epoch: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner.consolidate(5, interrupted)
+    assert learner.begun is None
+    learner.observe(images, labels)
+    learner.consolidate()
+    assert learner.consolidations == 2
