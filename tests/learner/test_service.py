@@ -14,7 +14,7 @@ import torch
 
 from puridiver import ConsolidatingError, DivergedError, Learner, files
 from puridiver.learner import storage
-from tests.learner_samples import patterns
+from tests.learner_samples import patterns, tiny_learner
 
 
 def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as() -> None:
