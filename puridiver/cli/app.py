@@ -29,11 +29,10 @@ from puridiver.cli.flags import typed
 from puridiver.cli.output import forget_stdout, meant, plain
 from puridiver.errors import PuridiverError
 
-HELPERS = ("app", "flags", "notes", "output")
+HELPERS = ("app", "flags", "output")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 USAGE_ERROR: Any = typer.BadParameter.__base__  # typer does not export its name
 NO_MEMORY = ("out of memory", "can't allocate memory", "not enough memory")  # of CUDA and of the CPU
-MEMORY_ADVICE = "out of memory: try a smaller --memory, --image-size or --network"
 
 SUMMARY = """Learn online from an image stream whose labels are partly wrong and whose classes drift.
 
@@ -71,20 +70,26 @@ def build(names: Sequence[str]) -> TyperGroup:
     app = _group(SUMMARY, _program)
     for name in names:
         module = importlib.import_module(f"puridiver.cli.{name}")
-        if hasattr(module, "ACTIONS"):
-            group = _group(module.__doc__ or "", _actions)
-            for action in module.ACTIONS:
-                _add(group, action)
+        actions = getattr(module, "ACTIONS", None)
+        group = app if actions is None else _group(module.__doc__ or "", _actions)
+        for action in actions or [getattr(module, name)]:
+            told = _help(action.__doc__ or "")
+            group.command(action.__name__.rstrip("_"), cls=PanelCommand, **told)(typed(action))
+        if actions is not None:
             app.add_typer(group, name=name)
-        else:
-            _add(app, getattr(module, name))
     return typer.main.get_command(app)  # type: ignore[return-value]
 
 
 def _group(text: str, callback: Callable[..., None]) -> typer.Typer:
-    group = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=CONTEXT, **_help(text))
+    group = typer.Typer(add_completion=False, rich_markup_mode=None)
     group.callback(invoke_without_command=True, context_settings=CONTEXT, **_help(text))(callback)
     return group
+
+
+def _help(text: str) -> dict[str, Any]:
+    """A docstring as help: the examples come last and keep their lines."""
+    text, _, examples = inspect.cleandoc(text).partition("Examples:\n")
+    return {"help": text.strip(), "epilog": f"\b\nExamples:\n{examples}"}
 
 
 def _actions(ctx: typer.Context) -> None:
@@ -105,17 +110,6 @@ def _program(
     _actions(ctx)
 
 
-def _add(group: typer.Typer, command: Callable[..., Any]) -> None:
-    name = command.__name__.rstrip("_")
-    group.command(name, cls=PanelCommand, **_help(command.__doc__ or ""))(typed(command))
-
-
-def _help(text: str) -> dict[str, Any]:
-    """A docstring as help: the examples come last and keep their lines."""
-    text, _, examples = inspect.cleandoc(text).partition("Examples:\n")
-    return {"help": text.strip(), "epilog": f"\b\nExamples:\n{examples}"}
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line, by default that of the process, and return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
@@ -126,9 +120,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
             raise ValueError("an argument is empty: is a variable of the shell not set?")
-        name = next((word for word in words if not word.startswith("-")), None)
         names = command_names()
-        program = build([name] if name in names else names)
+        named = [word for word in words if not word.startswith("-")][:1]
+        program = build(named if named and named[0] in names else names)
         with program.make_context("puridiver", list(words), obj=words) as context:
             code = int(program.invoke(context) or 0)
         sys.stdout.flush()  # here, where a reader that left is no error
@@ -149,23 +143,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(error: Exception, words: Sequence[str]) -> int:
     """Print what the user can mend in one line and return the exit code; raise what is a fault of our own."""
-    debug = "--debug" in words
+    frames = [] if isinstance(error, PuridiverError) else traceback.walk_tb(error.__traceback__)
+    plugins = [frame.f_globals for frame, _ in frames if frame.f_globals["__name__"].startswith("puridiver_plugin_")]
+    code, message = 2, str(error)
     if isinstance(error, USAGE_ERROR):
-        code, message = 2, _usage(error, words)
-    elif plugin := _plugin_of(error):
-        debug = True  # its author needs to see where
-        code, message = 1, f"the plugin {plugin} raised {type(error).__name__}: {error} (above is where)"
-    elif isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in NO_MEMORY):
-        code, message = 3, MEMORY_ADVICE
+        message = _usage(error, words)
+    elif plugins:
+        code, message = 1, f"the plugin {plugins[-1]['__file__']} raised {type(error).__name__}: {error}"
+    elif isinstance(error, MemoryError) or any(sign in message.lower() for sign in NO_MEMORY):
+        code, message = 3, "out of memory: try a smaller --memory, --image-size or --network"
     elif isinstance(error, RecursionError):
-        code, message = 2, "a file is nested too deeply to be read (--debug shows which)"
+        message = "a file is nested too deeply to be read (--debug shows which)"
     elif isinstance(error, OSError) and error.strerror and error.filename:
-        code, message = 2, f"{error.filename}: {error.strerror.lower()}"
-    elif isinstance(error, PuridiverError | ValueError | OSError):
-        code, message = 2, str(error)
-    else:
+        message = f"{error.filename}: {error.strerror.lower()}"
+    elif not isinstance(error, PuridiverError | ValueError | OSError):
         raise error
-    if debug:
+    if plugins or "--debug" in words:
         traceback.print_exception(error)
     print(f"puridiver: error: {plain(' '.join(message.split()))}", file=sys.stderr)
     return code
@@ -179,15 +172,3 @@ def _usage(error: Any, words: Sequence[str]) -> str:
     named = [word for word in words[:1] if word in command_names()]
     where = error.ctx.command_path if error.ctx else " ".join(["puridiver", *named])
     return f"{message[0].lower()}{message[1:]} (`{where} --help` lists what there is)"
-
-
-def _plugin_of(error: Exception) -> str | None:
-    """The file of the plugin that an error came from; None where it came from elsewhere, or was meant for the user."""
-    if isinstance(error, PuridiverError):
-        return None
-    files = [
-        str(frame.f_globals.get("__file__"))
-        for frame, _ in traceback.walk_tb(error.__traceback__)
-        if str(frame.f_globals.get("__name__")).startswith("puridiver_plugin_")
-    ]
-    return files[-1] if files else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from pathlib import Path
@@ -10,20 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from puridiver.cli.flags import (
-    Arg,
-    Assignments,
-    Force,
-    Json,
-    Opt,
-    Plugins,
-    Quiet,
-    Resume,
-    check_outside,
-    is_place,
-    options_of,
-    settings_flags,
-)
+from puridiver.cli import flags
+from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError, few
 
@@ -37,28 +24,24 @@ SHARED = ("data_root", "image_size", "bad_files", "test_share", "memory", "epoch
 SHOWN = 10  # suspects on the terminal
 
 
-@settings_flags(SHARED)
+@flags.settings_flags(SHARED)
 def audit(
     ctx: typer.Context,
     settings: dict[str, Any],
-    data: Annotated[
-        str | None, Arg("DATA", "what `puridiver run --data` takes; not needed where an audit goes on")
-    ] = None,
+    data: Annotated[str | None, Arg("DATA", "what `puridiver run --data` takes; not needed to go on")] = None,
     out: Annotated[Path | None, Opt("write suspects.csv, audit.html and all else there", "FOLDER")] = None,
     split: Annotated[str | None, Opt("part to audit (default: train)", choices=("train", "test"))] = None,
     limit: Annotated[int | None, Opt("audit only N samples, drawn at random", least=2)] = None,
     passes: Annotated[int | None, Opt("learners that each see and judge the set (default: 2)")] = None,
-    parts: Annotated[int | None, Opt("train on the memory after so many equal parts of the set (default: 2)")] = None,
-    plant: Annotated[
-        str | None, Opt("put labels wrong first (sym-RATE, asym-RATE) and say how many were found", "NOISE")
-    ] = None,
+    parts: Annotated[int | None, Opt("trainings on the memory in each pass (default: 2)")] = None,
+    plant: Annotated[str | None, Opt("put labels wrong first (sym-RATE) and say how many were found", "NOISE")] = None,
     corrections: Annotated[Path | None, Opt("go on with the labels in the column corrected_label", "CSV")] = None,
-    assignments: Assignments = None,
-    resume: Resume = False,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
-    plugins: Plugins = None,
+    assignments: flags.Assignments = None,
+    resume: flags.Resume = False,
+    force: flags.Force = False,
+    json: flags.Json = False,
+    quiet: flags.Quiet = False,
+    plugins: flags.Plugins = None,
 ) -> int:
     """List the labels of a set that look wrong.
 
@@ -72,30 +55,33 @@ def audit(
       puridiver audit --out audits/mine --resume
           continue an interrupted audit
     """
+    from puridiver.auditing.corrections import read_corrections
     from puridiver.auditing.folder import AuditFolder
 
     said = {"data": data, "split": split, "limit": limit, "passes": passes, "parts": parts, "plant": plant,
             "assignments": assignments or None, **settings}  # fmt: skip
     said = {name: value for name, value in said.items() if value is not None}
-    _check_folder(out, resume, corrections, force)
+    _check_folder(out, resume or corrections is not None or force)
     begun = AuditFolder(out).asked() if out and (resume or corrections) and not force else {}
-    asked = {**begun, **said}
+    asked = {**begun, **said}  # what is not said again is as the audit was begun
     if "data" not in asked:
         where = f"there is no audit in {out} to go on with: is the name right? Or " if resume or corrections else ""
         raise ValueError(f"{where}name the data to audit, as in `puridiver audit my-images.npz`")
-    if (recalled := _words({name: value for name, value in begun.items() if name not in said})) and not quiet:
-        tell(f"as the audit was begun: {shlex.join(recalled)}")
     if out:
-        check_outside(asked["data"], out)
-        if is_place("data", asked["data"]):
+        flags.check_outside(asked["data"], out)
+        if flags.is_place("data", asked["data"]):
             AuditFolder(out).check_spares(Path(asked["data"]))
     with Progress(hidden=quiet or json) as progress:
-        source, labelled, true = _load(asked, progress, moved="data" not in said)
-    chosen = _settings(asked, source)
-    started = time.perf_counter()
-    with Progress(hidden=quiet or json) as progress:
-        report = _run(out, labelled, chosen, _corrections(corrections, labelled), force, asked, progress, ctx.obj)
-    summary = summarise(report, asked["data"], chosen, time.perf_counter() - started)
+        source, labelled, true = _load(asked, progress, "data" not in said)
+        chosen = _settings(asked, source)
+        corrected: dict[int, int] = {}
+        if corrections:
+            corrected = read_corrections(corrections, labelled.classes, len(labelled.given), labelled.names)
+            if not corrected:
+                raise ValueError(f"{corrections} corrects nothing: its column corrected_label is empty on every line")
+        started = time.perf_counter()
+        report = _run(out, labelled, chosen, corrected, force, asked, progress, ctx.obj)
+    summary = summarise(report, Path(asked["data"]).name, chosen, time.perf_counter() - started)
     if source.left_out:
         summary["left_out"] = list(source.left_out)
         note(f"left out, since they cannot be read: {few(source.left_out, 3)}")
@@ -105,20 +91,18 @@ def audit(
         _write(out, report, labelled, summary)
     if json:
         say_json(summary)
-        return 0
-    _print(report, summary)
-    if out and not quiet:
-        tell(f"audit folder: {out}; open {out}/audit.html")
+    else:
+        _print(report, summary)
+        tell(f"audit folder: {out}; open {out}/audit.html") if out and not quiet else None
     return 0
 
 
-def _check_folder(out: Path | None, resume: bool, corrections: Path | None, force: bool) -> None:
+def _check_folder(out: Path | None, goes_on: bool) -> None:
     """What would fail at the end, or cost a user's files, must fail before the work."""
     from puridiver.auditing.folder import INDEX, AuditFolder
     from puridiver.report.style import check_installed
     from puridiver.runs.folder import check_no_run
 
-    goes_on = resume or corrections or force
     if out is None:
         if goes_on:
             raise ValueError("--resume, --corrections and --force need --out FOLDER: the folder of the audit")
@@ -130,76 +114,53 @@ def _check_folder(out: Path | None, resume: bool, corrections: Path | None, forc
     check_installed("report", "jinja2", "PIL")
 
 
-def _words(asked: dict[str, Any]) -> list[str]:
-    """Options as one would type them."""
-    words = [asked["data"]] if "data" in asked else []
-    for name, value in asked.items():
-        if name != "data":
-            flag = "--set" if name == "assignments" else f"--{name.replace('_', '-')}"
-            words += [word for each in (value if isinstance(value, list) else [value]) for word in (flag, str(each))]
-    return words
-
-
-def _load(asked: dict[str, Any], progress: Progress, moved: bool) -> tuple[DataSource, LabelledSet, Any]:
+def _load(asked: dict[str, Any], progress: Progress, recalled: bool) -> tuple[DataSource, LabelledSet, Any]:
     """The data, what of them is audited, and the true labels (UNKNOWN where nobody knows; None where of no sample)."""
     import numpy as np
     import torch
 
+    from puridiver import data as sources
     from puridiver.auditing.audit import check_classes
     from puridiver.auditing.folder import LabelledSet
     from puridiver.auditing.tables import Carried, carried
     from puridiver.data.sources import is_own
     from puridiver.streams.noise import plant
 
-    source = _source(asked, progress, moved)
+    place, split, seed = asked["data"], asked.get("split", "train"), asked.get("seed", 0)
+    own = place not in sources.SOURCES and is_own(place)
+    share = asked.get("test_share", 0.0 if own else None)  # audit all, unless said otherwise
+    options = sources.FileOptions(asked.get("image_size"), share, asked.get("bad_files", "refuse"))
+    root = Path(asked["data_root"]) if "data_root" in asked else None
+    try:
+        if place.endswith(".npz"):
+            options.refuse_any(place, but="test_share")
+            source = sources.load_npz(Path(place), split == "test", test_share=share, trust_labels=True)
+        else:
+            source = sources.load(place, root, options, progress.count)
+    except (DataError, ValueError) as error:
+        if recalled and Path(place).is_absolute() and not Path(place).exists():
+            raise DataError(f"{error}; if the data have moved, name them before --out") from error
+        raise
     check_classes(source.class_names)
-    split, rng = asked.get("split", "train"), np.random.default_rng(asked.get("seed", 0))
     part = getattr(source, split)
     rows = np.arange(len(part))
     if asked.get("limit", len(rows)) < len(rows):
-        rows = np.sort(np.random.default_rng(asked.get("seed", 0)).permutation(len(rows))[: asked["limit"]])
+        rows = np.sort(np.random.default_rng(seed).permutation(len(rows))[: asked["limit"]])
     chosen = torch.from_numpy(rows)
     given, true = part.labels[chosen].numpy(), None
     if "plant" in asked:
         true = part.best_labels[chosen].numpy()
-        given = plant(true, source, asked["plant"], rng)
+        given = plant(true, source, asked["plant"], np.random.default_rng(seed))
         if not 0 < (wrong := int((given != true).sum())) < len(true):
-            raise ValueError(
-                f"--plant should put some labels wrong and leave some right, but {asked['plant']} puts {wrong} of "
-                f"{len(true)} wrong; choose another rate or more samples"
-            )
+            raise ValueError(f"--plant {asked['plant']} puts {wrong} of {len(true)} labels wrong: choose another rate")
     elif part.true is not None and part.truth_known:
         true = part.true[chosen].numpy()
-    shortened = len(rows) < len(part)
-    files = getattr(part, "names", None)  # of sets that are made of files
+    files, shortened = part.names, len(rows) < len(part)
     names = [files[row] if files else f"{split} {row}" for row in rows.tolist()] if files or shortened else None
-    place = Path(asked["data"])
-    folder = (place if place.is_dir() else place.parent) if files and is_own(asked["data"]) else None
+    folder = (Path(place) if Path(place).is_dir() else Path(place).parent) if files and own else None
     beside = carried(source, split, rows, folder) if folder else Carried()
     images = part.images[chosen] if shortened else part.images
     return source, LabelledSet(images, given, list(source.class_names), names, folder, beside), true
-
-
-def _source(asked: dict[str, Any], progress: Progress, moved: bool) -> DataSource:
-    """The data. A folder or table without a test part of its own is audited whole, unless the user says otherwise."""
-    from puridiver import data as sources
-    from puridiver.data.sources import is_own
-
-    data, share = asked["data"], asked.get("test_share")
-    if share is None and data not in sources.SOURCES and is_own(data):
-        share = 0.0
-    options = sources.FileOptions(asked.get("image_size"), share, asked.get("bad_files", "refuse"))
-    try:
-        if data.endswith(".npz"):
-            options.refuse_any(data, but="test_share")
-            needs_test = asked.get("split") == "test"
-            return sources.load_npz(Path(data), needs_test, test_share=options.test_share, trust_labels=True)
-        root = Path(asked["data_root"]) if "data_root" in asked else None
-        return sources.load(data, root, options, progress.decoding)
-    except (DataError, ValueError) as error:
-        if moved and Path(data).is_absolute() and not Path(data).exists():
-            raise DataError(f"{error}; if the data have moved, name them before --out") from error
-        raise
 
 
 def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
@@ -212,27 +173,17 @@ def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
     suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
     network = asked.get("network") or ("auto" if on_cpu else source.defaults.get("network", "auto"))
     said = {name: asked[name] for name in ("passes", "parts", "memory", "seed", "epochs", "device") if name in asked}
-    chosen = AuditSettings(**said, network=network, options={**suits, **options_of(asked.get("assignments"))})
-    return chosen.with_network(source.image_shape)
-
-
-def _corrections(file: Path | None, labelled: LabelledSet) -> dict[int, int]:
-    from puridiver.auditing.corrections import read_corrections
-
-    if file is None:
-        return {}
-    found = read_corrections(file, labelled.classes, len(labelled.given), labelled.names)
-    if not found:
-        raise ValueError(f"{file} corrects nothing: its column corrected_label is empty on every line")
-    return found
+    options = {**suits, **flags.options_of(asked.get("assignments"))}
+    return AuditSettings(**said, network=network, options=options).with_network(source.image_shape)
 
 
 def _run(
-    out: Path | None, labelled: LabelledSet, settings: AuditSettings, corrections: dict[int, int], force: bool,
+    out: Path | None, labelled: LabelledSet, settings: AuditSettings, corrected: dict[int, int], force: bool,
     asked: dict[str, Any], progress: Progress, words: list[str],
 ) -> AuditReport:  # fmt: skip
     from puridiver.auditing.audit import audit as audit_arrays
     from puridiver.auditing.folder import AuditFolder, audit_in_folder
+    from puridiver.runs.folder import held
 
     progress.start(settings.work(len(labelled.given)))
     if out is None:
@@ -241,38 +192,38 @@ def _run(
             labelled.images, labels, classes=labelled.classes, names=labelled.names, settings=settings,
             advance=progress.advance,
         )  # fmt: skip
-    kept = dict(asked)
-    for name in ("data", "data_root"):  # so that the audit can go on from any folder
-        if name in kept and (name != "data" or is_place(name, kept[name])):
-            kept[name] = os.path.abspath(os.path.expanduser(kept[name]))
-    try:
-        hear = tell if not progress.hidden else lambda text: None
-        return audit_in_folder(AuditFolder(out), labelled, settings, corrections, progress.advance, hear, kept, force)
-    except KeyboardInterrupt:
-        again = [word for word in words if word not in ("--force", "--resume")]
-        tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
-        raise
+    kept = {name: value for name, value in asked.items() if name in ("data", "data_root")}
+    with held(out):
+        if force:
+            AuditFolder(out).clear()
+        try:
+            asked = {**asked, **flags.absolute_places(kept)}  # so that the audit can go on from any folder
+            hear = (lambda text: None) if progress.hidden else tell
+            return audit_in_folder(AuditFolder(out), labelled, settings, corrected, progress.advance, hear, asked)
+        except KeyboardInterrupt:
+            again = [word for word in words if word not in ("--force", "--resume")]
+            tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
+            raise
 
 
 def summarise(report: AuditReport, data: str, settings: AuditSettings, seconds: float) -> dict[str, Any]:
-    """What programs read, and the last lines of the page."""
+    """What programs read."""
     from puridiver._version import __version__
 
-    noise = report.noise
+    rates = zip(report.classes, report.noise_by_class, strict=True)
     return {
-        "data": Path(data).name,
+        "data": data,
         "samples": len(report),
         "classes": len(report.classes),
         "checked": int(report.checked.sum()),
         "suspects": len(report.suspect_rows()),
         "agreement": report.agreement,
         "chance_agreement": report.chance_agreement,
-        "noise_rate": noise.rate,
-        "noise_interval": [noise.low, noise.high],
+        "noise_rate": report.noise.rate,
+        "noise_interval": [report.noise.low, report.noise.high],
         "caution": report.caution,
         "noise_by_class": {
-            str(label): {"rate": found.rate, "interval": [found.low, found.high], "labels": found.count}
-            for label, found in zip(report.classes, report.noise_by_class, strict=True)
+            str(label): {"rate": r.rate, "interval": [r.low, r.high], "labels": r.count} for label, r in rates
         },
         "settings": settings.to_dict(),
         "seconds": seconds,
@@ -314,16 +265,10 @@ def _print(report: AuditReport, summary: dict[str, Any]) -> None:
     from puridiver.auditing.report import truth_words
 
     low, high = map(percent, summary["noise_interval"])
-    left = summary["samples"] - summary["checked"]
-    of = (
-        f"the {left} labels that nobody has checked ({summary['checked']} are)"
-        if summary["checked"]
-        else f"{left} labels"
-    )
-    say(
-        f"{summary['suspects']} of {of} are probably wrong; estimated share of wrong labels: "
-        f"{percent(summary['noise_rate'])} (95 % interval {low} to {high})"
-    )
+    left, checked = summary["samples"] - summary["checked"], summary["checked"]
+    of = f"the {left} labels that nobody has checked ({checked} are)" if checked else f"{left} labels"
+    say(f"{summary['suspects']} of {of} are probably wrong")
+    say(f"estimated share of wrong labels: {percent(summary['noise_rate'])} (95 % interval {low} to {high})")
     if report.caution:
         say(f"note: {report.caution}")
     for kind in {"planted", "known"} & summary.keys():

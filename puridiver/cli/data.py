@@ -11,16 +11,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from puridiver.cli.flags import Arg, Json, Opt, Plugins
+from puridiver.cli.flags import Arg, Json, Opt
 from puridiver.cli.output import Progress, counted, say, say_json, say_table
 
-Root = Annotated[
-    Path | None,
-    Opt("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", "FOLDER"),
-]
+Name = Annotated[str, Arg("NAME", "a name from `puridiver data list` (or, to verify, an .npz file)")]
+Root = Annotated[Path | None, Opt("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", "FOLDER")]
 
 
-def list_(root: Root = None, json: Json = False, plugins: Plugins = None) -> int:
+def list_(root: Root = None, json: Json = False) -> int:
     """Show the data sets and whether they are here.
 
     Examples:
@@ -30,36 +28,21 @@ def list_(root: Root = None, json: Json = False, plugins: Plugins = None) -> int
     from puridiver.data import SOURCES, default_root
 
     root = (root or default_root()).expanduser()
-    rows = [
-        {
-            "name": name,
-            "here": source.is_here(root),
-            "size": source.size,
-            "description": source.title,
-            "home_page": source.home_page,
-            "download_bytes": source.archive.size_bytes if source.archive else 0,
-        }
-        for name, source in SOURCES.items()
-    ]
+    found = []
+    for name, source in SOURCES.items():
+        size = source.archive.size_bytes if source.archive else 0
+        state = "here" if source.is_here(root) else f"to fetch ({size / 1e6:.0f} MB)" if size else "from its home page"
+        found.append({"name": name, "here": source.is_here(root), "state": state, "size": source.size,
+                      "description": source.title, "home_page": source.home_page})  # fmt: skip
     if json:
-        say_json({"root": str(root), "sources": rows})
-        return 0
-    say_table([(row["name"], _state(row), row["size"], row["description"]) for row in rows],
-              ("name", "state", "size", "what it is"), f"data sets in {root}")  # fmt: skip
+        say_json({"root": str(root), "sources": found})
+    else:
+        shown = ("name", "state", "size", "description")
+        say_table([[row[key] for key in shown] for row in found], shown, f"data sets in {root}")
     return 0
 
 
-def _state(row: dict[str, object]) -> str:
-    if row["here"]:
-        return "here"
-    return f"to fetch ({row['download_bytes'] / 1e6:.0f} MB)" if row["download_bytes"] else "from its home page"  # type: ignore[operator]
-
-
-def fetch(
-    name: Annotated[str, Arg("NAME", "a name from `puridiver data list`")],
-    root: Root = None,
-    url: Annotated[str | None, Opt("another place of the same archive; its checksum must match", "URL")] = None,
-) -> int:
+def fetch(name: Name, root: Root = None, url: Annotated[str | None, Opt("a mirror of the same archive")] = None) -> int:
     """Download, check and unpack a data set.
 
     Examples:
@@ -74,18 +57,14 @@ def fetch(
         if source.is_here((root or default_root()).expanduser()):
             say(f"{name} needs no fetching: {source.title}")
             return 0
-        raise ValueError(f"{name} is given out by its home page, {source.home_page}; docs/DATA.md tells the layout")
+        raise ValueError(f"{name} is given out by its home page, {source.home_page}")
     with Progress() as progress:
-        folder = fetch_source(name, root, url=url, progress=progress.downloading)
+        folder = fetch_source(name, root, url=url, progress=progress.count)
     say(f"{name} is in {folder}")
     return 0
 
 
-def verify(
-    name: Annotated[str, Arg("NAME", "a name from `puridiver data list`, or an .npz file")],
-    root: Root = None,
-    json: Json = False,
-) -> int:
+def verify(name: Name, root: Root = None, json: Json = False) -> int:
     """Check the files of a data set. Exit code 0: good; 1: problems found.
 
     Examples:
@@ -100,9 +79,8 @@ def verify(
     if json:
         say_json({"name": name, "root": str(root), "good": not problems, "problems": problems})
     else:
-        say(f"{name}: {counted(len(problems), 'problem') if problems else 'good'}")
-        for problem in problems:
-            say(f"  {problem}")
+        told = [f"{name}: {counted(len(problems), 'problem')}", *(f"  {problem}" for problem in problems)]
+        say("\n".join(told if problems else [f"{name}: good"]))
     return int(bool(problems))
 
 

@@ -1,4 +1,4 @@
-"""Options of commands: how a value is read, which options commands share, and flags made from `RunConfig`."""
+"""Options of commands: how they are declared, which ones commands share, and flags made from `RunConfig`."""
 
 from __future__ import annotations
 
@@ -29,9 +29,6 @@ class Arg:
     metavar: str
     help: str
 
-    def for_typer(self, name: str, kind: Any, default: Any) -> Any:
-        return typer.Argument(metavar=self.metavar, help=self.help, show_default=False)
-
 
 @dataclass(frozen=True)
 class Opt:
@@ -47,17 +44,6 @@ class Opt:
     name: str = ""  # of the flag, where it is not that of the parameter
     panel: str | None = None
     callback: Callable[..., Any] | None = None
-
-    def for_typer(self, name: str, kind: Any, default: Any) -> Any:
-        flag = self.name or "--" + name.replace("_", "-")
-        if kind is bool:
-            names = (flag,) if default is False else ()  # others have --no-..., too
-            return typer.Option(*names, help=self.help, show_default=False, rich_help_panel=self.panel)
-        return typer.Option(
-            flag, help=self.help, show_default=False, rich_help_panel=self.panel, callback=self.callback,
-            metavar=self.metavar or "|".join(self.choices) or KINDS.get(kind, ("TEXT",))[0],
-            parser=functools.partial(self.read, kind),
-        )  # fmt: skip
 
     def read(self, kind: Any, text: Any) -> Any:
         """Turn the text of the option into its value, or say what the value should be."""
@@ -78,16 +64,25 @@ class Opt:
 def typed(command: Callable[..., Any]) -> Callable[..., Any]:
     """Turn the `Opt` and `Arg` of a command's signature into those of typer."""
     parameters = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        hint, *marks = get_args(parameter.annotation) or (parameter.annotation,)
-        if marks and isinstance(marks[0], Opt | Arg):
-            kind = next((one for one in get_args(hint) if one is not type(None)), hint)  # of `kind | None`
-            element = (get_args(kind) or (kind,))[0]  # of list[element]
-            made = marks[0].for_typer(parameter.name, element, parameter.default)
-            parameter = parameter.replace(annotation=Annotated[hint, made])  # noqa: PLW2901
-        parameters.append(parameter)
+    for each in inspect.signature(command, eval_str=True).parameters.values():
+        hint, *marks = get_args(each.annotation) or (each.annotation,)
+        mark: Any = marks[0] if marks else None
+        kind = next((one for one in get_args(hint) if one is not type(None)), hint)  # of `kind | None`
+        kind = (get_args(kind) or (kind,))[0]  # of `list[kind]`
+        if isinstance(mark, Arg):
+            mark = typer.Argument(metavar=mark.metavar, help=mark.help, show_default=False)
+        elif isinstance(mark, Opt):
+            names = [mark.name or "--" + each.name.replace("_", "-")]
+            more: dict[str, Any] = {"show_default": False, "rich_help_panel": mark.panel}
+            if kind is bool:
+                names = names if each.default is False else []  # typer adds --no-... where there are no names
+            else:
+                more |= {"parser": functools.partial(mark.read, kind), "callback": mark.callback}
+                more["metavar"] = mark.metavar or "|".join(mark.choices) or KINDS.get(kind, ("TEXT",))[0]
+            mark = typer.Option(*names, help=mark.help, **more)
+        parameters.append(each.replace(annotation=Annotated[hint, mark]) if marks else each)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
     return command
 
 
@@ -114,19 +109,15 @@ Assignments = Annotated[list[str] | None, Opt(SET_HELP, "OPTION=VALUE", name="--
 def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callable[..., int]], Any]:
     """Give a command an option for each of these fields of `RunConfig`.
 
-    The command gets those that the user said, as the dict `settings`; what is unsaid is not in it. `default` is said
-    in the help instead of the field's own.
+    The command gets what the user said as the dict `settings`. `default` is said in the help instead of the field's.
     """
     fields = [SETTINGS[name] for name in names]
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def with_settings(**given: Any) -> int:
-            said = {}
-            for field in fields:
-                if (value := given.pop(field.name)) is not None:
-                    said[field.name] = value
-            return command(settings=said, **given)
+            said = {field.name: given.pop(field.name) for field in fields}
+            return command(settings={name: value for name, value in said.items() if value is not None}, **given)
 
         parameters = dict(inspect.signature(command, eval_str=True).parameters)
         del parameters["settings"]
@@ -134,48 +125,39 @@ def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callabl
             own = "" if field.optional or field.kind is bool else f" (default: {field.default})"
             metavar = field.name.upper() if field.kind is str and not field.choices else ""
             flag = Opt(field.help + (default or own), metavar, field.choices, field.least, panel=PANELS[field.role])
-            parameters[field.name] = inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[field.kind | None, flag]
-            )
+            hint: Any = Annotated[field.kind | None, flag]
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters[field.name] = inspect.Parameter(field.name, keyword, default=None, annotation=hint)
         with_settings.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
         return with_settings
 
     return decorate
 
 
-def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with full paths where a value is a file or folder, so that a run can be resumed from any folder."""
-    found = dict(settings)
-    for name, value in settings.items():
-        if SETTINGS[name].path and is_place(name, value):
-            kind, colon, file = value.rpartition("matrix:") if name == "noise" else ("", "", value)
-            found[name] = kind + colon + str(Path(file).expanduser().absolute())
-    return found
-
-
 def is_place(name: str, value: str) -> bool:
     """Whether the value of a setting is a file or folder, and no name that the package knows."""
-    from puridiver.data import SOURCES
-    from puridiver.data.sources import is_own_or_arrays
-    from puridiver.streams.names import MATRIX_FILE, is_manifest
+    from puridiver.data.sources import SOURCES, is_own_or_arrays
 
     if name == "data":
         return value not in SOURCES and is_own_or_arrays(value)
-    if name == "stream":
-        return is_manifest(value)
-    return name != "noise" or value.startswith(MATRIX_FILE)
+    return {"stream": value.endswith(".json"), "noise": value.startswith("matrix:")}.get(name, SETTINGS[name].path)
+
+
+def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with full paths, so that a run can be resumed from any folder."""
+    found = dict(settings)
+    for name, value in settings.items():
+        if isinstance(value, str) and is_place(name, value):
+            prefix = "matrix:" if name == "noise" else ""
+            found[name] = prefix + str(Path(value.removeprefix(prefix)).expanduser().absolute())
+    return found
 
 
 def check_outside(data: str, out: Path) -> None:
     """Raise an error where --out lies in a folder of data, whose folders are taken for classes."""
-    if not is_place("data", data) or not Path(data).is_dir():
-        return
     for found in (Path.absolute, Path.resolve):  # by the names as they are, and by what links lead to
-        if found(out).is_relative_to(found(Path(data))):
-            raise DataError(
-                f"--out {out} lies in the folder of the data ({data}), where folders are taken for classes: name a "
-                f"folder outside of it, such as {Path(data).resolve()}-out"
-            )
+        if is_place("data", data) and Path(data).is_dir() and found(out).is_relative_to(found(Path(data))):
+            raise DataError(f"--out {out} lies in the folder of the data ({data}): name a folder outside of it")
 
 
 def options_of(assignments: Sequence[str] | None) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from puridiver.cli.flags import Arg, Assignments, Opt, Plugins, Quiet, check_outside, options_of, settings_flags
-from puridiver.cli.output import Progress, counted, duration, note, percent, say, say_table, tell
+from puridiver.cli import flags
+from puridiver.cli.flags import Arg, Opt
+from puridiver.cli.output import Progress, counted, note, percent, say, say_table, tell
 from puridiver.runs.config import SETTINGS
 
 if TYPE_CHECKING:
     from puridiver.grid.engines.base import Event
-    from puridiver.grid.run import GridRun
 
 ENGINES = ("auto", "lanes", "processes", "ray")
 Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
@@ -23,20 +23,18 @@ Methods = Annotated[list[str] | None, Opt("only the rows of these titles; may be
 Noises = Annotated[list[str] | None, Opt("only these noises, such as sym-20,asym-40; may be repeated", "NOISES")]
 
 
-def shard_of(text: str | None) -> tuple[int, int]:
-    """ "1/3": the first of three."""
-    number, _, of = (text or "1/1").partition("/")
-    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
-        raise ValueError(f"--shard should be I/N with I from 1 to N, such as 1/3, but got {text!r}")
-    return int(number), int(of)
-
-
 def listed(values: Sequence[str] | None) -> list[str]:
     """All of "a,b" "c": a list may be given at once or one by one."""
     return [word.strip() for value in values or () for word in value.split(",")]
 
 
-@settings_flags([name for name, field in SETTINGS.items() if not field.axis], " (default: the preset's or the file's)")
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "time unknown"
+    return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 3600:.1f} h"
+
+
+@flags.settings_flags([name for name, field in SETTINGS.items() if not field.axis], " (default: the grid's)")
 def grid(
     ctx: typer.Context,
     settings: dict[str, Any],
@@ -49,14 +47,14 @@ def grid(
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
     dry_run: Annotated[bool, Opt("show the runs and the time they may take, and run nothing")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
-    shard: Annotated[str | None, Opt("run only this part, such as 1/3 on one of three machines", "I/N")] = None,
+    shard: Annotated[str, Opt("run only this part, such as 1/3 on one of three machines", "I/N")] = "1/1",
     engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or a Ray cluster", choices=ENGINES)] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
     ray_address: Annotated[str | None, Opt("of a Ray cluster (default: $RAY_ADDRESS, or local)", "ADDRESS")] = None,
     gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)")] = None,
-    assignments: Assignments = None,
-    quiet: Quiet = False,
-    plugins: Plugins = None,
+    assignments: flags.Assignments = None,
+    quiet: flags.Quiet = False,
+    plugins: flags.Plugins = None,
 ) -> int:
     """Run a table or a figure of the paper, or a grid of your own.
 
@@ -75,91 +73,71 @@ def grid(
     from puridiver.grid.engines import make_engine
     from puridiver.grid.run import LOGS, GridRun, failure_text
     from puridiver.grid.spec import find_grid, with_changes, with_methods, with_noises
+    from puridiver.grid.table import build
 
     if show_list:
         return _print_presets()
     if not grids:
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
-    numbers = [_seed(text) for text in listed(seeds)]
-    found = [find_grid(name, data or [], numbers, official="splits" in settings) for name in grids]
+    if wrong := [text for text in listed(seeds) if not text.isdecimal()]:
+        raise ValueError(f"--seeds should be whole numbers such as 1,2,3, but got {wrong[0]!r}")
+    part, _, of = shard.partition("/")
+    if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
+        raise ValueError(f"--shard should be I/N with I from 1 to N, such as 1/3, but got {shard!r}")
+    found = [find_grid(name, data or [], [*map(int, listed(seeds))], official="splits" in settings) for name in grids]
     found = with_methods(found, methods) if methods else found
     found = with_noises(found, listed(noises)) if noises else found
     folder = out or Path("runs") / "+".join(dict.fromkeys(each.name for each in found))
     for place in {column.data for each in found for column in each.columns}:
-        check_outside(place, folder)
-    options = options_of(assignments)
+        flags.check_outside(place, folder)
+    options = flags.options_of(assignments)
     changes = {**settings, "options": options} if options else settings
-    planned = GridRun([with_changes(each, changes) for each in found], folder, shard_of(shard))
+    planned = GridRun([with_changes(each, changes) for each in found], folder, (int(part), int(of)))
     chosen = make_engine(
         engine, workers, device=settings.get("device", "auto"), sources=planned.sources, logs=folder / LOGS,
         ray_address=ray_address, gpus=gpus_per_run,
     )  # fmt: skip
+    done, waiting = planned.done(), planned.waiting(limit)
+    time = duration(planned.expected_seconds(waiting, chosen.workers))
+    state = f"{counted(len(planned.runs), 'run')}: {len(done)} done, {len(waiting)} to run, {time}"
     if dry_run:
-        return _print_plan(planned, chosen.workers, limit)
+        for id, cells in planned.runs.items():
+            word = f"done {percent(done[id]['last_accuracy'])}" if id in done else "to run"
+            say(f"{word:<12} {cells[0].slug}")
+        say(state)
+        return 0
     with GridProgress(hidden=quiet) as progress:
-        progress.begin(planned, planned.waiting(limit), chosen.workers)
+        progress.begin(waiting, state)
         outcome = planned.run(chosen, limit, progress.happened)
     if outcome.failures:
         note(failure_text(outcome, folder))
     if outcome.interrupted:
         tell(f"stopped: {counted(outcome.left, 'run')} left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
-    _print_tables(planned)
+    for each in planned.grids:
+        if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
+            say(build(rows, each).to_text() + "\n")
     return 130 if outcome.interrupted else int(bool(outcome.failures))
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise ValueError(f"--seeds should be whole numbers such as 1,2,3, but got {text!r}")
-    return int(text)
 
 
 class GridProgress(Progress):
     """A bar for the whole grid with the time left, and a line for each run that ends."""
 
-    def begin(self, planned: GridRun, waiting: Sequence[str], workers: int) -> None:
-        self.shares: dict[str, float] = dict.fromkeys(waiting, 0.0)
-        self.ended = 0
-        seconds = planned.expected_seconds(waiting, workers)
-        guess = f", about {duration(seconds)}" if seconds else ""
-        if not self.hidden:
-            tell(f"{counted(len(planned.done()), 'run')} done, {len(waiting)} to run{guess}")
+    def begin(self, waiting: Sequence[str], state: str) -> None:
+        self.shares, self.ended = dict.fromkeys(waiting, 0.0), 0
         self.start(max(len(waiting), 1))
+        if not self.hidden:
+            tell(state)
 
     def happened(self, event: Event, name: str) -> None:
         """Show what happened to a run."""
-        self.shares[event.id] = {"advanced": event.detail.get("share", 0.0), "finished": 1.0, "failed": 1.0}.get(
-            event.kind, 0.0
-        )
+        over = event.kind in ("finished", "failed")
+        self.ended += over
+        self.shares[event.id] = 1.0 if over else event.detail.get("share", 0.0)
         self.bar.update(self.task, completed=sum(self.shares.values()), description=f"{len(self.shares)} runs")
-        if event.kind == "finished":
-            result = f"{percent(event.detail['last_accuracy'])} in {duration(event.detail['seconds'])}"
-        elif event.kind in ("failed", "lost"):  # a lost one is tried again
-            result = f"{event.kind}: {event.detail['error'].splitlines()[0]}"
-        else:
-            return
-        self.ended += event.kind != "lost"
-        if not self.hidden:
+        if not self.hidden and event.kind in ("finished", "failed", "lost"):
+            error = f"{event.kind}: {str(event.detail.get('error')).splitlines()[0]}"
+            result = percent(event.detail["last_accuracy"]) if event.kind == "finished" else error
             tell(f"[{self.ended}/{len(self.shares)}] {name}: {result}")
-
-
-def _print_tables(planned: GridRun) -> None:
-    from puridiver.grid.table import build
-
-    rows = planned.own_rows()
-    for each in planned.grids:
-        if own := [row for row in rows if row["grid"] == each.name]:
-            say(build(own, each).to_text() + "\n")
-
-
-def _print_plan(planned: GridRun, workers: int, limit: int | None) -> int:
-    done, waiting = planned.done(), planned.waiting(limit)
-    for id, cells in planned.runs.items():
-        state = f"done    {percent(done[id]['last_accuracy']):>6}" if id in done else f"{'to run':<14}"
-        say(f"{state}  {cells[0].slug}")
-    seconds = planned.expected_seconds(waiting, workers)
-    time = f"about {duration(seconds)}" if seconds is not None else "time unknown: --limit 1 runs and measures one"
-    say(f"{counted(len(planned.runs), 'run')}: {len(done)} done, {len(waiting)} to run, {workers} at a time, {time}")
-    return 0
 
 
 def _print_presets() -> int:

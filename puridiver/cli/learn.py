@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.flags import Arg, Force, Json, Opt, Plugins, Quiet, check_outside, settings_flags
+from puridiver.cli import flags
+from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, tell
 from puridiver.cli.predict import load_learner
 from puridiver.errors import DataError, few
@@ -21,28 +21,21 @@ if TYPE_CHECKING:
 ORDERS = ("time", "listed", "random")
 
 
-@settings_flags(("data_root", "bad_files", "device"))
+@flags.settings_flags(("data_root", "bad_files", "device", "seed"))
 def learn(
     settings: dict[str, Any],
     learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
     data: Annotated[str, Arg("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name")],
     out: Annotated[Path, Opt("where to save the learner afterwards; may be LEARNER", "FOLDER")],
-    force: Force = False,
+    force: flags.Force = False,
     new_classes: Annotated[bool, Opt("let unknown labels become classes")] = False,
     memory: Annotated[int | None, Opt("new size of the memory, no smaller than before", least=1)] = None,
-    epochs: Annotated[
-        int | None, Opt("memory epochs of each training (default: the learner's; 0: none)", least=0)
-    ] = None,
+    epochs: Annotated[int | None, Opt("memory epochs of each training (default: the learner's)", least=0)] = None,
     every: Annotated[int | None, Opt("train on the memory after every N images (default: at the end)", least=1)] = None,
-    batch: Annotated[int, Opt("images a batch (default: 16)", least=1)] = 16,
-    order: Annotated[
-        str | None,
-        Opt("order of the images (default: time if known, a folder's at random, else listed)", choices=ORDERS),
-    ] = None,
-    seed: Annotated[int, Opt("seed of a random order (default: 0)", least=0)] = 0,
-    json: Json = False,
-    quiet: Quiet = False,
-    plugins: Plugins = None,
+    order: Annotated[str | None, Opt("order of the images (default: time where it is known)", choices=ORDERS)] = None,
+    json: flags.Json = False,
+    quiet: flags.Quiet = False,
+    plugins: flags.Plugins = None,
 ) -> int:
     """Let a saved learner go on with new images.
 
@@ -59,36 +52,38 @@ def learn(
     from puridiver.runtime.device import steady_threads
 
     _check_out(learner, out, force)
-    check_outside(data, out)
+    flags.check_outside(data, out)
     student = load_learner(learner, settings.get("device", "auto"), new_classes or None, memory)
-    with Progress(hidden=quiet or json) as progress:
-        source = _load(data, settings, student, progress)
-    if source.left_out and not quiet:
-        note(f"left out, since they cannot be read: {few(source.left_out, 3)}")
-    known = list(student.classes)
-    labels = _labels(student, [source.class_names[label] for label in source.train.labels.tolist()], new_classes)
-    rows = _rows(source.train, order or _usual_order(source.train, data), seed, data)
-    epochs = student.options.epochs if epochs is None else epochs
+    known, epochs = list(student.classes), student.options.epochs if epochs is None else epochs
     try:
         with steady_threads(student.runtime.device, student.network), Progress(hidden=quiet or json) as progress:
+            source = _load(data, settings, student, progress)
+            labels, rows = (
+                _labels(student, source, new_classes),
+                _rows(source.train, order, settings.get("seed", 0), data),
+            )
             before = _accuracy(student, source)
-            agreed = _learn(student, source.train, labels, rows, (batch, every or len(rows), epochs), progress)
+            agreed = _learn(student, source.train, labels, rows, every or len(rows), epochs, progress)
             after = _accuracy(student, source)
     except KeyboardInterrupt:
         tell(f"nothing is saved; {learner} is as it was")
         raise
     student.save(out)
-    figures = {
-        "learnt": len(rows),
-        "seen": student.seen,
-        "new_classes": [label for label in student.classes if label not in known],
-        "agreement": agreed,
-        "memory": len(student.memory),
-        "said_otherwise": sum(row.suggested_label != row.given_label for row in student.audit()),
-        **({} if before is None else {"test_accuracy_before": before, "test_accuracy_after": after}),
-        "saved": str(out),
-    }
-    say_json(figures) if json else _print(figures)
+    if source.left_out and not quiet:
+        note(f"left out, since they cannot be read: {few(source.left_out, 3)}")
+    new = [label for label in student.classes if label not in known]
+    doubted = sum(row.suggested_label != row.given_label for row in student.audit())
+    if json:
+        say_json({"learnt": len(rows), "seen": student.seen, "new_classes": new, "agreement": agreed,
+                  "memory": len(student.memory), "doubted": doubted, "test_accuracy_before": before,
+                  "test_accuracy_after": after, "saved": str(out)})  # fmt: skip
+        return 0
+    say(f"learnt from {len(rows):,} images, {student.seen:,} in all; new classes: {few(map(str, new)) or 'none'}")
+    say(f"it agreed with {percent(agreed)} of their labels before it learnt from them")
+    say(f"it doubts the labels of {doubted:,} of the {len(student.memory):,} samples in its memory")
+    if before is not None:
+        say(f"accuracy on the data's test images: {percent(before)} before, {percent(after)} now")
+    say(f"saved in {out}")
     return 0
 
 
@@ -101,7 +96,6 @@ def _check_out(learner: Path, out: Path, force: bool) -> None:
         raise DataError(f"{out} holds a run, which stays as it is: name another folder for the learner")
     if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
         raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
-    runs.check_no_run(out)
     state.check_place(out)
 
 
@@ -117,7 +111,7 @@ def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progr
     share = 0.0 if of_files or data.endswith(".npz") else None  # learn from all, unless the data have a test part
     options = sources.FileOptions(height if of_files else None, share, settings.get("bad_files", "refuse"))
     root = settings.get("data_root")
-    source = sources.load(data, Path(root) if root else None, options, progress.decoding)
+    source = sources.load(data, Path(root) if root else None, options, progress.count)
     found = source.image_shape
     if found != learner.image_shape and not (found[:2] == (height, width) and (found[2], channels) == (3, 1)):
         one, other = ("x".join(map(str, shape)) for shape in (found, learner.image_shape))
@@ -125,25 +119,21 @@ def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progr
     return source
 
 
-def _usual_order(images: ImageSet, data: str) -> str:
-    return "time" if images.times is not None else "random" if Path(data).is_dir() else "listed"
-
-
-def _rows(images: ImageSet, order: str, seed: int, data: str) -> np.ndarray:
+def _rows(images: ImageSet, order: str | None, seed: int, data: str) -> np.ndarray:
     """The order in which the images come."""
     import numpy as np
 
-    if order == "random":
-        return np.random.default_rng(seed).permutation(len(images))
-    if order == "listed":
-        return np.arange(len(images))
-    if images.times is None:
-        raise ValueError(f"--order time needs data that tell when each image came, which {data} does not")
-    return np.argsort(images.times.numpy(), kind="stable")
+    order = order or ("time" if images.times is not None else "random" if Path(data).is_dir() else "listed")
+    if order == "time":
+        if images.times is None:
+            raise ValueError(f"--order time needs data that tell when each image came, which {data} does not")
+        return np.argsort(images.times.numpy(), kind="stable")
+    return np.random.default_rng(seed).permutation(len(images)) if order == "random" else np.arange(len(images))
 
 
-def _labels(learner: Learner, names: Sequence[str], join: bool) -> list[Label]:
+def _labels(learner: Learner, source: DataSource, join: bool) -> list[Label]:
     """The data's class names as the learner writes them: a learner of numbers has numbers."""
+    names = [source.class_names[label] for label in source.train.labels.tolist()]
     ids: dict[str, Label] = {str(label): label for label in learner.classes}
     unknown = sorted(set(names) - ids.keys())
     if unknown and not join:
@@ -156,60 +146,38 @@ def _labels(learner: Learner, names: Sequence[str], join: bool) -> list[Label]:
 
 
 def _learn(
-    learner: Learner, images: ImageSet, labels: Sequence[Label], rows: np.ndarray, pace: tuple[int, int, int],
-    progress: Progress,
-) -> float | None:  # fmt: skip
+    learner: Learner, images: ImageSet, labels: list[Label], rows: np.ndarray, every: int, epochs: int, bar: Progress
+) -> float | None:
     """Learn from every image once. Returns the share of labels that the learner had predicted itself."""
-    batch, every, epochs = pace
-    trainings = max(1, round(len(rows) / max(every, 1)))
-    progress.start(len(rows) + trainings * epochs * learner.capacity)
-    agreed, asked, since = 0, 0, 0
+    bar.start(len(rows) + max(1, round(len(rows) / every)) * epochs * learner.capacity)
+    agreed, asked, since, batch = 0, 0, 0, learner.options.batch_size
     for start in range(0, len(rows), batch):
-        part = rows[start : start + batch]
-        pixels, given = _pixels(learner, images, part), [labels[row] for row in part.tolist()]
+        part = rows[start : start + batch].tolist()
+        pixels, given = _pixels(learner, images, part), [labels[row] for row in part]
         if learner.classes:
-            predicted = learner.predict(pixels).tolist()
-            agreed += sum(one == other for one, other in zip(predicted, given, strict=True))
+            agreed += sum(map(lambda one, other: one == other, learner.predict(pixels).tolist(), given))
             asked += len(given)
-        learner.observe(pixels, given, images.names and [images.names[row] for row in part.tolist()])
+        learner.observe(pixels, given, images.names and [images.names[row] for row in part])
         since += len(part)
-        progress.advance(len(part), f"image {start + len(part):,} of {len(rows):,}")
+        bar.advance(len(part), f"image {start + len(part):,} of {len(rows):,}")
         if epochs and (since >= every or start + len(part) == len(rows)):
-            learner.consolidate(epochs, lambda epoch: progress.advance(learner.capacity, "training on the memory"))
+            learner.consolidate(epochs, lambda epoch: bar.advance(learner.capacity, "training on the memory"))
             since = 0
     return agreed / asked if asked else None
 
 
-def _pixels(learner: Learner, images: ImageSet, rows: np.ndarray) -> np.ndarray:
-    import torch
-
+def _pixels(learner: Learner, images: ImageSet, rows: list[int]) -> np.ndarray:
     from puridiver.data.decode import grey
 
-    found: np.ndarray = images.images[torch.from_numpy(rows)].numpy()
+    found: np.ndarray = images.images[rows].numpy()
     return grey(found) if found.shape[3] == 3 and learner.image_shape[2] == 1 else found
 
 
 def _accuracy(learner: Learner, source: DataSource) -> float | None:
     """Accuracy on the data's test part; None where it has none."""
-    import numpy as np
-
-    if not len(source.test) or not learner.classes:
-        return None
-    right = 0
-    for rows in np.array_split(np.arange(len(source.test)), -(-len(source.test) // 1000)):
-        predicted = learner.predict(_pixels(learner, source.test, rows)).tolist()
-        given = [source.class_names[label] for label in source.test.labels[rows].tolist()]
-        right += sum(str(one) == other for one, other in zip(predicted, given, strict=True))
-    return right / len(source.test)
-
-
-def _print(figures: dict[str, Any]) -> None:
-    new = "; new classes: " + few(map(str, figures["new_classes"])) if figures["new_classes"] else ""
-    say(f"learnt from {figures['learnt']:,} images, {figures['seen']:,} in all{new}")
-    if figures["agreement"] is not None:
-        say(f"it agreed with {percent(figures['agreement'])} of their labels before it learnt from them")
-    say(f"it doubts the labels of {figures['said_otherwise']:,} of the {figures['memory']:,} samples in its memory")
-    if "test_accuracy_before" in figures:
-        before, after = percent(figures["test_accuracy_before"]), percent(figures["test_accuracy_after"])
-        say(f"accuracy on the data's test images: {before} before, {after} now")
-    say(f"saved in {figures['saved']}")
+    given, right = [source.class_names[label] for label in source.test.labels.tolist()], 0
+    for start in range(0, len(given) if learner.classes else 0, 1000):
+        part = range(start, min(start + 1000, len(given)))
+        predicted = learner.predict(_pixels(learner, source.test, list(part))).tolist()
+        right += sum(str(label) == given[row] for label, row in zip(predicted, part, strict=True))
+    return right / len(given) if given and learner.classes else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Any
 
 from puridiver.cli.flags import Json, Opt, Plugins
@@ -27,18 +26,20 @@ def methods(
     """
     if check:
         return _check()
+    found = listing()
     if json:
-        say_json(listing())
+        say_json(found)
     elif options:
-        _print_options()
+        for name, option in found["options"].items():
+            only = f" (only for {', '.join(option['methods'])})" if option["methods"] else ""
+            choices = f"; one of {', '.join(option['choices'])}" if option["choices"] else ""
+            values = {recipe: told["options"][name] for recipe, told in found["recipes"].items()}
+            say(f"{name}{only}\n    {option['help']}{choices}")
+            say("    " + ", ".join(f"{recipe}: {value}" for recipe, value in values.items()))
     else:
-        found = listing()
         for family in ("samplers", "trainers", "networks", "recipes"):
-            say_table(
-                [(name, told if isinstance(told, str) else told["summary"]) for name, told in found[family].items()],
-                ("name", "what it does"),
-                family,
-            )
+            told = {name: each if isinstance(each, str) else each["summary"] for name, each in found[family].items()}
+            say_table(told.items(), ("name", "what it does"), family)
     return 0
 
 
@@ -51,39 +52,21 @@ def listing() -> dict[str, Any]:
     from puridiver.trainers import TRAINERS
 
     plugins.load_all()
+    families: dict[str, dict[str, Any]] = {"samplers": SAMPLERS, "trainers": TRAINERS, "networks": NETWORKS}
     return {
-        "samplers": {name: member.summary for name, member in SAMPLERS.items()},
-        "trainers": {name: member.summary for name, member in TRAINERS.items()},
-        "networks": {name: member.summary for name, member in NETWORKS.items()},
+        **{family: {name: member.summary for name, member in kinds.items()} for family, kinds in families.items()},
         "recipes": {name: {"summary": DESCRIPTIONS[name], "options": dict(recipe(name))} for name in RECIPES},
         "options": {
             name: {
-                "help": declaration.help,
-                "type": type(declaration.default).__name__,
-                "default": declaration.default,
-                "choices": list(declaration.allowed()),
+                "help": option.help,
+                "type": type(option.default).__name__,
+                "default": option.default,
+                "choices": list(option.allowed()),
                 "methods": owners(name),  # empty: every method has it
             }
-            for name, declaration in declared().items()
+            for name, option in declared().items()
         },
     }
-
-
-def _print_options() -> None:
-    import textwrap
-
-    found = listing()
-    for name, told in found["options"].items():
-        choices = f"; one of {', '.join(told['choices'])}" if told["choices"] else ""
-        only = f" (only for {', '.join(told['methods'])})" if told["methods"] else ""
-        say(f"{name}{only}")
-        say(textwrap.fill(f"{told['help']}{choices}", 100, initial_indent="    ", subsequent_indent="    "))
-        values = {recipe: each["options"][name] for recipe, each in found["recipes"].items()}
-        one = len(set(map(str, values.values()))) == 1
-        shown = (
-            f"{told['type']}, default {told['default']}" if one else ", ".join(f"{k} {v}" for k, v in values.items())
-        )
-        say(f"      {shown}")
 
 
 def _check() -> int:
@@ -92,30 +75,13 @@ def _check() -> int:
     from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
 
     load_all()
-    found = [(family, name, kind) for family, (_, members) in FAMILIES.items() for name, kind in members.items()]
-    found = [(family, name, kind) for family, name, kind in found if not is_own(kind)]
+    every = ((family, name, kind) for family, (_, kinds) in FAMILIES.items() for name, kind in kinds.items())
+    found = {(family, name): find_faults(family, name) for family, name, kind in every if not is_own(kind)}
     if not found:
         raise ValueError("--check needs a plugin: say --plugin FILE")
-    faulty = False
-    for family, name, _ in found:
-        faults = find_faults(family, name)
-        faulty |= bool(faults)
+    for (family, name), faults in found.items():
         for text in faults or ["no fault found"]:
             say(f"{family} {name}: {text}")
-        for text in _remarks(name) if family == "trainer" and not faults else ():
-            say(f"{family} {name}: note: {text}")
     for family, kind in unregistered():
         say(f"{kind.__name__}: looks like a {family}, but cannot be chosen: put @puridiver.register before its class")
-    return int(faulty)
-
-
-def _remarks(trainer: str) -> Iterator[str]:
-    """What its author should know of a trainer without faults."""
-    from puridiver.method_check import EPOCHS, idle_networks
-
-    if idle := idle_networks(trainer):
-        named = " and ".join(f"self.models[{k}]" for k in idle)
-        yield (
-            f"{EPOCHS} epochs on the memory did not change the weights of {named}; to train there, call "
-            "self.plain_epoch(memory) or self.step(network, loss)"
-        )
+    return int(any(found.values()))

@@ -21,53 +21,51 @@ def plain(text: object) -> str:
     return CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
-def say(text: object = "") -> None:
-    """Print a result, on standard output."""
+def say(text: object) -> None:
+    """Print a result."""
     print(plain(text))
 
 
-def note(text: object) -> None:
-    """Print a remark on standard error, so that programs can read the results alone."""
-    print(f"note: {plain(text)}", file=sys.stderr)
-
-
 def tell(text: object) -> None:
-    """Print on standard error what is neither a result nor a remark."""
+    """Print on standard error what is no result."""
     print(plain(text), file=sys.stderr)
 
 
+def note(text: object) -> None:
+    """Print a remark on standard error."""
+    tell(f"note: {text}")
+
+
 def say_json(value: Any) -> None:
-    """Print a value as JSON; what JSON does not know (nan, arrays) as run folders write it."""
     from puridiver.files import to_json
 
     print(to_json(value, indent=1))
 
 
-def say_table(rows: Iterable[Sequence[object]], headings: Sequence[str] = (), title: str = "") -> None:
+def say_table(rows: Iterable[Sequence[object]], headings: Sequence[str], title: str = "") -> None:
     """Print a table that fits the terminal. Columns whose heading ends in ">" are aligned right."""
     from rich.table import Table
     from rich.text import Text
 
-    lines = [[Text(plain(cell).replace("\n", " ")) for cell in row] for row in rows]
-    table = Table(title=Text(plain(title), style="bold") if title else None, title_justify="left", header_style="bold")
-    table.show_header = any(heading.rstrip(">") for heading in headings)
+    table = Table(title=Text(plain(title), style="bold") if title else None, title_justify="left")
+    table.show_header = headings[0] != ""
     for heading in headings:
-        right = heading.endswith(">")
-        table.add_column(heading.rstrip(">"), justify="right" if right else "left", overflow="fold")
-    for line in lines:
-        table.add_row(*line)
+        justify: Any = "right" if heading.endswith(">") else "left"
+        table.add_column(heading.rstrip(">"), justify=justify, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(plain(cell).replace("\n", " ")) for cell in row))
     console(sys.stdout).print(table, highlight=False)
 
 
-def console(file: Any = None) -> Console:
-    """A console for standard error, or for a file; a pipe has no edge to wrap at."""
+def console(file: Any) -> Console:
+    """A console that lets `main` handle a closed pipe; a pipe has no edge to wrap at."""
     from rich.console import Console
 
     class PipeAware(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # rich would end the program; `main` handles it
+            raise BrokenPipeError
 
-    made = PipeAware(file=file or sys.stderr)
+    made = PipeAware(file=file)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = 160
     return made
@@ -83,36 +81,26 @@ def percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:z.1%}"
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def meant(word: str, known: Iterable[str]) -> str:
     """What an unknown word may stand for, as the end of a message."""
     near = difflib.get_close_matches(word, list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def counted(number: int, noun: str) -> str:
-    """ "1 file", "2 files"."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def duration(seconds: float) -> str:
-    """Rounded as one would say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 class Progress:
     """A bar with the time left, on a terminal; nothing elsewhere."""
 
     def __init__(self, hidden: bool = False) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
+        from rich import progress
 
-        to = console()
-        self.hidden = hidden
-        self.bar = Bar(
-            TextColumn("{task.description:<36}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f}%"),
-            TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("left"),
+        to, self.hidden = console(sys.stderr), hidden
+        self.bar = progress.Progress(
+            progress.TextColumn("{task.description:<36}", markup=False), progress.BarColumn(),
+            progress.TaskProgressColumn(), progress.TimeElapsedColumn(), progress.TimeRemainingColumn(),
             console=to, transient=True, disable=hidden or not to.is_terminal,
         )  # fmt: skip
         self.task = self.bar.add_task("preparing", total=None)
@@ -130,15 +118,12 @@ class Progress:
     def advance(self, amount: float, text: str) -> None:
         self.bar.update(self.task, advance=amount, description=plain(text))
 
-    def decoding(self, done: int, total: int) -> None:
-        """Show how many image files are decoded."""
-        self.bar.update(self.task, completed=done, total=total, description="decoding images")
-
-    def downloading(self, done: int, total: int | None) -> None:
-        self.bar.update(self.task, completed=done, total=total, description=f"downloading, {done / 1e6:.0f} MB")
+    def count(self, done: int, total: int | None) -> None:
+        """Show how much of a long reading or download is done."""
+        self.bar.update(self.task, completed=done, total=total, description="reading files")
 
     def event(self, event: dict[str, Any]) -> None:
         """Print the figures of a task that has ended."""
         if not self.hidden:
-            purity = percent(event["memory_purity"])
-            tell(f"after task {event['task'] + 1}: accuracy {event['accuracy']:6.1%}, memory purity {purity:>6}")
+            accuracy, purity = percent(event["accuracy"]), percent(event["memory_purity"])
+            tell(f"after task {event['task'] + 1}: accuracy {accuracy}, memory purity {purity}")

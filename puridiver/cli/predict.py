@@ -49,41 +49,36 @@ def predict(
 
     model = load_learner(learner, settings.get("device", "auto"))
     found = find_images(images)
-    _check_out(out, found, force)  # before the work, not after it
+    if out:  # before the work, not after it
+        _check_out(out, found, force)
     table = io.StringIO()
     writer = csv.writer(table, lineterminator="\n")
-    classes = [str(name) for name in model.classes]
-    writer.writerow([*HEADING, *(map(guarded, classes) if probabilities else [])])
+    classes = [guarded(str(name)) for name in model.classes]
+    writer.writerow([*HEADING, *(classes if probabilities else [])])
     for names, pixels in batches(found, model.image_shape, settings.get("bad_files") == "skip"):
-        try:
-            p = model.predict_proba(pixels)
-        except ValueError as error:
-            raise DataError(f"{names[0]}: {error}") from error
+        p = model.predict_proba(pixels)
         check_finite(p)
         for name, row in zip(names, p, strict=True):
             every = [f"{value:.4f}" for value in row] if probabilities else []
-            writer.writerow([guarded(name), guarded(classes[int(row.argmax())]), f"{row.max():.4f}", *every])
+            writer.writerow([guarded(name), classes[int(row.argmax())], f"{row.max():.4f}", *every])
+    content = table.getvalue().encode(errors="surrogateescape")  # names of files byte by byte
     if out:
-        write_atomically(out, table.getvalue().encode(errors="surrogateescape"))  # names of files as they are
+        write_atomically(out, content)
         say(out)
     elif sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
         sys.stdout.write(plain(table.getvalue()))
-    else:  # for programs: names of files byte by byte
+    else:
         sys.stdout.flush()
-        sys.stdout.buffer.write(table.getvalue().encode(errors="surrogateescape"))
+        sys.stdout.buffer.write(content)
     return 0
 
 
-def _check_out(out: Path | None, images: Sequence[Path], force: bool) -> None:
+def _check_out(out: Path, images: Sequence[Path], force: bool) -> None:
     """An older table of predictions may be replaced; anything else only by force."""
     from puridiver.files import check_writable
 
-    if out is None:
-        return
-    if not out.absolute().parent.is_dir():
-        raise DataError(f"{out} cannot be written: there is no folder {out.parent}")
-    if out.is_dir():
-        raise DataError(f"--out should be a CSV file, but {out} is a folder")
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise DataError(f"{out} cannot be written: --out should be a file in a folder that exists")
     check_writable(out)
     if any(path.resolve() == out.resolve() for path in images):
         raise DataError(f"--out should be another file than the images, but {out} is one of them")
@@ -101,8 +96,6 @@ def load_learner(folder: Path, device: str, grow: bool | None = None, memory: in
 
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
-    if (folder / runs.GRID_CELLS).is_dir():
-        raise DataError(f"{folder} is a grid's, whose runs keep no learner: `puridiver run --out` keeps one")
     finished = (folder / runs.SUMMARY).exists()
     if (folder / runs.CONFIG).exists() and not (finished and (folder / runs.LEARNER / storage.INDEX).exists()):
         state = "its run did not keep one (--no-keep-learner)" if finished else "its run has not finished"
@@ -112,7 +105,7 @@ def load_learner(folder: Path, device: str, grow: bool | None = None, memory: in
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
     """The files named, and those in the folders named."""
-    from puridiver.data.decode import ENDINGS, require_pillow
+    from puridiver.data.decode import ENDINGS
     from puridiver.data.listing import images_in
 
     found: list[Path] = []
@@ -123,8 +116,6 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
         if path.is_dir() and not inside:
             raise DataError(f"{path} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
         found += [path / name for name in inside] or [path]
-    if any(path.suffix != ".npz" for path in found):
-        require_pillow()
     return found
 
 
@@ -136,46 +127,40 @@ def batches(
 
     from puridiver.data.pictures import image_batch
 
-    names: list[str] = []
-    pixels: list[np.ndarray] = []
+    batch: list[tuple[str, np.ndarray]] = []
     bad: list[str] = []
     with Progress() as progress:
         for done, path in enumerate(paths, 1):
+            more: Iterable[tuple[str, np.ndarray]] = []
             if path.suffix == ".npz":
-                more: Iterable[tuple[str, np.ndarray]] = _arrays_of(path, shape)
+                more = _arrays_of(path, shape)
             else:
                 try:
                     more = [(str(path), image_batch([path], shape)[0])]
                 except ValueError as error:
-                    more = []
                     bad.append(str(error).partition(": ")[2])
-            for name, image in more if skip_bad or not bad else ():
-                names.append(name)
-                pixels.append(image)
-                if len(names) == AT_ONCE:
-                    yield names, np.stack(pixels)
-                    names, pixels = [], []
-            progress.decoding(done, len(paths))
+            for pair in more if skip_bad or not bad else ():
+                batch.append(pair)
+                if len(batch) == AT_ONCE:
+                    yield [name for name, _ in batch], np.stack([image for _, image in batch])
+                    batch = []
+            progress.count(done, len(paths))
     if bad and not skip_bad:
         raise DataError(f"files cannot be read: {few(bad)}; --bad-files skip leaves them out")
     for one in bad:
         note(f"left out {one}")
-    if names:
-        yield names, np.stack(pixels)
+    if batch:
+        yield [name for name, _ in batch], np.stack([image for _, image in batch])
 
 
 def _arrays_of(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:
     from puridiver.data.numpy_files import read_arrays
 
     arrays = read_arrays(path, (), ARRAYS)
-    key = next((key for key in ARRAYS if key in arrays), None)
-    if key is None:
+    images = next((arrays[key] for key in ARRAYS if key in arrays), None)
+    if images is None:
         raise DataError(f"{path} should hold an array called {' or '.join(ARRAYS)}")
-    images = arrays[key]
-    if images.ndim < 3 or not len(images):
-        raise DataError(f"{path}: {key} should have the shape (N, H, W) or (N, H, W, 1 or 3), but has {images.shape}")
     if images.shape[1:] not in (shape, shape[:2] if shape[2] == 1 else shape):
-        one, wanted = ("x".join(map(str, size)) for size in (images.shape[1:], shape))
-        raise DataError(f"{path}: {key} holds {len(images)} images of {one}, but the learner's are {wanted}")
+        raise DataError(f"{path} has images of the shape {images.shape[1:]}, but the learner's are {shape}")
     for row, image in enumerate(images.reshape(len(images), *shape)):
         yield f"{path}:{row}", image

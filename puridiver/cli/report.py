@@ -5,25 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from puridiver.cli.flags import Arg, Opt, Plugins
+from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, counted, note, say
 
-Runs = Annotated[
-    list[Path], Arg("RUN", "folders of `puridiver run --out`; a grid's folder stands for all its finished runs")
-]
+RUNS = "folders of `puridiver run --out`; a grid's folder stands for all its finished runs"
 ForceForeign = Annotated[bool, Opt("replace a file that puridiver did not write", name="--force")]
 
 
 def report(
-    runs: Runs,
-    out: Annotated[
-        Path | None,
-        Opt("page to write (default: report.html in the folder; of several: here)", "PAGE"),
-    ] = None,
+    runs: Annotated[list[Path], Arg("RUN", RUNS)],
+    out: Annotated[Path | None, Opt("page to write (default: report.html in the folder; of several: here)")] = None,
     figures: Annotated[Path | None, Opt("also write every figure there, as PNG and SVG", "FOLDER")] = None,
     force: ForceForeign = False,
     open_page: Annotated[bool, Opt("show the page in the browser", name="--open")] = False,
-    plugins: Plugins = None,
 ) -> int:
     """Write one HTML page that shows what finished runs did.
 
@@ -44,18 +38,15 @@ def report(
     found, left_out = find_runs(runs)
     for text in left_out:
         note(f"left out: {text}")
-    page = out or (runs[0] if len(runs) == 1 else Path()) / "report.html"
     with Progress() as progress:
-        progress.advance(0, f"drawing the page of {counted(len(found), 'run')}")
-        written = write_page(found, left_out, page, force)
-    say(written)
+        progress.advance(0, f"drawing {counted(len(found), 'run')}")
+        page = write_page(found, left_out, out or (runs[0] if len(runs) == 1 else Path()) / "report.html", force)
+        pictures, missing = save_all(found, figures, force) if figures else ([], [])
+    say(page)
+    for reason in missing:
+        note(f"not drawn: {reason}")
     if figures:
-        with Progress() as progress:
-            progress.advance(0, "drawing the figures, each as PNG and SVG")
-            pictures, missing = save_all(found, figures, force)
-        for reason in missing:
-            note(f"not drawn: {reason}")
         say(f"{counted(len(pictures), 'picture')} in {figures}")
     if open_page:
-        webbrowser.open(written.resolve().as_uri())
+        webbrowser.open(page.resolve().as_uri())
     return 0

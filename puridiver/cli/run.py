@@ -1,4 +1,4 @@
-"""`puridiver run`: one run, with progress and a table of its figures."""
+"""`puridiver run`: one run, with progress, notes and a table of its figures."""
 
 from __future__ import annotations
 
@@ -12,55 +12,38 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from puridiver.cli.flags import (
-    Assignments,
-    Force,
-    Json,
-    Opt,
-    Plugins,
-    Quiet,
-    Resume,
-    absolute_places,
-    check_outside,
-    options_of,
-    settings_flags,
-)
-from puridiver.cli.notes import run_notes
+from puridiver.cli import flags
+from puridiver.cli.flags import Opt
 from puridiver.cli.output import Progress, forget_stdout, note, percent, say, say_json, say_table, tell
-from puridiver.errors import DataError
+from puridiver.errors import DataError, few
 from puridiver.runs.config import SETTINGS, RunConfig
 
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
 
-SETS = {
-    "clean": "given labels are right",
-    "relabel": "predicted ones are right",
-    "unlabelled": "given labels are wrong",
-}
+LONG_ON_A_CPU = 63  # memory epochs a task
+WARM_UPS = {"puridiver": "warmup_epochs", "selfie": "baseline_warmup", "dividemix": "baseline_warmup"}
+SETS = {"clean": "given labels are right", "relabel": "predicted ones are right", "unlabelled": "given ones are wrong"}
 
 
-@settings_flags(SETTINGS)
+@flags.settings_flags(SETTINGS)
 def run(
     ctx: typer.Context,
     settings: dict[str, Any],
-    assignments: Assignments = None,
-    out: Annotated[str | None, Opt("write config, stream, metrics, summary and learner there", "FOLDER")] = None,
-    force: Force = False,
-    resume: Resume = False,
-    checkpoint_every: Annotated[
-        float, Opt("seconds between checkpoints in --out. 0: only at the ends of phases (default: 60)")
-    ] = 60.0,
+    assignments: flags.Assignments = None,
+    out: Annotated[Path | None, Opt("write config, stream, metrics, summary and learner there", "FOLDER")] = None,
+    force: flags.Force = False,
+    resume: flags.Resume = False,
+    checkpoint_every: Annotated[float, Opt("seconds between checkpoints in --out (default: 60)")] = 60.0,
     keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
-    ledger: Annotated[str | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
+    ledger: Annotated[Path | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
     tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
     trace: Annotated[
-        str | None,
-        Opt("write the history of each sample that entered the memory (.csv or .parquet)", "FILE"),
+        Path | None, Opt("write what became of each sample in the memory (.csv, .parquet)", "FILE")
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    plugins: Plugins = None,
+    json: flags.Json = False,
+    quiet: flags.Quiet = False,
+    plugins: flags.Plugins = None,
 ) -> int:
     """Learn from one stream and report accuracy and memory purity.
 
@@ -75,104 +58,72 @@ def run(
           your own images, another learning rate, the figures for programs
     """
     from puridiver.runs import folder as runs
+    from puridiver.runs.experiment import Experiment
     from puridiver.runs.ledger import append_row, check_ledger
 
-    folder = Path(out) if out else None
-    # What would fail at the end must fail before the work.
-    if resume and folder is None:
-        raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
-    if folder is not None:
-        runs.check_free(folder, force, resume)
+    config = _config(flags.absolute_places(settings), flags.options_of(assignments), out, resume)
+    if out:  # what would fail at the end must fail before the work
+        runs.check_free(out, force, resume)
+        flags.check_outside(config.data, out)
     if ledger:
-        check_ledger(Path(ledger))
+        check_ledger(ledger)
     if trace:
-        _check_trace(Path(trace), force or resume)
-    config = _config(absolute_places(settings), options_of(assignments), folder if resume else None)
-    if folder is not None:
-        check_outside(config.data, folder)
-    finished = folder is not None and resume and (folder / runs.SUMMARY).exists()
-    again = ["puridiver", "run", "--out", str(out), "--resume", *_words_to_repeat(ctx.obj)]
-    with Progress(hidden=quiet or json) as progress, _logs(tensorboard) as logs:
-        experiment = _prepared(config, progress, resume)
-        experiment.listeners += logs
+        from puridiver.metrics.history import check_trace_file
+
+        check_trace_file(trace)
+        if trace.exists() and not (force or resume):
+            raise FileExistsError(f"{trace} is already there: add --force to replace it")
+    finished = out is not None and resume and (out / runs.SUMMARY).exists()
+    with Progress(hidden=quiet or json) as progress, contextlib.ExitStack() as stack:
+        try:
+            experiment = Experiment(config, progress)
+        except (DataError, ValueError) as error:
+            if resume and Path(config.data).is_absolute() and not Path(config.data).exists():
+                raise DataError(f"{error}; if the data have moved, add --data PLACE") from error
+            raise
+        if tensorboard:
+            from puridiver.report.tensorboard import tensorboard_logs
+
+            experiment.listeners += stack.enter_context(tensorboard_logs(tensorboard))
         for text in () if quiet or finished else run_notes(experiment):
             note(text)
-        with _stopping_gently(experiment, again if folder is not None else None):
-            summary = experiment.run(folder, force, resume, checkpoint_every, keep_learner and bool(out), trace)
+        stack.enter_context(_stopping_gently(experiment, ctx.obj, out))
+        summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None, trace)
     try:
         if ledger:
-            append_row(Path(ledger), summary, once=resume)
+            append_row(ledger, summary, once=resume)
         if json:
             say_json(summary)
         else:
             print_summary(summary)
-            if not quiet:
-                tell("the run was finished already" if finished else f"run folder: {out}" if out else _not_kept(ctx))
+            again = shlex.join(["puridiver", *ctx.obj, "--out", "runs/mine"])
+            kept = f"run folder: {out}" if out else f"nothing was kept; to keep it: {again}"
+            tell("the run was finished already" if finished else kept) if not quiet else None
     except BrokenPipeError:  # the reader left; the exit code still tells whether the learner was kept
         forget_stdout()
     return int(experiment.learner_lost)
 
 
-def _check_trace(file: Path, replace: bool) -> None:
-    from puridiver.metrics.history import check_trace_file
-
-    check_trace_file(file)
-    if file.exists() and not replace:
-        raise FileExistsError(f"{file} is already there: add --force to replace it")
-
-
-def _config(said: dict[str, Any], options: dict[str, Any], begun_in: Path | None) -> RunConfig:
+def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
     """The config that the command line says; where it says nothing, that of the run to be resumed."""
-    from puridiver.runs import folder as runs
+    from puridiver.runs.folder import RunFolder
 
     if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
-    begun = runs.RunFolder(begun_in).begun() if begun_in else None
+    if resume and out is None:
+        raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
+    begun = RunFolder(out).begun() if resume and out else None
     if begun is not None:
         return begun.continued(said, options)
-    if begun_in and not said and not options:
-        raise DataError(f"there is no run in {begun_in} to resume: is the name right? Or say what to run")
+    if resume and not said and not options:
+        raise DataError(f"there is no run in {out} to resume: is the name right? Or say what to run")
     return RunConfig(**said, options=options)
 
 
-def _prepared(config: RunConfig, progress: Progress, resume: bool) -> Experiment:
-    from puridiver.runs.experiment import Experiment
-
-    try:
-        return Experiment(config, progress)
-    except (DataError, ValueError) as error:
-        if resume and Path(config.data).is_absolute() and not Path(config.data).exists():
-            raise DataError(f"{error}; if the data have moved, add --data PLACE") from error
-        raise
-
-
-def _words_to_repeat(words: list[str]) -> list[str]:
-    """What a resumed run has to be told again: where else it writes, and its plugins."""
-    again = []
-    for word, value in zip(words, [*words[1:], ""], strict=True):
-        if word in ("--ledger", "--tensorboard", "--trace", "--plugin"):
-            again += [word, value]
-        elif word == "--no-keep-learner" or word.startswith(("--ledger=", "--tensorboard=", "--trace=", "--plugin=")):
-            again.append(word)
-    return again
-
-
-def _not_kept(ctx: typer.Context) -> str:
-    return f"nothing was kept; to keep it: {shlex.join(['puridiver', *ctx.obj, '--out', 'runs/mine'])}"
-
-
-def _logs(tensorboard: str | None) -> contextlib.AbstractContextManager[list[Any]]:
-    if tensorboard is None:
-        return contextlib.nullcontext([])
-    from puridiver.report.tensorboard import tensorboard_logs
-
-    return tensorboard_logs(tensorboard)
-
-
 @contextlib.contextmanager
-def _stopping_gently(experiment: Experiment, again: list[str] | None) -> Iterator[None]:
+def _stopping_gently(experiment: Experiment, words: list[str], out: Path | None) -> Iterator[None]:
     """Let the first Ctrl-C stop the run where it can be saved, and the second at once; say how to continue."""
-    if again is None or threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+    if out is None or threading.current_thread() is not threading.main_thread():  # only there can signals be handled
         yield
         return
 
@@ -185,10 +136,44 @@ def _stopping_gently(experiment: Experiment, again: list[str] | None) -> Iterato
     try:
         yield
     except KeyboardInterrupt:
-        tell(f"to continue: {shlex.join(again)}")
+        again = [word for word in words if word not in ("--resume", "--force")]
+        tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
         raise
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def run_notes(experiment: Experiment) -> Iterator[str]:
+    """Everything that may make a run slow, or its figures other than the user expects."""
+    from puridiver.data.base import UNKNOWN
+    from puridiver.trainers import TRAINERS
+
+    config, source, options = experiment.config, experiment.source, experiment.options
+    network, memory = experiment.learner.network, experiment.learner.capacity
+    stream, names, train = len(experiment.manifest), source.class_names, source.train
+    on_cpu = experiment.learner.runtime.device.type == "cpu" and not config.shortened
+    if on_cpu and network.startswith("resnet"):
+        yield f"{network} takes hours on a CPU; --network small is far quicker, --stream-limit and --epochs too"
+    elif on_cpu and options.epochs > LONG_ON_A_CPU:
+        yield f"{options.epochs} memory epochs take long on a CPU; --epochs 31 is a quick look"
+    if source.left_out:
+        yield f"left out, since they cannot be read: {few(source.left_out, 3)}"
+    trained, tested = (set(part.labels.unique().tolist()) for part in (train, source.test))
+    if trained and tested and (other := trained ^ tested):
+        yield f"the accuracy is not of what is learnt: only one part has {few([names[id] for id in sorted(other)], 3)}"
+    if memory >= stream:
+        yield f"a memory of {memory} holds the whole stream ({stream} samples): say a smaller --memory"
+    if memory < len(names):
+        yield f"a memory of {memory} cannot hold a sample of each of the {len(names)} classes: say a larger --memory"
+    if experiment.manifest.noise != "none" and train.true is not None:
+        known = train.true != UNKNOWN
+        if wrong := int((train.labels != train.true)[known].sum()):
+            yield f"the noise is planted on top of labels of which {wrong / int(known.sum()):.0%} are wrong already"
+    if (name := WARM_UPS.get(config.trainer)) and options.epochs <= options[name]:
+        yield f"all epochs are warm-up ({name}={options[name]}) and doubt no label: say more --epochs or --set {name}=0"
+    trainer = TRAINERS.get(config.trainer)
+    if trainer is not None and trainer.wants_hint and not config.tell_noise:
+        yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
 
 
 def print_summary(summary: dict[str, Any]) -> None:
@@ -196,15 +181,16 @@ def print_summary(summary: dict[str, Any]) -> None:
     from puridiver.metrics import METRICS
     from puridiver.streams import noise_name
 
-    noisy = summary["stream_noise"]
+    noisy, verified = summary["stream_noise"], summary.get("verified")
     noise = noise_name(summary["noise"], summary["noise_rate"])
     labels = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
+    by = f", by the true labels of {verified}" if verified else ", by the labels that they came with"
     rows = [
         ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {labels}"),
         ("learner", f"{summary['network']} network, memory {summary['memory']}, epochs a task: {summary['epochs']}"),
-        ("accuracy on", f"{summary['evaluated_on']} images{_judged_by(summary)}"),
+        ("accuracy on", f"{summary['evaluated_on']} images{by if noisy is None or 'verified' in summary else ''}"),
     ]
-    for name in sorted(METRICS, key=lambda name: name != "last_accuracy"):  # which is the headline
+    for name in ["last_accuracy", *(name for name in METRICS if name != "last_accuracy")]:
         if (value := summary.get(name)) is not None:
             rows.append((METRICS[name].title, percent(value) if METRICS[name].unit == "%" else f"{value:.2f}"))
     for name, meaning in SETS.items():
@@ -218,12 +204,3 @@ def print_summary(summary: dict[str, Any]) -> None:
     say_table(rows, ("", ""), title)
     if summary["shortened"]:
         say("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")
-
-
-def _judged_by(summary: dict[str, Any]) -> str:
-    """By which labels the images count as right, where these are not all true."""
-    if summary["stream_noise"] is None or summary.get("verified") == 0:
-        return ", by the labels that they came with"
-    if "verified" not in summary:
-        return ""
-    return f", by the true label of {summary['verified']} of {summary['evaluated']}, else by the one they came with"

@@ -8,27 +8,21 @@ from typing import Annotated
 
 from puridiver.cli.flags import Arg, Opt, Plugins
 from puridiver.cli.grid import Data, Methods, Noises, listed
-from puridiver.cli.output import say
+from puridiver.cli.output import plain
 
 FORMATS = ("text", "markdown", "csv", "latex")
+AGAINST = "compare every method with this one, or with the `paper`: difference, 95 % interval, p"
 
 
 def table(
     words: Annotated[
-        list[str],
-        Arg(
-            "[GRID] LEDGER",
-            "ledgers, or folders of runs or grids; a preset's name or a .toml file before them asks for that table",
-        ),
+        list[str], Arg("[GRID] LEDGER", "a preset or .toml file, then ledgers or folders of runs or grids")
     ],
     format: Annotated[str, Opt("how to write it (default: text)", choices=FORMATS)] = "text",
     data: Data = None,
     methods: Methods = None,
     noises: Noises = None,
-    against: Annotated[
-        str | None,
-        Opt("compare every method with this one, or with the `paper`: difference, 95 % interval, p", "METHOD"),
-    ] = None,
+    against: Annotated[str | None, Opt(AGAINST, "METHOD")] = None,
     metric: Annotated[str, Opt("the figure to show (default: last_accuracy)", "NAME")] = "last_accuracy",
     plugins: Plugins = None,
 ) -> int:
@@ -61,8 +55,5 @@ def table(
     else:
         rows = read(words)
     text = getattr(build(rows, grid, metric, against), f"to_{format}")().rstrip("\n")
-    if format == "text":
-        say(text)
-    else:
-        sys.stdout.write(text + "\n")
+    sys.stdout.write((plain(text) if format == "text" else text) + "\n")
     return 0

@@ -101,13 +101,13 @@ def test_bad_files_are_named_or_left_out(picture_run, tmp_path, capsys):
         (["nowhere", "x.png"], "there is no folder nowhere"),
         (["RUN", "nowhere.png"], "there is no nowhere.png"),
         (["RUN", "EMPTY"], "holds no image"),
-        (["RUN", "SMALL"], "small.npz: images holds 2 images of 4x4x3, but the learner's are 8x8x3"),
+        (["RUN", "SMALL"], "small.npz has images of the shape (4, 4, 3)"),
         (["RUN", "TEXT"], "text.npz is not an"),
         (["RUN", "KEYS"], "should hold an array called images or test_images or train_images"),
         (["RUN", "SMALL", "--out", "no-folder/p.csv"], "no-folder/p.csv cannot be written"),
         (["RUN", "SMALL", "--out", "TEXT"], "is there, and is no table of predictions"),
         (["RUN", "SMALL", "--out", "SMALL"], "is one of them"),
-        (["RUN", "SMALL", "--out", "EMPTY"], "is a folder"),
+        (["RUN", "SMALL", "--out", "EMPTY"], "cannot be written"),
     ],
 )
 def test_what_is_wrong_is_told_and_nothing_is_written(words, message, picture_run, tmp_path, capsys):

@@ -15,9 +15,8 @@ import torch
 
 from puridiver import Experiment, Learner, data
 from puridiver.cli import main
-from puridiver.cli.notes import run_notes
 from puridiver.cli.output import Progress, percent
-from puridiver.cli.run import print_summary
+from puridiver.cli.run import print_summary, run_notes
 from puridiver.metrics import METRICS
 from puridiver.runs.config import RunConfig
 from puridiver.runs.ledger import read_lines
@@ -73,7 +72,7 @@ def test_a_run_is_kept_where_nobody_reads_its_figures(tmp_path, monkeypatch):
         (["--resume"], "--resume needs --out FOLDER"),
         (["--resume", "--out", "NEW"], "there is no run in"),
         (["--resume", "--force", "--out", "NEW", "--seed", "1"], "say one of them"),
-        (["--out", "RUN"], "holds a finished run; choose another folder"),
+        (["--out", "RUN"], "holds a finished run"),
         (["--epochs", "5", "--set", "epochs=3"], "--epochs 5 and --set epochs=3 differ"),
         (["--set", "lr"], "name=value"),
         (["--set", "learn_rate=1"], "there is no option 'learn_rate'"),
@@ -132,7 +131,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_figures(tmp_path, capsys):
     interrupted(tmp_path / "my run", *said, "--ledger", str(tmp_path / "l.jsonl"))
     told = capsys.readouterr().err
     assert "Ctrl-C again stops at once" in told
-    assert f"to continue: puridiver run --out '{tmp_path}/my run' --resume --ledger {tmp_path}/l.jsonl" in told
+    assert f"--ledger {tmp_path}/l.jsonl --out '{tmp_path}/my run' --resume" in told
     again = ["run", "--out", str(tmp_path / "my run"), "--resume"]
     for other, message in (("--noise=sym-20", "asym-20"), ("--set=eta=0.25", "eta"), ("--epochs=9", "epochs")):
         assert main([*again, other]) == 2
@@ -278,8 +277,7 @@ def test_notes_name_classes_that_only_one_part_has_and_noise_on_top_of_wrong_lab
     known = dataclasses.replace(source.train, true=torch.from_numpy(np.where(np.arange(40) < 10, 0, labels)))
     source = dataclasses.replace(source, train=known)
     found = notes_of(source, memory=10, noise="sym-40", tasks=2)
-    assert "no train image has the label 'elk': test images of it count as wrong" in found
-    assert "no test image shows 'owl': the accuracy says nothing of it" in found
+    assert any("only one part has owl, elk" in note for note in found)
     assert any("wrong already" in note for note in found)
 
 
