@@ -17,7 +17,7 @@ from statistics import mean
 from typing import Any
 
 from puridiver import plugins as plugin_files
-from puridiver.errors import BusyError, DataError, PuridiverError
+from puridiver.errors import BusyError, DataError, PuridiverError, few
 from puridiver.files import file_lock
 from puridiver.grid.engines import Engine, make_engine
 from puridiver.grid.engines.base import Event, Job, Sources
@@ -28,7 +28,6 @@ from puridiver.runs.ledger import append_row, read_ledgers
 from puridiver.runs.resolve import resolve_run_stream, run_id
 
 LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
-FAILURES_NAMED = 3
 
 
 @dataclass
@@ -79,21 +78,20 @@ class GridRun:
 
     def own_rows(self) -> list[dict[str, Any]]:
         """The rows of the grids' cells, in the order of the grids."""
-        found = {tuple(row[name] for name in ("id", "grid", "method", "column")): row for row in self.rows()}
+        found = {(row["id"], row["grid"], row["method"], row["column"]): row for row in self.rows()}
         keys = [(id, c.grid, c.method, c.column) for id, shared in self.runs.items() for c in shared]
         return [found[key] for key in keys if key in found]
 
     def expected_seconds(self, waiting: Sequence[str], workers: int) -> float | None:
-        """How long the waiting runs may take, by what the ledger's most similar runs took; None if it has none."""
-        rows, total = self.rows(), 0.0
-        for config in (self.runs[id][0].config for id in waiting):
-            for names in (("data", "sampler", "trainer"), ("data",), ()):
-                alike = [row["seconds"] for row in rows if all(row[name] == getattr(config, name) for name in names)]
-                if alike:
-                    total += mean(alike)
-                    break
-            else:
-                return None
+        """How long the waiting runs may take, by the ledger's runs of the same methods, or else of all."""
+        seconds: dict[Any, list[float]] = {}
+        for row in self.rows():
+            for key in ((row["sampler"], row["trainer"]), None):
+                seconds.setdefault(key, []).append(row["seconds"])
+        if not seconds:
+            return None
+        configs = [self.runs[id][0].config for id in waiting]
+        total = sum(mean(seconds.get((c.sampler, c.trainer)) or seconds[None]) for c in configs)
         return total / max(1, min(workers, len(waiting)))
 
     def run(
@@ -135,20 +133,16 @@ class GridRun:
             self._record(event.id, event.detail)
             outcome.finished += 1
             return
-        failure = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
-        outcome.failures[event.id] = failure
+        outcome.failures[event.id] = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        append_row(self.folder / FAILURES, {**failure, "when": when})
+        append_row(self.folder / FAILURES, {**outcome.failures[event.id], "when": when})
 
     def _record(self, id: str, row: Mapping[str, Any]) -> None:
         """Append a row for each cell of a run that the ledger does not have yet."""
-        there = [{name: row.get(name) for name in ("grid", "method", "column", "seed")} for row in self._rows_of(id)]
+        there = [row for row in self.rows() if row["id"] == id]
         for cell in self.runs[id]:
-            if cell.names not in there:
+            if not any(cell.names.items() <= row.items() for row in there):
                 append_row(self.folder / LEDGER, {**row, **cell.names})
-
-    def _rows_of(self, id: str) -> list[dict[str, Any]]:
-        return [row for row in self.rows() if row["id"] == id]
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -159,9 +153,7 @@ class GridRun:
             with file_lock(self.folder / LOCK, wait_seconds=0):
                 yield
         except BusyError as error:
-            raise DataError(
-                f"{self.folder} is in use by another grid: wait for it, or choose another folder"
-            ) from error
+            raise DataError(f"{self.folder} is in use by another grid; wait, or choose another folder") from error
 
 
 def _part(found: Sequence[Cell], number: int, of: int) -> list[Cell]:
@@ -232,13 +224,9 @@ def failure_text(outcome: Outcome, folder: Path) -> str:
     """What failed, in a sentence."""
     failures = list(outcome.failures.values())
     named = [f"{f['method']}, {f['column']}, seed {f['seed']}: {f['error'].splitlines()[0]}" for f in failures]
-    more = f"; and {len(named) - FAILURES_NAMED} more" if len(named) > FAILURES_NAMED else ""
-    text = "; ".join(named[:FAILURES_NAMED])
-    return f"{len(named)} runs of the grid failed ({text}{more}); {folder / FAILURES} has the tracebacks"
+    return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"
 
 
 def _listed(values: Any) -> list[Any]:
     """A list of the values; a single value counts as a list of one."""
-    if hasattr(values, "tolist"):
-        values = values.tolist()
     return [values] if isinstance(values, str | int | Path) else list(values)

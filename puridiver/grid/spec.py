@@ -20,11 +20,7 @@ from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
 
 LISTS = ("title", "data", "streams", "noises", "methods", "seeds")  # keys of a grid file that are no setting of a run
 RECORDED_BESIDE = (Role.PLACE, Role.MACHINE, Role.MEASUREMENT)  # changing these leaves a grid what it is
-
-
-def shared_settings() -> list[str]:
-    """The settings of a run that a grid, a method or a command line may set for many cells."""
-    return [name for name, setting in SETTINGS.items() if not setting.axis]
+SHARED = [name for name, setting in SETTINGS.items() if not setting.axis]  # what may be set for many cells at once
 
 
 @dataclass(frozen=True)
@@ -121,9 +117,6 @@ def _config(method: Method, column: Column, seed: int) -> RunConfig:
     return RunConfig.of_dict({**settings, **stream, **fixed, "options": {**shared, **own}})
 
 
-# Choosing and changing -----------------------------------------------------------------------------------------------
-
-
 def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
     """The grid of a preset or of a .toml file, on other data or seeds if these are named.
 
@@ -170,36 +163,39 @@ def with_changes(grid: Grid, changes: Mapping[str, Any]) -> Grid:
     Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
     them with the grid as it is. Changed epochs go before those of a method: they are for a quick look at everything.
     """
-    for name in changes:
-        if name not in (*shared_settings(), "options"):
-            allowed = ", ".join((*shared_settings(), "options"))
-            raise ValueError(f"a setting of all cells should be one of {allowed}, but got {name!r}")
-    options = _checked_options(changes.get("options", {}))
-    known = {name: value for name, value in changes.items() if name != "options" and value is not None}
-    told = {name: value for name, value in known.items() if SETTINGS[name].role not in RECORDED_BESIDE}
-    columns = [
-        replace(
-            column, settings={**column.settings, **known, "options": {**column.settings.get("options", {}), **options}}
-        )
-        for column in grid.columns
-    ]
+    known = {name: value for name, value in changes.items() if value is not None}
+    known["options"] = options = _checked(known, SHARED)
+    columns = []
+    for column in grid.columns:
+        shared = {**column.settings.get("options", {}), **options}
+        columns.append(replace(column, settings={**column.settings, **known, "options": shared}))
     dropped = {"epochs"} & known.keys()
     methods = [replace(m, options={k: v for k, v in m.options.items() if k not in dropped}) for m in grid.methods]
-    suffix = "".join(f" {name}={value}" for name, value in {**told, **options}.items())
-    changed = replace(grid, name=grid.name + suffix, methods=tuple(methods), columns=tuple(columns))
+    told = {name: v for name, v in known.items() if name in SETTINGS and SETTINGS[name].role not in RECORDED_BESIDE}
+    name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **options}.items())
+    changed = replace(grid, name=name, methods=tuple(methods), columns=tuple(columns))
     _check_options_reach(options, changed)
     return changed
 
 
 def _check_options_reach(options: Mapping[str, Any], grid: Grid) -> None:
-    """An option that no method of the grid has is a slip."""
+    """Raise a ValueError for an option that no method of the grid has."""
     reached = {name for cell in cells(grid) for name in cell.config.options}
     for name in options:
         if name not in reached:
             raise ValueError(f"no method of the grid has the option {name}")
 
 
-# Files ---------------------------------------------------------------------------------------------------------------
+def _checked(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    """The options of given settings in their own types (1 and 1.0 are one); a ValueError for an unknown setting."""
+    for name in given:
+        if name not in (*allowed, "options"):
+            raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {name!r}")
+    options = given.get("options", {})
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options should be a table of option = value, but got {options!r}")
+    found = Options(**options)
+    return {name: found[name] for name in options}
 
 
 def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
@@ -208,120 +204,74 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), o
     The grid is called like the file. A study.toml is called like its folder, and so are further files beside it:
     arrival-loss/study.toml is "arrival-loss" and arrival-loss/digits.toml is "arrival-loss-digits".
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(f"{path} is not TOML: {error}") from error
-    if set(content) == {"preset"}:
-        return find_grid(content["preset"], data, seeds, official)
-    if set(content) != {"grid"} or not isinstance(content["grid"], dict):
-        raise DataError(
-            f"{path} should hold a table [grid] or a preset's name, but holds {', '.join(content) or 'none'}"
-        )
     name, folder = path.stem, path.absolute().parent
     if name == "study":
         name = folder.name
     elif (folder / "study.toml").exists():
         name = f"{folder.name}-{name}"
-    return grid_of_table(content["grid"], name, str(path), data, seeds)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        if set(content) == {"preset"}:
+            return find_grid(content["preset"], data, seeds, official)
+        if set(content) != {"grid"} or not isinstance(content["grid"], dict):
+            raise ValueError(f"it should hold a table [grid], or a preset's name, but holds {', '.join(content)}")
+        return grid_of_table(content["grid"], name, data, seeds)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: {error}") from error
 
 
 def grid_of_table(
-    table: Mapping[str, Any],
-    name: str = "grid",
-    place: str = "grid",
-    data: Sequence[str] = (),
-    seeds: Sequence[int] = (),
+    table: Mapping[str, Any], name: str = "grid", data: Sequence[str] = (), seeds: Sequence[int] = ()
 ) -> Grid:
-    """The grid of a table with the keys of a grid file; errors call it `place`."""
-    try:
-        return _grid_of_table(table, name, data, seeds)
-    except ValueError as error:
-        raise DataError(f"{place}: {error}") from error
-
-
-def _grid_of_table(table: Mapping[str, Any], name: str, data: Sequence[str], seeds: Sequence[int]) -> Grid:
-    settings = {key: value for key, value in table.items() if key not in LISTS}
-    for key in settings:
-        if key not in (*shared_settings(), "options"):
-            raise ValueError(
-                f"there is no key {key!r}; the keys are {', '.join((*LISTS, *shared_settings(), 'options'))}"
-            )
-    settings["options"] = _checked_options(settings.get("options", {}))
-    methods = tuple(_method(entry) for entry in _list(table, "methods", (str, Mapping)))
-    for method in methods:
-        _check_members(method, method.settings.get("network", settings.get("network")))
+    """The grid of a table with the keys of a grid file."""
+    options = _checked(table, (*LISTS, *SHARED))
+    settings = {**{key: value for key, value in table.items() if key in SHARED}, "options": options}
+    methods = tuple(_method(entry, settings.get("network")) for entry in _list(table, "methods", (str, Mapping)))
     chosen_seeds = tuple(seeds) or tuple(_list(table, "seeds", (int,), [0]))
-    columns = []
-    for source in data or _list(table, "data", (str,), ["digits"]):
-        for stream in _list(table, "streams", (str,), ["blurry-10"]):
-            if is_manifest(stream) and "noises" in table:
-                raise ValueError(f"streams has the manifest {stream}, which has its own noise: leave noises out")
-            noises = [None] if "noises" not in table else _list(table, "noises", (str,))
-            columns += [Column(source, stream, noise, chosen_seeds, settings) for noise in noises]
-    grid = Grid(name, str(table.get("title", name)), methods, tuple(columns))
+    noises = _list(table, "noises", (str,)) if "noises" in table else [None]
+    columns = tuple(
+        Column(source, stream, noise, chosen_seeds, settings)
+        for source in data or _list(table, "data", (str,), ["digits"])
+        for stream in _list(table, "streams", (str,), ["blurry-10"])
+        for noise in noises
+    )
+    if "noises" in table and (made := [column.stream for column in columns if is_manifest(column.stream)]):
+        raise ValueError(f"streams has the manifest {made[0]}, which has its own noise: leave noises out")
     for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
-        doubles = {title for title in titles if [_plain(t) for t in titles].count(_plain(title)) > 1}
-        if doubles:
-            raise ValueError(f"{key} should differ, but several are called {min(doubles)!r}: give each its own title")
-    cells(grid)  # checks every value
-    _check_options_reach(settings["options"], grid)
+        if doubles := [t for t in titles if [_plain(other) for other in titles].count(_plain(t)) > 1]:
+            raise ValueError(f"{key} should differ, but several are called {doubles[0]!r}: give each its own title")
+    grid = Grid(name, str(table.get("title", name)), methods, columns)
+    _check_options_reach(options, grid)  # makes every config, which checks every value
     return grid
 
 
 def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
     value = table.get(key, default)
-    if value is None:
-        raise ValueError(f"{key} is missing: say {key} = [...]")
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    values = list(value) if isinstance(value, list | tuple | range) else value
-    right = isinstance(values, list) and values
-    if not right or any(isinstance(item, bool) or not isinstance(item, kinds) for item in values):
+    values = list(value) if isinstance(value, list | tuple | range) else []
+    if not values or any(isinstance(item, bool) or not isinstance(item, kinds) for item in values):
         raise ValueError(f"{key} should be a list of {' or '.join(kind.__name__ for kind in kinds)}, but got {value!r}")
-    return list(values)
+    return values
 
 
-def _method(entry: str | Mapping[str, Any]) -> Method:
+def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
     """A method written "sampler+trainer", or as a table with a title, options and settings of its own."""
-    if isinstance(entry, str):
-        sampler, _, trainer = (part.strip() for part in entry.partition("+"))
-        entry = {"sampler": sampler, "trainer": trainer}
-    allowed = ("title", "sampler", "trainer", "options", *shared_settings())
-    unknown = [key for key in entry if key not in allowed]
-    if unknown or not (entry.get("sampler") and entry.get("trainer")):
-        raise ValueError(
-            'a method should be written "sampler+trainer", or as a table with sampler, trainer and perhaps title, '
-            f"options and settings of a run, but got {dict(entry)!r}"
-        )
-    options = _checked_options(entry.get("options", {}))
-    settings = {key: value for key, value in entry.items() if key in shared_settings()}
-    changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
-    title = str(entry.get("title", f"{entry['sampler']} + {entry['trainer']}{changed}"))
-    return Method(title, entry["sampler"], entry["trainer"], options, settings)
-
-
-def _check_members(method: Method, network: str | None) -> None:
     from puridiver import plugins
     from puridiver.memory import SAMPLERS
     from puridiver.nets import NETWORKS
     from puridiver.trainers import TRAINERS
 
+    if isinstance(entry, str):
+        sampler, _, trainer = (part.strip() for part in entry.partition("+"))
+        entry = {"sampler": sampler, "trainer": trainer}
+    options = _checked(entry, ("title", "sampler", "trainer", *SHARED))
+    settings = {key: value for key, value in entry.items() if key in SHARED}
+    parts = {"sampler": entry.get("sampler"), "trainer": entry.get("trainer"), "network": entry.get("network", network)}
     plugins.load_all()
-    families = {
-        "sampler": (method.sampler, SAMPLERS),
-        "trainer": (method.trainer, TRAINERS),
-        "network": (network, NETWORKS),
-    }
-    for family, (name, members) in families.items():
-        if name not in (None, "auto", *members):
-            raise ValueError(f"{family} should be one of {', '.join(members)}, but got {name!r} (a plugin's?)")
-    check_reached(method.options, [f"{family} {name}" for family, (name, _) in families.items()])
-
-
-def _checked_options(options: Any) -> dict[str, Any]:
-    """The options in their own types, so that 1 and 1.0 are one setting."""
-    if not isinstance(options, Mapping):
-        raise ValueError(f"options should be a table of option = value, but got {options!r}")
-    found = Options(**options)
-    return {name: found[name] for name in options}
+    families: list[Mapping[str, Any]] = [SAMPLERS, TRAINERS, NETWORKS]
+    for (family, name), members in zip(parts.items(), families, strict=True):
+        if name not in members and not (family == "network" and name in (None, "auto")):
+            raise ValueError(f"{family} of a method should be one of {', '.join(members)}, but got {name!r}")
+    check_reached(options, [f"{family} {name}" for family, name in parts.items()])
+    changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
+    title = str(entry.get("title", f"{parts['sampler']} + {parts['trainer']}{changed}"))
+    return Method(title, str(parts["sampler"]), str(parts["trainer"]), options, settings)

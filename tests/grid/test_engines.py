@@ -35,7 +35,7 @@ def events_of(engine: Engine, jobs: list[Job]) -> list[Event]:
 
 
 def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
-    killed, whole = (GridRun([small_grid(seeds=(1,))], tmp_path / name) for name in ("killed", "whole"))
+    killed, whole = (GridRun([small_grid([RSV], seeds=(1,))], tmp_path / name) for name in ("killed", "whole"))
     engine, events = ProcessEngine(1, tmp_path / "logs"), list[Event]()
 
     def kill_at_first(event: Event, name: str) -> None:
@@ -44,7 +44,7 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
             engine.processes[0].send_signal(signal.SIGKILL)
 
     outcome = killed.run(engine, on_event=kill_at_first)
-    assert (outcome.finished, outcome.failures, outcome.left) == (2, {}, 0)
+    assert (outcome.finished, outcome.failures, outcome.left) == (1, {}, 0)
     (lost,) = (event for event in events if event.kind == "lost")
     assert "killed by SIGKILL" in lost.detail["error"]
     whole.run(lane_engine(2))
@@ -138,9 +138,9 @@ def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
 @pytest.mark.filterwarnings("default")  # Ray's own warnings are not ours to mend
 def test_ray_gives_the_same_rows_and_run_folders(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    cluster, alone = (GridRun([small_grid(seeds=(1,))], tmp_path / name) for name in ("cluster", "alone"))
+    cluster, alone = (GridRun([small_grid([RSV], seeds=(1,))], tmp_path / name) for name in ("cluster", "alone"))
     outcome = cluster.run(make_engine("ray"))
-    assert (outcome.finished, outcome.failures) == (2, {})
+    assert (outcome.finished, outcome.failures) == (1, {})
     alone.run(lane_engine())
     assert sorted(figures(cluster)) == sorted(figures(alone))
     files = [sorted(str(p.relative_to(r.folder)) for p in r.folder.glob("cells/*/*")) for r in (cluster, alone)]

@@ -24,12 +24,11 @@ def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str) -> None
     assert not any(cell.config.shortened for cell in wanted)
 
 
-@pytest.mark.parametrize("name", ["table1", "disjoint"])
-def test_a_small_size_runs(name: str, tmp_path: Path) -> None:
+def test_a_small_size_runs(tmp_path: Path) -> None:
     changes = {**TINY, "tasks": 5, "network": "small"}
-    rows = run_grid(name, tmp_path, data="digits", seeds=1, noises="sym-40", limit=1, engine="lanes", **changes)
-    assert [row["method"] for row in rows] == [PRESETS[name].methods[0].title]
-    assert rows[0]["grid"].startswith(f"{name} ")
+    rows = run_grid("table1", tmp_path, data="digits", seeds=1, noises="sym-40", limit=1, engine="lanes", **changes)
+    assert [row["method"] for row in rows] == ["RSV"]
+    assert rows[0]["grid"].startswith("table1 ")
 
 
 @pytest.mark.parametrize(

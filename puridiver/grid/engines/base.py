@@ -101,9 +101,9 @@ class Engine(ABC):
     def _run_and_end(self, jobs: Sequence[Job], inbox: queue.Queue[Event | None]) -> None:
         try:
             self.run_all(jobs, inbox.put)
-        except Exception as error:
-            for job in jobs:  # whatever had ended before is known; the rest failed with the engine
-                inbox.put(Event("failed", job.id, described(error)))
+        except Exception as error:  # what has not ended failed with the engine
+            for job in jobs:
+                inbox.put(failed(job, error))
         finally:
             inbox.put(None)
 
@@ -140,39 +140,31 @@ class Progress:
 def run_job(job: Job, sources: Sources, report: Report, stopping: Callable[[], bool] = lambda: False) -> None:
     """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
     report(Event("started", job.id))
-    try:
-        summary = _run_when_free(job, sources, report, stopping)
-    except KeyboardInterrupt:  # stopped; it has left a checkpoint
-        return
-    except Exception as error:
-        report(Event("failed", job.id, described(error)))
-    else:
-        report(Event("finished", job.id, summary))
-
-
-def _run_when_free(job: Job, sources: Sources, report: Report, stopping: Callable[[], bool]) -> dict[str, Any]:
     deadline = time.monotonic() + SECONDS_FOR_FOLDER
     while True:
         progress = Progress(job.id, report, stopping)
-        experiment = progress.experiment = Experiment(job.config, progress, sources.of(job.config))
-        experiment.lanes = job.lanes
         try:
-            return experiment.run(job.folder, resume=True)
-        except BusyError:
+            experiment = progress.experiment = Experiment(job.config, progress, sources.of(job.config))
+            experiment.lanes = job.lanes
+            return report(Event("finished", job.id, experiment.run(job.folder, resume=True)))
+        except KeyboardInterrupt:  # stopped; it has left a checkpoint
+            return None
+        except BusyError as error:
             if stopping():
-                raise KeyboardInterrupt from None
+                return None
             if time.monotonic() >= deadline:
-                raise
+                return report(failed(job, error))
             time.sleep(0.2)
         except DataError as error:  # damaged checkpoints, or the remains of another run
             if not job.folder.is_dir():
-                raise
+                return report(failed(job, error))
             aside = job.folder.with_name(f"{job.folder.name}.aside-{time.time_ns()}")
             job.folder.rename(aside)
             logger.warning("%s was renamed to %s, and its cell starts afresh: %s", job.folder, aside.name, error)
+        except Exception as error:
+            return report(failed(job, error))
 
 
-def described(error: BaseException) -> dict[str, Any]:
-    """An error as the event of a failed job has it."""
+def failed(job: Job, error: BaseException) -> Event:
     text = "".join(traceback.format_exception(error))
-    return {"error": f"{type(error).__name__}: {error}", "traceback": text}
+    return Event("failed", job.id, {"error": f"{type(error).__name__}: {error}", "traceback": text})

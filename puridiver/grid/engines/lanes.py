@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from puridiver.grid.engines.base import Engine, Event, Job, Report, Sources, described, run_job
+from puridiver.grid.engines.base import Engine, Job, Report, Sources, failed, run_job
 from puridiver.runtime.lanes import run_in_lanes
 
 
@@ -20,11 +20,11 @@ class LaneEngine(Engine):
         self.device, self.sources = device, sources
 
     def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        results = run_in_lanes([partial(self._run, job, report) for job in jobs], self.workers, self.device)
+        def run(job: Job) -> None:
+            if not self.stopping.is_set():
+                run_job(job, self.sources, report, self.stopping.is_set)
+
+        results = run_in_lanes([partial(run, job) for job in jobs], self.workers, self.device)
         for job, result in zip(jobs, results, strict=True):
             if isinstance(result, BaseException):  # of the lane itself: a job reports its own failures
-                report(Event("failed", job.id, described(result)))
-
-    def _run(self, job: Job, report: Report) -> None:
-        if not self.stopping.is_set():
-            run_job(job, self.sources, report, self.stopping.is_set)
+                report(failed(job, result))

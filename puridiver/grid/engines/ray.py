@@ -5,6 +5,7 @@ A task runs in a folder of its own machine and returns the files of its run, so 
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
-from puridiver.grid.engines.base import ATTEMPTS, Engine, Event, Job, Report, Sources, described, run_job
+from puridiver.grid.engines.base import ATTEMPTS, Engine, Event, Job, Report, Sources, failed, run_job
 from puridiver.plugins import ENVIRONMENT
 from puridiver.runs import folder as runs
 
@@ -44,7 +45,7 @@ class RayEngine(Engine):
         if self.own_cluster:
             environment = {name: os.environ[name] for name in (ENVIRONMENT,) if name in os.environ}
             ray.init(
-                address=address or os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level="error",
+                address=address or os.environ.get("RAY_ADDRESS"), log_to_driver=False, logging_level=logging.ERROR,
                 runtime_env={"env_vars": environment} if environment else None,
             )  # fmt: skip
         has = ray.cluster_resources()
@@ -76,5 +77,5 @@ class RayEngine(Engine):
                 (job.folder / name).parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(job.folder / name, content)
         except Exception as error:  # the worker died too often, or the disk is full
-            return Event("failed", job.id, described(error))
+            return failed(job, error)
         return event
