@@ -35,6 +35,14 @@ def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
     return dict(sorted(found.items()))
 
 
+def listing(family: str) -> str:
+    """The members of a "package:base class" as users write them, such as "gbs, ntd, rsv"."""
+    package, _, base = family.partition(":")
+    module, _, name = base.rpartition(".")
+    found = members(package, getattr(importlib.import_module(module), name))
+    return ", ".join(text for key, kind in found.items() if (text := getattr(kind, "written", key)))
+
+
 def member(package: str, base: type[Base], name: str) -> type[Base] | None:
     """The member of that name, or None. Where a file has the name, only this file is imported."""
     path = f"{package}.{name}"

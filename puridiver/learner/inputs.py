@@ -167,9 +167,7 @@ def class_ids(labels: list[Label], known: Mapping[Label, int], grow: bool) -> tu
         first = next(iter(ids))
         if type(first) is not type(new[0]):
             kinds = type(first).__name__, type(new[0]).__name__
-            raise ValueError(
-                f"labels should be of the kind of the classes, {kinds[0]}, but got {kinds[1]}: {new[0]!r}"
-            )
+            raise ValueError(f"labels should be of the kind of the classes, {kinds[0]}, but got {kinds[1]}: {new[0]!r}")
         _check_names(new, len(ids))
     return torch.tensor(list(map(ids.__getitem__, labels)), dtype=torch.int64), new
 

@@ -419,4 +419,3 @@ class Learner:
             trainer, loss, len(self.classes), self.seen, generator, partial(trainer.strong_view, generator=generator),
             self.runtime, self.seen_of,
         )  # fmt: skip
-

@@ -25,9 +25,7 @@ class Counts:
 class Memory:
     """At most `capacity` samples on the run's device, chosen by a sampler; up to `delay` more wait for its choice."""
 
-    def __init__(
-        self, sampler: Sampler, places: int, image_shape: tuple[int, int, int], device: torch.device
-    ) -> None:
+    def __init__(self, sampler: Sampler, places: int, image_shape: tuple[int, int, int], device: torch.device) -> None:
         height, width, channels = image_shape
         self.sampler = sampler
         self.capacity = max(1, int(places * (1 - sampler.delay_share)))

@@ -42,12 +42,15 @@ def setting(
     least: int | None = None,
     axis: bool = False,
     path: bool = False,
+    family: str = "",
 ) -> Any:
     """Declare a field of `RunConfig`.
 
-    `axis` marks what a grid varies, in lists of its own. `path` marks what is, or may be, a file or a folder.
+    `axis` marks what a grid varies, in lists of its own. `path` marks what is, or may be, a file or a folder. `family`
+    is the "package:base class" whose members the help lists.
     """
-    told = {"help": help, "role": role, "choices": choices, "least": least, "axis": axis, "path": path}
+    told = {"help": help, "role": role, "choices": choices, "least": least, "axis": axis, "path": path,
+            "family": family}  # fmt: skip
     return field(default=default, metadata=told)
 
 
@@ -57,11 +60,12 @@ class RunConfig:
 
     data: str = setting(
         "digits",
-        "digits, cifar10, cifar100, webvision, food101n; a folder with a folder of images for each class; a .csv, "
-        ".jsonl or .parquet table of paths and labels; or an .npz file of arrays (docs/DATA.md)",
+        "a data set by name; a folder with a folder of images for each class; a .csv, .jsonl or .parquet table of "
+        "paths and labels; or an .npz file of arrays",
         Role.SOURCE,
         axis=True,
         path=True,
+        family="puridiver.data.sets:puridiver.data.base.DataSet",
     )
     data_root: str | None = setting(
         None, "folder that holds the data sets (default: the user's cache)", Role.PLACE, path=True
@@ -95,16 +99,15 @@ class RunConfig:
     )
     noise: str | None = setting(
         None,
-        "label noise of a generated stream: none, sym-RATE, asym-RATE, instance-RATE, human:SET or matrix:FILE (.npy "
-        "or .csv, row the true class, column the given one, rows sum to 1). For a class map of your own make the "
-        "stream with `puridiver stream make --noise-map` (default: sym-40, and none for data of your own, whose "
-        "labels pass as they came)",
+        "label noise of a generated stream (default: sym-40; none for data of your own, whose labels pass as they "
+        "came)",
         Role.STREAM,
         axis=True,
         path=True,
+        family="puridiver.streams.noises:puridiver.streams.noise.Noise",
     )
     noise_file: str | None = setting(
-        None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt, .npz, .npy)", Role.STREAM, path=True
+        None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt)", Role.STREAM, path=True
     )
     noise_map: str | None = setting(
         None, "named class map of asymmetric noise: next, pairs or spr-cifar10 (default: the data's own)", Role.STREAM
@@ -118,16 +121,29 @@ class RunConfig:
     holdout: int = setting(0, "train images kept out of a generated stream for validation", Role.STREAM, least=0)
     evaluate_on: str = setting("test", "what accuracy is measured on", Role.IDENTITY, choices=("test", "validation"))
     seed: int = setting(0, "seed of the learner and of a generated stream", Role.IDENTITY, least=0, axis=True)
-    sampler: str = setting("puridiver", "memory sampler; `puridiver methods` lists them", Role.IDENTITY, axis=True)
-    trainer: str = setting("puridiver", "robust trainer; `puridiver methods` lists them", Role.IDENTITY, axis=True)
+    sampler: str = setting(
+        "puridiver",
+        "memory sampler",
+        Role.IDENTITY,
+        axis=True,
+        family="puridiver.memory:puridiver.memory.base.Sampler",
+    )
+    trainer: str = setting(
+        "puridiver",
+        "robust trainer",
+        Role.IDENTITY,
+        axis=True,
+        family="puridiver.trainers:puridiver.trainers.base.Trainer",
+    )
     recipe: str = setting("puridiver", "named set of options; `puridiver methods` lists them", Role.OPTIONS)
     memory: int | None = setting(
         None, "samples the memory holds (default: what suits the data)", Role.IDENTITY, least=1
     )
     network: str | None = setting(
         None,
-        "network; `puridiver methods` lists them (default: what suits the data; on a CPU small for data of your own)",
+        "network (default: what suits the data; on a CPU small for data of your own)",
         Role.IDENTITY,
+        family="puridiver.nets:puridiver.nets.base.Network",
     )
     epochs: int | None = setting(
         None, "memory epochs after each task (default: the recipe's, or what suits the data)", Role.OPTIONS, least=1
@@ -212,6 +228,7 @@ class Setting:
     least: int | None
     axis: bool
     path: bool
+    family: str
 
     @property
     def flag(self) -> str:

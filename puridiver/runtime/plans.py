@@ -181,9 +181,7 @@ class Captured:
 class _Entry(_Step):
     """One captured function of tensors of some shapes, with the places that its inputs are copied to."""
 
-    def __init__(
-        self, runtime: Runtime, function: Callable[..., Any], static: tuple[Any, ...], shared: bool
-    ) -> None:
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], static: tuple[Any, ...], shared: bool) -> None:
         super().__init__(runtime, shared)
         self.function, self.static = function, static
         self.inputs: list[Tensor] = []
