@@ -170,7 +170,7 @@ def _problems(file: Path, settings: dict[str, Any]) -> list[str]:
     from puridiver.runs.folder import CONFIG, MANIFEST, RunFolder
     from puridiver.runs.resolve import load_source
     from puridiver.streams import StreamManifest
-    from puridiver.streams.verify import verify as find_problems
+    from puridiver.streams.build import verify as find_problems
 
     try:
         manifest = StreamManifest.load(file)

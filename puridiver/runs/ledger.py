@@ -15,7 +15,7 @@ from puridiver.files import append_line, check_writable, parse_json, read_regula
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, Role
 from puridiver.runtime.device import multiprocessors
-from puridiver.streams.imbalance import BALANCED
+from puridiver.streams.manifest import BALANCED
 from puridiver.streams.noise import noise_name
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from puridiver.nets import suggest_network
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
-from puridiver.streams.imbalance import BALANCED
+from puridiver.streams.manifest import BALANCED
 from puridiver.streams.names import is_manifest, manifest_path
 
 STANDARD_TASKS, STANDARD_NOISE = 5, "sym-40"  # of a generated stream, where the data says nothing else

@@ -23,16 +23,14 @@ def as_labels(labels: ArrayLike, n_classes: int) -> IntArray:
 
 def check_choice(name: str, value: str, allowed: Iterable[str]) -> None:
     """Refuse a value that is not one of those allowed."""
-    allowed = tuple(allowed)
-    if value not in allowed:
+    if value not in (allowed := tuple(allowed)):
         raise ValueError(f"{name} should be one of {', '.join(allowed)}, but got {value!r}")
 
 
-def check_share(name: str, value: float) -> float:
-    """The value as a float, after checking that it lies in [0, 1)."""
+def check_share(name: str, value: float) -> None:
+    """Refuse a share outside [0, 1)."""
     if not 0 <= value < 1:
         raise ValueError(f"{name} should be at least 0 and below 1, but got {value}")
-    return float(value)
 
 
 def parse_share(text: str, what: str) -> float:
@@ -41,9 +39,7 @@ def parse_share(text: str, what: str) -> float:
         return int(text) / 100
     if re.fullmatch(r"0?\.\d+", text):
         return float(text)
-    raise ValueError(
-        f"{what} should be a whole percentage from 0 to 99 or a decimal fraction below 1, but got {text!r}"
-    )
+    raise ValueError(f"{what} should be a percentage from 0 to 99 or a decimal fraction below 1, but got {text!r}")
 
 
 def format_share(share: float) -> str:

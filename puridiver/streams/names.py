@@ -1,9 +1,8 @@
 """Names of streams that are not generated: published ones, and paths of manifests.
 
-"official:sym40:1:shuffled" is a published stream, each task shuffled; "official:sym40:1:listed" leaves the order as it
-lies in the files. In most of the published CIFAR-10 files (all but the symmetric ones of seed 1) a task lists the
-samples of its major classes first. The released program shuffles each task before it streams it, so "official:sym40:1"
-means the shuffled one (row 23 of docs/FIDELITY.md).
+"official:sym40:1:shuffled", or without the last word, is a published stream, each task shuffled as the released program
+does (row 23 of docs/FIDELITY.md). "official:sym40:1:listed" has the order of the files, of which most list the samples
+of a task's major classes first.
 
 In the path of a manifest "{seed}" stands for the seed of the run, so that runs of several seeds can have one each.
 """
@@ -38,8 +37,7 @@ def parse_published(spec: str) -> Published:
     seed, colon, order = rest.partition(":")
     if not (seed.isdecimal() and len(seed) < 10) or (colon and order not in (SHUFFLED, LISTED)):
         raise ValueError(
-            f'an official stream should be named like "{WORD}:sym40:1" (or "{WORD}:sym40:1:{LISTED}", in the order of '
-            f"the files), but got {spec!r}"
+            f'an official stream should be "{WORD}:sym40:1" or "{WORD}:sym40:1:{LISTED}", but got {spec!r}'
         )
     return Published(noise.replace("-", ""), int(seed), order or SHUFFLED)  # "sym-40" is "sym40"
 

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.discovery import member, members
-from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share, format_share, parse_share
-from puridiver.streams.names import MATRIX_FILE
+from puridiver.streams.checks import IntArray, as_labels, check_share, format_share, parse_share
 
 PACKAGE = "puridiver.streams.noises"
 
@@ -46,6 +45,7 @@ class Noise:
     name: ClassVar[str]
     title: ClassVar[str]  # what a wrong label is
     written: ClassVar[str]  # how users write it; empty if they cannot
+    variants: ClassVar[tuple[str, ...]] = ()  # such as "worst" of "human:worst"
     has_rate: ClassVar[bool] = True
     uses_map: ClassVar[bool] = False
     from_file: ClassVar[bool] = False  # a seed alone cannot make its labels again
@@ -53,7 +53,16 @@ class Noise:
 
     def variant_kind(self, variant: str) -> str:
         """The kind that a manifest records for "name:variant"."""
-        raise ValueError(f"noise {self.name!r} has no variants, but got {self.name}:{variant}")
+        if variant not in (self.variants or ("",)):
+            allowed = ", ".join(f"{self.name}:{known}" for known in self.variants) or self.name
+            raise ValueError(f"noise {self.name} should be one of {allowed}, but got {self.name}:{variant}")
+        return f"{self.name}:{variant}" if variant else self.name
+
+    def check(self, kind: str, matrix: Matrix | None, n_classes: int) -> None:
+        """Refuse a recorded kind whose variant does not exist, or a matrix that does not belong to it."""
+        if matrix is not None:
+            raise ValueError(f'noise_matrix should go with noise="matrix", but the noise is {kind!r}')
+        self.variant_kind(kind.partition(":")[2])
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         """The noisy labels; `labels` stay as they are."""
@@ -63,10 +72,8 @@ class Noise:
 def noise_kind(kind: str) -> Noise:
     """The noise of a kind as a manifest records it."""
     name = kind.partition(":")[0]
-    found = member(PACKAGE, Noise, name)
-    if found is None:
-        check_choice("noise", name, members(PACKAGE, Noise))
-        raise AssertionError("unreachable")
+    if (found := member(PACKAGE, Noise, name)) is None:
+        raise ValueError(f"noise should be one of {', '.join(members(PACKAGE, Noise))}, but got {name!r}")
     return found()
 
 
@@ -82,31 +89,19 @@ def parse_noise(spec: str) -> tuple[str, float]:
 
     Integers are percent, decimals below 1 are fractions; kinds without a rate have the rate 0.
     """
-    match = re.fullmatch(r"([a-z_]+)(?::(.+)|-?([\d.]+))?", spec, re.DOTALL)
-    name = "none" if spec == "clean" else match[1] if match else ""
-    found = member(PACKAGE, Noise, name) if name else None
+    match = re.fullmatch(r"([a-z_]+)(?::(.+)|-?([\d.]+))?", "none" if spec == "clean" else spec, re.DOTALL)
+    found = member(PACKAGE, Noise, match[1]) if match else None
     if match is None or found is None or not found.written or found.has_rate != bool(match[3]):
-        raise ValueError(f"noise should be one of {', '.join(map(repr, written_noises()))}, but got {spec!r}")
-    if match[3]:
-        return name, parse_share(match[3], f"the rate of noise {spec!r}")
-    if match[2] or ":" in found.written:
-        return found().variant_kind(match[2] or ""), 0.0
-    return name, 0.0
-
-
-def written_noises() -> list[str]:
-    """How users write each kind, such as "sym-RATE"."""
-    return [kind.written for kind in members(PACKAGE, Noise).values() if kind.written]
+        written = [kind.written for kind in members(PACKAGE, Noise).values() if kind.written]
+        raise ValueError(f"noise should be one of {', '.join(map(repr, written))}, but got {spec!r}")
+    if found.has_rate:
+        return found.name, parse_share(match[3], f"the rate of noise {spec!r}")
+    return found().variant_kind(match[2] or ""), 0.0
 
 
 def noise_name(kind: str, rate: float) -> str:
     """The spec that `parse_noise` reads back, such as "sym-40"; of a matrix its recorded kind."""
     return f"{kind}-{format_share(rate)}" if noise_kind(kind).has_rate else kind
-
-
-def is_matrix(kind: str) -> bool:
-    """Whether a noise is that of a transition matrix."""
-    return kind.startswith(MATRIX_FILE)
 
 
 # Class maps of asymmetric noise ------------------------------------------------------------------------------------
@@ -115,10 +110,9 @@ def is_matrix(kind: str) -> bool:
 def check_class_map(class_map: ClassMap, n_classes: int) -> None:
     """Refuse a map that sends a class to itself or leaves the range of class ids."""
     for source, target in class_map.items():
-        if source == target:
-            raise ValueError(f"a noise map should send each class to another one, but class {source} to itself")
-        if min(source, target) < 0 or max(source, target) >= n_classes:
-            raise ValueError(f"class ids of a noise map should be 0 to {n_classes - 1}, but got {source} -> {target}")
+        if source == target or min(source, target) < 0 or max(source, target) >= n_classes:
+            allowed = f"classes 0 to {n_classes - 1} to other ones of them"
+            raise ValueError(f"a noise map should send {allowed}, but got {source} -> {target}")
 
 
 def next_class_map(n_classes: int) -> ClassMap:
@@ -127,36 +121,24 @@ def next_class_map(n_classes: int) -> ClassMap:
 
 
 def pair_map(n_classes: int) -> ClassMap:
-    """Classes in random pairs, each to its partner and back; of an odd number one is left out.
-
-    The published asymmetric streams are made like this, with other pairs at each seed.
-    """
+    """Classes in random pairs, each to its partner and back, as published; of an odd number one is left out."""
     order = np.random.default_rng(n_classes).permutation(n_classes).tolist()
     pairs = list(zip(order[::2], order[1::2], strict=False))
     return dict(sorted(pairs + [(other, one) for one, other in pairs]))
 
 
-def spr_cifar10_map(n_classes: int = 10) -> ClassMap:
-    """SPR's CIFAR-10 map: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat.
-
-    It covers half of the classes, so a rate of 0.4 makes 20 % of all labels wrong.
-    """
-    airplane, automobile, bird, cat, deer, dog, _frog, horse, _ship, truck = range(10)
-    return {truck: automobile, bird: airplane, deer: horse, cat: dog, dog: cat}
-
-
 NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
     "next": next_class_map,
     "pairs": pair_map,
-    "spr-cifar10": spr_cifar10_map,
+    # SPR's, of half of the classes: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat.
+    "spr-cifar10": lambda n_classes: {9: 1, 2: 0, 4: 7, 3: 5, 5: 3},
 }
 
 
 def named_map(name: str, n_classes: int) -> ClassMap:
     """The class map of that name."""
     if name not in NAMED_MAPS:
-        matrix = f"; a transition matrix is a noise: --noise matrix:{name}" if name.endswith((".npy", ".csv")) else ""
-        raise ValueError(f"a noise map should be one of {', '.join(NAMED_MAPS)}, but got {name!r}{matrix}")
+        raise ValueError(f"a noise map should be one of {', '.join(NAMED_MAPS)}, but got {name!r}")
     return NAMED_MAPS[name](n_classes)
 
 
@@ -164,8 +146,8 @@ def plant(labels: IntArray, source: DataSource, noise: str, rng: np.random.Gener
     """The labels with symmetric or asymmetric noise ("sym-20", "asym-40"), to see what an audit finds."""
     kind, rate = parse_noise(noise)
     if kind not in ("sym", "asym"):
-        raise ValueError(f'noise to plant should be "sym-RATE" or "asym-RATE", such as "sym-20", but got {noise!r}')
+        raise ValueError(f"noise to plant should be sym-RATE or asym-RATE, but got {noise!r}")
     n_classes = len(source.class_names)
-    class_map = (source.asymmetric_map or next_class_map(n_classes)) if kind == "asym" else None
+    class_map = source.asymmetric_map or next_class_map(n_classes)
     setting = NoiseSetting(n_classes, rate, np.arange(len(labels)), source.train.images, class_map)
     return apply_noise(kind, labels, rng, setting)

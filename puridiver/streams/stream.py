@@ -31,10 +31,7 @@ class Batch:
 class Stream:
     """The images of a source with the labels and the order of a manifest. It holds no true labels.
 
-    Parameters
-    ----------
-    check
-        Whether to compare the source's fingerprint with the manifest's (it reads all pixels once).
+    `check` says whether to compare the source's fingerprint with the manifest's (it reads all pixels once).
     """
 
     def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
@@ -82,10 +79,8 @@ class TrueLabels:
 
     def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
         check_belongs(source, manifest, check)
-        self._labels = source.train.true_labels[torch.from_numpy(manifest.order.copy())]
-        self._given = torch.from_numpy(manifest.labels.copy())
-        self._rows = torch.from_numpy(manifest.order.copy())
-        self._names = source.train.names
+        self._rows, self._names = torch.from_numpy(manifest.order.copy()), source.train.names
+        self._given, self._labels = torch.from_numpy(manifest.labels.copy()), source.train.true_labels[self._rows]
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -105,25 +100,17 @@ class TrueLabels:
     def of(self, positions: Tensor) -> Tensor:
         """The true labels at these arrival numbers, on the positions' device."""
         if positions.numel() and not 0 <= int(positions.min()) <= int(positions.max()) < len(self):
-            raise ValueError(
-                f"positions should lie in 0 to {len(self) - 1}, "
-                f"but got {int(positions.min())} to {int(positions.max())}"
-            )
+            raise ValueError(f"positions should lie in 0 to {len(self) - 1}, but got {positions.aminmax()}")
         return self._labels[positions.cpu()].to(positions.device)
 
 
 def check_belongs(source: DataSource, manifest: StreamManifest, pixels: bool = True) -> None:
     """Refuse a manifest that was made for other data; without `pixels` the fingerprints are not compared."""
     if pixels and manifest.source_fingerprint != source.fingerprint:
-        if manifest.source == source.name and manifest.class_names == tuple(source.class_names):
-            raise ManifestError(
-                f"{source.name!r} was read otherwise when the stream was made, or its images or labels have changed: "
-                "say the same --image-size, --test-share, --bad-files and --trust-labels as then"
-            )
         raise ManifestError(
-            f"the manifest should belong to {source.name!r} (fingerprint {source.fingerprint[:16]}...), but it belongs "
-            f"to {manifest.source!r} ({manifest.source_fingerprint[:16]}...): name its data (--data)"
+            f"the manifest belongs to {manifest.source!r}, but {source.name!r} is other data or was read otherwise: "
+            "say the same --data, --image-size, --test-share, --bad-files and --trust-labels as then"
         )
-    largest = max((int(part.max()) for part in (manifest.order, manifest.holdout) if len(part)), default=-1)
+    largest = max(manifest.order.max(initial=-1), manifest.holdout.max(initial=-1))
     if largest >= len(source.train):
         raise ManifestError(f"order and holdout name sample {largest}, but the data have only {len(source.train)}")

@@ -6,84 +6,42 @@ Blurry (section 3, Eq. 1 of the paper), disjoint (SPR's protocol) and in the ord
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from puridiver.streams.checks import IntArray, as_labels, check_share
+from puridiver.streams.checks import IntArray, check_share
+
+FloatArray = NDArray[np.float64]
+
+NEARLY_WHOLE = 1e-6  # solvers return whole numbers only nearly; a cell this close to one counts as that number
+LEAST_PER_CLASS = 2  # samples of each class that should reach each other task, so that all see all classes (Eq. 1)
 
 
-class TooUnequalError(ValueError):
-    """The classes have too unequal numbers of samples, perhaps none, for the tasks that are wanted."""
-
-
-@dataclass(frozen=True)
-class Tasks:
+class Tasks(NamedTuple):
     """Sample indices of each task in arrival order, and the classes that are major in it."""
 
     indices: list[IntArray]
     major_classes: list[tuple[int, ...]]
 
-    @property
-    def order(self) -> IntArray:
-        """All indices, in arrival order."""
-        return np.concatenate(self.indices)
 
-    @property
-    def ends(self) -> tuple[int, ...]:
-        """For each task, how many samples have arrived when it ends."""
-        return tuple(np.cumsum([len(part) for part in self.indices]).tolist())
-
-
-@dataclass(frozen=True)
-class Cut:
-    """What a cutter of tasks may use."""
-
-    labels: IntArray
-    n_classes: int
-    n_tasks: int
-    minor_share: float
-    times: np.ndarray | None  # of each sample
-    rng: np.random.Generator
-
-
-def group_classes(class_order: Sequence[int], n_tasks: int, rest_to_last: bool = False) -> list[tuple[int, ...]]:
-    """Cut the classes into n_tasks groups of equal size; of what is left over the last groups get one class each.
-
-    With `rest_to_last` the last group gets all that is left over, as in the published files.
-    """
-    if not 1 <= n_tasks <= len(class_order):
-        raise ValueError(
-            f"the number of tasks should be from 1 to that of classes, {len(class_order)}, but got {n_tasks}"
-        )
-    size, left_over = divmod(len(class_order), n_tasks)
-    larger = 0 if rest_to_last else left_over
-    starts = [task * size + max(0, task - (n_tasks - larger)) for task in range(n_tasks)]
-    ends = [*starts[1:], len(class_order)]
-    return [tuple(int(c) for c in class_order[a:b]) for a, b in zip(starts, ends, strict=True)]
-
-
-def fullest_tasks(labels: Sequence[IntArray], n_classes: int) -> list[tuple[int, ...]]:
-    """For each task, by the labels of each, the classes of which most arrive in it, the earliest of several."""
-    counts = np.stack([np.bincount(part, minlength=n_classes) for part in labels])  # (tasks, classes)
-    fullest, there = counts.argmax(axis=0), counts.any(axis=0)
-    return [tuple(np.flatnonzero((fullest == task) & there).tolist()) for task in range(len(labels))]
+def cut_tasks(kind: str, labels: IntArray, n_tasks: int, *args: object) -> Tasks:
+    """Cut samples into tasks, by the classes that occur; `args` are a generator, the minor share and the times."""
+    there, numbers = np.unique(labels, return_inverse=True)
+    tasks = CUTTERS[kind](numbers, len(there), n_tasks, *args)
+    return Tasks(tasks.indices, [tuple(there[list(group)].tolist()) for group in tasks.major_classes])
 
 
 def blurry_tasks(
-    given_labels: IntArray, n_classes: int, n_tasks: int, minor_share: float, rng: np.random.Generator
+    labels: IntArray, n_classes: int, n_tasks: int, rng: np.random.Generator, minor_share: float, *_: object
 ) -> Tasks:
     """Eq. 1: cut samples into blurry-L tasks by their given labels; L is `minor_share`.
 
     Each class is major in one task and minor in all others. In every task the samples of minor classes are
     the share L of all, to within one sample; every sample arrives exactly once.
     """
-    from puridiver.streams.flows import plan_flows
-
-    labels = as_labels(given_labels, n_classes)
     check_share("minor share", minor_share)
-    if n_tasks == 1 and minor_share > 0:
-        raise ValueError(f"a single task has no minor classes: its minor share should be 0, but got {minor_share}")
     groups = group_classes(rng.permutation(n_classes).tolist(), n_tasks)
     pools = [[rng.permutation(np.flatnonzero(labels == c)) for c in group] for group in groups]
     sizes = np.array([sum(map(len, pool)) for pool in pools])
@@ -100,51 +58,168 @@ def blurry_tasks(
     return Tasks([rng.permutation(np.concatenate(part)) for part in parts], groups)
 
 
+def disjoint_tasks(labels: IntArray, n_classes: int, n_tasks: int, rng: np.random.Generator, *_: object) -> Tasks:
+    """Cut samples into tasks of random class groups: each class arrives in one task and nowhere else."""
+    groups = group_classes(rng.permutation(n_classes).tolist(), n_tasks)
+    return Tasks([rng.permutation(np.flatnonzero(np.isin(labels, group))) for group in groups], groups)
+
+
+def time_tasks(
+    labels: IntArray, n_classes: int, n_tasks: int, rng: object, minor_share: float, times: np.ndarray | None
+) -> Tasks:
+    """Cut the order of time into `n_tasks` parts of equal size, to within one sample; equal times keep their order."""
+    if times is None:
+        raise ValueError("a stream in the order of time needs timestamps, but the data have none (column timestamp)")
+    if not 1 <= n_tasks <= len(labels):
+        raise ValueError(f"tasks should be from 1 to that of samples, {len(labels)}, but got {n_tasks}")
+    indices = np.array_split(np.argsort(times, kind="stable"), n_tasks)
+    return Tasks(indices, fullest_tasks([labels[part] for part in indices], n_classes))
+
+
+CUTTERS: dict[str, Callable[..., Tasks]] = {"blurry": blurry_tasks, "disjoint": disjoint_tasks, "time": time_tasks}
+
+
+def group_classes(class_order: Sequence[int], n_tasks: int, rest_to_last: bool = False) -> list[tuple[int, ...]]:
+    """Cut the classes into n_tasks groups of equal size; of what is left over the last groups get one class each.
+
+    With `rest_to_last` the last group gets all that is left over, as in the published files.
+    """
+    if not 1 <= n_tasks <= len(class_order):
+        raise ValueError(
+            f"tasks should be from 1 to that of classes with samples, {len(class_order)}, but got {n_tasks}"
+        )
+    size, left_over = divmod(len(class_order), n_tasks)
+    starts = size * np.arange(1, n_tasks)
+    if not rest_to_last:
+        starts += np.maximum(np.arange(1, n_tasks) - (n_tasks - left_over), 0)
+    return [tuple(group.tolist()) for group in np.split(np.asarray(class_order), starts)]
+
+
+def fullest_tasks(labels: Sequence[IntArray], n_classes: int) -> list[tuple[int, ...]]:
+    """For each task, by the labels of each, the classes of which most arrive in it, the earliest of several."""
+    counts = np.stack([np.bincount(part, minlength=n_classes) for part in labels])  # (tasks, classes)
+    fullest, there = counts.argmax(axis=0), counts.any(axis=0)
+    return [tuple(np.flatnonzero((fullest == task) & there).tolist()) for task in range(len(labels))]
+
+
 def largest_remainder(weights: IntArray, total: int) -> IntArray:
     """Whole numbers in proportion to the weights, with this total: down, then up at the largest rests."""
-    if total == 0:
-        return np.zeros(len(weights), dtype=np.int64)
     # In whole numbers throughout, so that equal remainders tie exactly (and the earlier class wins).
-    shares, remainders = np.divmod(weights * total, weights.sum())
-    up = np.argsort(-remainders, kind="stable")[: total - shares.sum()]
-    shares[up] += 1
+    shares, remainders = np.divmod(weights * total, max(weights.sum(), 1))
+    shares[np.argsort(-remainders, kind="stable")[: total - shares.sum()]] += 1
     return shares
 
 
 def deal(counts: IntArray) -> IntArray:
-    """A sequence with `counts[t]` copies of each t in which every stretch holds each t in nearly its share.
-
-    The j-th copy of t sorts at (j + 0.5) / counts[t]. A class that owns a stretch of the sequence is thereby
-    spread evenly over the tasks.
-    """
+    """A sequence with `counts[t]` copies of each t in which every stretch holds each t in nearly its share."""
     labels = np.repeat(np.arange(len(counts)), counts)
-    keys = np.concatenate([(np.arange(n) + 0.5) / n for n in counts.tolist() if n] or [np.empty(0)])
+    # The j-th copy of t sorts at (j + 0.5) / counts[t].
+    keys = np.concatenate([(np.arange(n) + 0.5) / max(n, 1) for n in counts.tolist()])
     return labels[np.argsort(keys, kind="stable")]
 
 
-def disjoint_tasks(labels: IntArray, n_classes: int, n_tasks: int, rng: np.random.Generator) -> Tasks:
-    """Cut samples into tasks of random class groups: each class arrives in one task and nowhere else."""
-    labels = as_labels(labels, n_classes)
-    groups = group_classes(rng.permutation(np.arange(n_classes)).tolist(), n_tasks)
-    return Tasks([rng.permutation(np.flatnonzero(np.isin(labels, group))) for group in groups], groups)
+# Flows between tasks, in whole numbers and with exact sums -----------------------------------------------------------
 
 
-def time_tasks(labels: IntArray, n_classes: int, n_tasks: int, times: np.ndarray | None) -> Tasks:
-    """Cut the order of time into `n_tasks` parts of equal size, to within one sample; equal times keep their order.
+def plan_flows(sizes: IntArray, classes: IntArray, minor_share: float) -> IntArray:
+    """Whole numbers F[s, t]: samples that are major in task s and arrive in task t; (T, T), zero diagonal.
 
-    A class counts as major in the task in which most of it arrives, the earliest of several.
+    `sizes` and `classes` are the numbers of samples and of classes that are major in each task. Task t keeps
+    sizes[t] - F[t].sum() of its own and receives F[:, t].sum() minor ones, so that the minor share of each
+    task is `minor_share` to within one sample. Where it can be, no task changes its size; where one task is
+    as large as all others together, or larger, sizes change as little as they can.
     """
-    labels = as_labels(labels, n_classes)
-    if times is None:
-        raise ValueError("a stream in the order of time needs timestamps, but the data have none (column timestamp)")
-    if not 1 <= n_tasks <= len(labels):
-        raise ValueError(f"the number of tasks should be from 1 to that of samples, {len(labels)}, but got {n_tasks}")
-    indices = np.array_split(np.argsort(times, kind="stable"), n_tasks)
-    return Tasks(list(indices), fullest_tasks([labels[part] for part in indices], n_classes))
+    # Enough samples for each class of a task, but not more than half of its proportional share; (T, T).
+    least = minor_share * np.outer(sizes, sizes) / max(sizes.sum(), 1)
+    least = np.minimum(least / 2, LEAST_PER_CLASS * classes[:, None]) * (1 - np.eye(len(sizes)))
+    moved = np.rint(minor_share * sizes).astype(np.int64)
+    flows = spread_flows(moved, moved) if 2 * moved.max() <= moved.sum() else None
+    if flows is not None and (flows >= np.floor(least)).all():
+        return flows
+    margins = _changed_margins(sizes, minor_share, least)
+    if margins is None and flows is not None:
+        return flows
+    margins = margins or _changed_margins(sizes, minor_share, np.zeros_like(least))
+    if margins is None:
+        raise ValueError(
+            f"no tasks with a minor share of {minor_share:g} exist here: the numbers of samples major in each, "
+            f"{sizes.tolist()}, are too unequal. Try a smaller share or another seed"
+        )
+    return spread_flows(*margins)
 
 
-CUTTERS: dict[str, Callable[[Cut], Tasks]] = {
-    "blurry": lambda cut: blurry_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.minor_share, cut.rng),
-    "disjoint": lambda cut: disjoint_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.rng),
-    "time": lambda cut: time_tasks(cut.labels, cut.n_classes, cut.n_tasks, cut.times),
-}
+def spread_flows(leaving: IntArray, arriving: IntArray) -> IntArray:
+    """Whole flows with these row sums and column sums, as even as iterative proportional fitting makes them."""
+    table = np.outer(leaving, arriving) * (1.0 - np.eye(len(leaving)))
+    for _ in range(1000):
+        for axis, wanted in ((0, arriving), (1, leaving[:, None])):
+            sums = table.sum(axis, keepdims=True)
+            table *= wanted / np.where(sums > 0, sums, np.inf)
+        if np.abs(table.sum(0) - arriving).max() < NEARLY_WHOLE / len(leaving):
+            break
+    # Where the fit has not converged (it is slow at the edge of the feasible), cells may move further to fit.
+    for slack in (0, *(2**power for power in range(32))):
+        if (flows := _round_table(table, leaving, arriving, slack)) is not None:
+            return flows
+    raise ValueError(f"no flows between different tasks have row sums {leaving} and column sums {arriving}")
+
+
+def _round_table(table: FloatArray, rows: IntArray, columns: IntArray, slack: int = 0) -> IntArray | None:
+    """Controlled rounding: each cell down or up (or `slack` further), with exactly these row and column sums.
+
+    Zero cells stay zero. None where no such rounding exists.
+    """
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_flow
+
+    near = np.rint(table)
+    table = np.where(np.abs(table - near) < NEARLY_WHOLE, near, table)
+    low = np.maximum(np.floor(table) - slack, 0).astype(np.int64)
+    high = np.where(table > 0, np.ceil(table) + slack, 0).astype(np.int64)
+    supply, demand = rows - low.sum(1), columns - low.sum(0)
+    if supply.min() < 0 or demand.min() < 0 or supply.sum() != demand.sum():
+        return None
+    # A flow from a source (first node) through rows and columns to a sink (last node) uses up supply and demand.
+    graph = np.zeros((len(rows) + len(columns) + 2,) * 2, dtype=np.int32)
+    from_rows, to_columns = slice(1, len(rows) + 1), slice(len(rows) + 1, -1)
+    graph[0, from_rows] = supply
+    graph[from_rows, to_columns] = np.minimum(high - low, supply[:, None])
+    graph[to_columns, -1] = demand
+    result = maximum_flow(csr_matrix(graph), 0, len(graph) - 1)
+    return low + result.flow.toarray()[from_rows, to_columns] if result.flow_value == supply.sum() else None
+
+
+def _changed_margins(sizes: IntArray, minor_share: float, least: FloatArray) -> tuple[IntArray, IntArray] | None:
+    """How many samples leave and reach each task where sizes must change; None where no flows >= least do it.
+
+    A linear programme finds kept counts a and flows F: a + row sums of F = sizes; column sums of F = L / (1 - L) a.
+    It makes the largest relative change of a from (1 - L) sizes small, so that no task vanishes, then the sum of all
+    changes. What a task keeps and receives is rounded together, so the minor share stays within one sample of exact.
+    """
+    from scipy.optimize import linprog
+
+    n = len(sizes)
+    eye, zero, column, no_flow = np.eye(n), np.zeros((n, n)), np.zeros((n, 1)), np.zeros((n, n * n))
+    sum_rows, sum_columns = np.kron(eye, np.ones(n)), np.kron(np.ones(n), eye)  # (T, T*T), F flattened by rows
+    ratio, target = minor_share / (1 - minor_share), (1 - minor_share) * sizes
+    no_loops = [(low, 0 if k % (n + 1) == 0 else None) for k, low in enumerate(least.ravel().tolist())]
+    changes = [[eye, no_flow, -eye, column], [-eye, no_flow, -eye, column], [zero, no_flow, eye, -target[:, None]]]
+    solution = linprog(
+        # The unknowns: a, F, the changes |a - target|, and the largest relative change.
+        np.concatenate([np.zeros(n + n * n), np.ones(n), [sizes.sum()]]),
+        A_eq=np.block([[eye, sum_rows, zero, column], [-ratio * eye, sum_columns, zero, column]]),
+        b_eq=np.concatenate([sizes, np.zeros(n)]),
+        A_ub=np.block(changes),
+        b_ub=np.concatenate([target, -target, np.zeros(n)]),
+        bounds=[(0, None)] * n + no_loops + [(0, None)] * (n + 1),
+    )
+    if not solution.success:
+        return None
+    table = np.hstack([solution.x[n : n + n * n].reshape(n, n), np.diag(solution.x[:n])])  # (T, 2T): sums are the sizes
+    columns = np.ceil(table.sum(0) - NEARLY_WHOLE)
+    # A row of what each column lacks to a whole number makes every sum whole, as controlled rounding needs.
+    table = np.vstack([table, np.maximum(columns - table.sum(0), 0)])
+    rows = np.append(sizes, columns.sum() - sizes.sum())
+    whole = _round_table(table, rows.astype(np.int64), columns.astype(np.int64))
+    assert whole is not None, "a table with whole sums always has a controlled rounding"
+    return whole[:-1, :n].sum(1), whole[:-1, :n].sum(0)

@@ -162,7 +162,7 @@ def test_published_streams_are_found_by_file_names(root: Path, tmp_path: Path) -
     whole = paths[0].read_text()
     for old, new, message in (
         (".jpg", ".jpgx", "is not among the train images"),
-        ('"label": ', '"label": 1.', "should be text and a number"),
+        ('"label": ', '"label": 1.', "should be text and numbers"),
         ('"label": ', '"label": 1', "elsewhere not"),
     ):
         paths[0].write_text(whole.replace(old, new, 1))

@@ -9,9 +9,9 @@ import pytest
 from puridiver.errors import ManifestError
 from puridiver.runs.config import RunConfig
 from puridiver.streams import make_stream, resolve_stream
+from puridiver.streams.build import verify
 from puridiver.streams.names import Published, parse_published
-from puridiver.streams.published import find_official, from_npz, shuffled_within_tasks
-from puridiver.streams.verify import verify
+from puridiver.streams.published import find_official
 
 from .samples import small_source
 from .splits import write_json, write_npz
@@ -53,16 +53,9 @@ def test_npz_and_json_give_the_same_stream_shuffled_or_listed(tmp_path):
     assert verify(shuffled[0], SOURCE) == []
 
 
-def test_streams_of_other_seeds_are_shuffled_otherwise():
-    labels = np.arange(40)
-    found = [shuffled_within_tasks(labels, labels, [20, 40], seed)[0].tolist() for seed in (1, 2)]
-    assert found[0] != found[1]
-    assert found[0][:20] != [i - 20 for i in found[0][20:]]  # nor tasks alike
-
-
 def test_the_map_of_asymmetric_noise_is_read_off_the_labels(tmp_path):
     stream = stream_with_equal_tasks("asym-40")
-    assert from_npz(write_npz(tmp_path / "a.npz", stream), SOURCE, "asym40", 1).noise_map == stream.noise_map
+    assert find_official("asym40:1", SOURCE, write_npz(tmp_path / "a.npz", stream)).noise_map == stream.noise_map
 
 
 def test_names_of_published_streams():
@@ -88,36 +81,36 @@ def test_missing_splits_are_named(tmp_path):
         find_official("official:sym40:1", SOURCE, tmp_path)
     path = write_npz(tmp_path / "small.npz", STREAM)
     with pytest.raises(ManifestError, match=r"sym20_seed1_index.*but holds sym40_seed1_index"):
-        from_npz(path, SOURCE, "sym20", 1)
+        find_official("sym20:1", SOURCE, path)
 
 
 def test_arrays_that_are_damaged_or_pickled_are_refused(tmp_path):
     for content in (b"", b"not a zip", b"PK\x03\x04 torn"):
         (tmp_path / "small.npz").write_bytes(content)
         with pytest.raises(ManifestError, match=r"damaged|should hold"):
-            from_npz(tmp_path / "small.npz", SOURCE)
+            find_official("sym40:1", SOURCE, tmp_path / "small.npz")
     np.savez(tmp_path / "o.npz", **{f"sym40_seed1_{key}": np.array([{}]) for key in ("index", "label", "order")})
     with pytest.raises(ManifestError, match="plain arrays"):
-        from_npz(tmp_path / "o.npz", SOURCE)
+        find_official("sym40:1", SOURCE, tmp_path / "o.npz")
 
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("index", np.arange(300) + 1, "indices should lie in 0 to 299"),
+        ("index", np.arange(300) + 1, "all from 0 to 299"),
         ("index", np.zeros(300, int), "each sample|should be wrong"),
-        ("index", np.arange(299), "one label an index"),
+        ("index", np.arange(299), "a label for each index"),
         ("index", np.arange(300.0), "should be integers"),
         ("label", np.full(300, 10), "labels should lie in 0 to 9|should be wrong"),
         ("label", SOURCE.train.labels.numpy()[STREAM.order], "should be wrong, but 0.0% are"),
-        ("order", np.zeros(10, int), "each class id below 10 once"),
+        ("order", np.zeros(10, int), "each class below 10 at most once"),
     ],
 )
 def test_wrong_arrays_are_refused(key, value, message, tmp_path):
     arrays = {"index": STREAM.order, "label": STREAM.labels, "order": np.arange(10), key: value}
     np.savez(tmp_path / "small.npz", **{f"sym40_seed1_{name}": array for name, array in arrays.items()})
     with pytest.raises(ManifestError, match=message):
-        from_npz(tmp_path / "small.npz", SOURCE)
+        find_official("sym40:1", SOURCE, tmp_path / "small.npz")
 
 
 # JSON files --------------------------------------------------------------------------------------------------------
@@ -144,14 +137,12 @@ def test_missing_tasks_and_two_files_for_a_task_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"klass": "zebra"}, "klass should be a class of the data"),
-        ({"klass": None}, "but got None"),
-        ({"true_label": 10}, "true_label should be an integer from 0 to 9, but got 10"),
-        ({"true_label": True}, "but got True"),
-        ({"label": "3"}, "but got '3'"),
-        ({"file_name": "train/class-0/9999.png"}, "file_name should be|has images 1 to 30, but got 9999"),
-        ({"file_name": "../../secret.png"}, "file_name should be train/"),
-        ({"file_name": None}, "file_name should be train/"),
+        ({"true_label": True}, "should be text and numbers"),
+        ({"true_label": None}, "should be text and numbers"),
+        ({"label": "3"}, "should be text and numbers"),
+        ({"file_name": None}, "should be text and numbers"),
+        ({"file_name": "train/class-0/9999.png"}, "is not among the train images"),
+        ({"file_name": "../../secret.png"}, "is not among the train images"),
     ],
 )
 def test_a_damaged_row_is_named_with_its_number(changes, message, tmp_path):
@@ -170,7 +161,7 @@ def test_rows_that_contradict_others_are_refused(tmp_path):
     paths[3].write_text(before)
     row = json.loads(paths[0].read_text())[9]
     change_row(paths[0], 10, true_label=(row["true_label"] + 1) % 10)
-    with pytest.raises(ManifestError, match=r"goes with .* here, elsewhere not"):
+    with pytest.raises(ManifestError, match="here, elsewhere not"):
         find_official("sym40:1", SOURCE, tmp_path)
 
 

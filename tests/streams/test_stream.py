@@ -73,13 +73,13 @@ def test_positions_outside_the_stream_are_refused(positions):
 @pytest.mark.parametrize("view", [Stream, TrueLabels])
 def test_a_manifest_of_other_data_is_refused_unless_unchecked(view):
     other = small_source(name="other", seed=5)
-    with pytest.raises(ManifestError, match=r"'other' .* but it belongs to 'small'"):
+    with pytest.raises(ManifestError, match="belongs to 'small', but 'other' is other data"):
         view(other, MANIFEST)
     assert len(view(other, MANIFEST, check=False)) == 300
 
 
 def test_data_that_changed_under_their_name_are_refused():
-    with pytest.raises(ManifestError, match="'small' was read otherwise when the stream was made"):
+    with pytest.raises(ManifestError, match="was read otherwise"):
         Stream(small_source(seed=5), MANIFEST)
 
 

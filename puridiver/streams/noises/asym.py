@@ -1,7 +1,5 @@
 """Asymmetric label noise: a wrong label is the class that a map names."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from puridiver.streams.checks import IntArray

@@ -5,8 +5,6 @@ normal distribution around the noise rate, cut off at 0 and 1; a random matrix f
 score for each other class, whose softmax says where the label flips to.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -34,16 +32,13 @@ class InstanceDependent(Noise):
         if n_classes < 2:
             raise ValueError(f"instance-dependent noise needs at least 2 classes, but got {n_classes}")
         flips = flip_rates(len(labels), setting.rate, rng)
-        height, width, channels = images.shape[1:]
-        n_features = min(height, LARGEST_SIDE) * min(width, LARGEST_SIDE) * channels
+        n_features = features(images[:1]).shape[1]
         projections = rng.standard_normal((n_classes, n_features, n_classes), dtype=np.float32)
         draws, flipping = rng.random(len(labels)), rng.random(len(labels)) < flips
-        for start in range(0, len(labels), CHUNK):
-            rows = np.arange(start, min(start + CHUNK, len(labels)))
-            rows = rows[flipping[rows]]
-            if len(rows):
-                pixels = images[torch.from_numpy(setting.samples[rows])]
-                noisy[rows] = pick(flip_chances(features(pixels), labels[rows], projections), draws[rows])
+        for chunk in np.split(np.arange(len(labels)), range(CHUNK, len(labels), CHUNK)):
+            rows = chunk[flipping[chunk]]
+            x = features(images[torch.from_numpy(setting.samples[rows])])
+            noisy[rows] = pick(flip_chances(x, labels[rows], projections), draws[rows])
         return noisy
 
 
@@ -66,8 +61,7 @@ def flip_chances(x: np.ndarray, labels: IntArray, projections: np.ndarray) -> np
     """Where each label would flip to, (N, classes): softmax of the image's projection for its class; never itself."""
     scores = np.empty((len(x), projections.shape[2]), dtype=np.float64)
     for label in np.unique(labels):
-        members = labels == label
-        scores[members] = x[members] @ projections[label]
+        scores[labels == label] = x[labels == label] @ projections[label]
     scores[np.arange(len(x)), labels] = -np.inf
     exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
     return exponents / exponents.sum(axis=1, keepdims=True)
@@ -75,7 +69,6 @@ def flip_chances(x: np.ndarray, labels: IntArray, projections: np.ndarray) -> np
 
 def pick(chances: np.ndarray, draws: np.ndarray) -> IntArray:
     """One class for each row by its chances; `draws` are uniform in [0, 1)."""
-    totals = chances.cumsum(axis=1)
     # Never a class after the last that has a chance, whatever rounding makes of the total.
     last = chances.shape[1] - 1 - (chances[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum((totals <= draws[:, None]).sum(axis=1), last).astype(np.int64)
+    return np.minimum((chances.cumsum(axis=1) <= draws[:, None]).sum(axis=1), last).astype(np.int64)

@@ -1,7 +1,5 @@
 """Labels without planted noise: as the source gives them, or as somebody wrote them into a manifest."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from puridiver.streams.checks import IntArray
@@ -32,6 +30,5 @@ class Custom(Noise):
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         raise ValueError(
-            "custom noise cannot be planted, since its labels come with their manifest (puridiver.write_manifest): "
-            "name another noise, or the manifest (--stream FILE.json)"
+            "custom noise cannot be planted: its labels come with a manifest (write_manifest, --stream FILE.json)"
         )

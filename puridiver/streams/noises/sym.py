@@ -1,7 +1,5 @@
 """Symmetric label noise: a wrong label is any other class, uniformly."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from puridiver.streams.checks import IntArray
