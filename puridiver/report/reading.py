@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,7 @@ class Run:
 def load_run(folder: Path) -> Run:
     """Read a finished run; a `DataError` names the file and field that is missing or damaged."""
     try:
-        summary: dict[str, Any] = schema.read_json(folder / SUMMARY, schema.Summary)
+        summary = schema.read_summary(folder / SUMMARY)
         config = schema.read_json(folder / CONFIG, schema.Config)
         names = schema.read_json(folder / MANIFEST, schema.Manifest)["class_names"]
         events = schema.read_events(folder / METRICS)
@@ -227,11 +227,10 @@ def _differing(own: Mapping[str, Any], alike: Sequence[Mapping[str, Any]], ignor
 
 @dataclass(frozen=True)
 class Facet:
-    """The groups of one pair of axes, and others that are drawn faintly behind them."""
+    """The groups of one pair of axes."""
 
     title: str
     groups: list[Group]
-    others: list[Group] = field(default_factory=list)
 
     @property
     def runs(self) -> list[Run]:
@@ -239,35 +238,24 @@ class Facet:
 
 
 def facets(runs: Sequence[Run], usable: Callable[[Run], bool] = lambda run: True, ignore: str = "") -> list[Facet]:
-    """Divide groups into axes: all together where they are few, else by column, then by sampler or in equal parts."""
+    """Divide groups into axes: all together where they are few, else by column, and in parts that can be told apart."""
     kept = {id(run) for run in runs if usable(run)}
     found = [dataclasses.replace(g, runs=[run for run in g.runs if id(run) in kept]) for g in grouped(runs, ignore)]
     groups = [group for group in found if group.runs]
-    columns = list(dict.fromkeys(group.column for group in groups))
-    if len(groups) <= FEW or len(columns) == 1:
-        return list(_uncrowded("", groups))
-    alone = [dataclasses.replace(group, label=group.method) for group in groups]
-    return [
-        facet
-        for column in columns
-        for facet in _uncrowded(f", {column}", [group for group in alone if group.column == column])
-    ]
+    parts = {"": groups}
+    if len(groups) > FEW and len({group.column for group in groups}) > 1:
+        parts = {f", {group.column}": [] for group in groups}
+        for group in groups:
+            parts[f", {group.column}"].append(dataclasses.replace(group, label=group.method))
+    return [facet for title, members in parts.items() for facet in _few_at_a_time(title, members)]
 
 
-def _uncrowded(title: str, groups: list[Group]) -> Iterable[Facet]:
-    """The groups in one facet; more than can be told apart by sampler, or in equal parts."""
-    samplers = list(dict.fromkeys(group.runs[0].summary["sampler"] for group in groups))
-    if len(groups) <= FEW:
-        parts = {title: groups} if groups else {}
-    elif len(samplers) > 1:
-        parts = {f"{title}, sampler {name}": [g for g in groups if g.runs[0].summary["sampler"] == name]
-                 for name in samplers}  # fmt: skip
-    else:
-        n_parts = -(-len(groups) // FEW)
-        size = -(-len(groups) // n_parts)
-        parts = {f"{title} ({i + 1} of {n_parts})": groups[i * size : (i + 1) * size] for i in range(n_parts)}
-    for name, shown in parts.items():
-        yield Facet(name, shown, [group for group in groups if group not in shown])
+def _few_at_a_time(title: str, groups: list[Group]) -> Iterable[Facet]:
+    n_parts = -(-len(groups) // FEW)
+    size = -(-len(groups) // max(n_parts, 1))
+    for part in range(n_parts):
+        which = f" ({part + 1} of {n_parts})" * (n_parts > 1)
+        yield Facet(title + which, groups[part * size : (part + 1) * size])
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:

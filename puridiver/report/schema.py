@@ -16,22 +16,17 @@ from puridiver.metrics import METRICS
 
 T = TypeVar("T")
 Whole = Annotated[int, Field(ge=0, lt=2**63)]
-Figure = float | None  # null where the figure is not known
-_STRICT = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+Figure = Annotated[float, Field(strict=True, allow_inf_nan=False)] | None  # null where it is not known
 
 
 class Checked(TypedDict):
     """A JSON object: exact types, finite numbers, further fields allowed."""
 
-    __pydantic_config__ = _STRICT  # type: ignore[misc]
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)  # type: ignore[misc]
 
 
-Metrics: Any = TypedDict("Metrics", dict.fromkeys(METRICS, NotRequired[Figure]))  # type: ignore[misc]
-Metrics.__pydantic_config__ = _STRICT
-
-
-class Summary(Metrics):  # type: ignore[misc]
-    """summary.json: the run's row of a ledger, with every metric."""
+class Summary(Checked):
+    """summary.json: the run's row of a ledger. Its metrics are checked by `read_summary`."""
 
     method: str
     column: str
@@ -130,6 +125,12 @@ def read_json(path: Path, kind: type[T]) -> T:
     return _checked(str(path), _parsed(str(path), read_regular(path)), kind)
 
 
+def read_summary(path: Path) -> dict[str, Any]:
+    """A summary.json, its metrics checked, too."""
+    found: Any = read_json(path, Summary)
+    return {**found, **_checked(str(path), {name: found.get(name) for name in METRICS}, dict[str, Figure])}
+
+
 def read_events(path: Path) -> list[dict[str, Any]]:
     """The events of metrics.jsonl, each checked by its kind."""
     found: list[dict[str, Any]] = []
@@ -141,6 +142,11 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return found
 
 
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
 def _parsed(place: str, content: bytes) -> Any:
     try:
         return from_json(content, allow_inf_nan=False)
@@ -148,14 +154,10 @@ def _parsed(place: str, content: bytes) -> Any:
         raise DataError(f"{place} is damaged: {error}") from error
 
 
-@cache
-def _adapter(kind: type[T]) -> TypeAdapter[T]:
-    return TypeAdapter(kind)
-
-
 def _checked(place: str, value: Any, kind: type[T]) -> T:
     try:
-        return _adapter(kind).validate_python(value)
+        found: T = _adapter(kind).validate_python(value)
+        return found
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(map(str, first["loc"])) or "its content"

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 from puridiver.errors import DataError
 from puridiver.report import figures, style
 from puridiver.report.figures.mix import by_first_task, draw_mix, mix_over_time
-from puridiver.report.figures.mixtures import component_counts
-from puridiver.report.figures.sets import set_precision
+from puridiver.report.figures.splits import component_counts, set_precision
 from puridiver.report.reading import Run, find_runs, load_run
 from puridiver.streams import make_stream
 from tests.streams.samples import small_source
@@ -106,7 +105,7 @@ def test_every_figure_of_a_run_without_true_labels_is_drawn_and_claims_no_truth(
         drawing = figures.draw(name, [blind(one)])
         for panel in drawing.panels:
             painted(panel)
-        for words in ("Right means", "point up", "true ones (marks)", "a true class", "classifies correctly"):
+        for words in ("Right means", "point up", "true ones (marks)", "true class", "classifies correctly"):
             assert words not in drawing.caption
     assert len(figures.draw("tasks", [blind(one)]).panels) == 1
     assert painted(figures.draw("confusion", [blind(one)]).panels[0]).get_ylabel() == "labelled class"

@@ -18,7 +18,7 @@ DETAILED = 6  # runs that a page shows one by one; a grid has too many
 @cache
 def figures() -> dict[str, Figure]:
     """All figures by name, in the order of the page."""
-    found = [kind() for kind in members(__name__, Figure).values()]
+    found = [kind() for kind in members(__name__, Figure).values()]  # type: ignore[type-abstract]
     return {figure.name: figure for figure in sorted(found, key=lambda figure: (figure.order, figure.name))}
 
 

@@ -1,4 +1,4 @@
-"""Alpha, the balance of purity and diversity: over the stream, and the accuracy that each fixed value gives."""
+"""Alpha, the balance of purity and diversity: over the stream, and what each fixed value gives."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.figures.lines import SEEN, TASK_BANDS, Curve, line_panels, shade_tasks
-from puridiver.report.reading import Facet, Run
+from puridiver.report.figures.curves import STREAM, TASK_BANDS, shade_tasks
+from puridiver.report.figures.lines import Curve, line_panels
+from puridiver.report.reading import Facet, Run, grouped
 from puridiver.report.style import INK, Panel, colour
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
-def has_alpha(run: Run) -> bool:
-    return any(event.get("alpha") is not None for event in run.of_kind("anytime", "task"))
+Value = Callable[[Run], float | None]
 
 
 def _over_stream(run: Run) -> Curve:
@@ -27,37 +26,25 @@ def _over_stream(run: Run) -> Curve:
     return [(event["seen"], event["alpha"]) for event in events if event.get("alpha") is not None]
 
 
-def panels_by_alpha(
-    runs: Sequence[Run], title: str, value: Callable[[Run], float | None]
-) -> tuple[list[Panel], pd.DataFrame]:
+def _by_alpha(runs: Sequence[Run], title: str, value: Value) -> tuple[list[Panel], pd.DataFrame]:
     """A line over the fixed alphas of each kind of run, and a dashed level for its adaptive runs."""
 
     def point(run: Run) -> Curve:
-        found = value(run)
-        return [] if found is None or run.static_alpha is None or not has_alpha(run) else [(run.static_alpha, found)]
+        found = value(run) if run.static_alpha is not None and _over_stream(run) else None
+        return [] if found is None else [(run.static_alpha or 0.0, found)]
 
     return line_panels(
-        runs, title, point, partial(_mark_adaptive, runs, value), by_x=True, markers=True, ignore="alpha",
-        xlabel="alpha",
-    )  # fmt: skip
+        runs, title, point, partial(_mark_adaptive, runs, value), by_x=True, ignore="alpha", xlabel="alpha"
+    )
 
 
-def _mark_adaptive(runs: Sequence[Run], value: Callable[[Run], float | None], axes: Axes, facet: Facet) -> None:
-    levels = 0
-    for group in facet.groups:
-        like = {name: v for name, v in group.runs[0].settings.items() if name != "alpha"}
-        adaptive = [value(run) for run in runs if run.static_alpha is None and run.column == group.column
-                    and {n: v for n, v in run.settings.items() if n != "alpha"} == like]  # fmt: skip
-        known = [found for found in adaptive if found is not None]
-        if known:
+def _mark_adaptive(runs: Sequence[Run], value: Value, axes: Axes, facet: Facet) -> None:
+    numbers = {group.number for group in facet.groups}
+    for group in grouped(runs, ignore="alpha"):
+        known = [found for run in group.runs if run.static_alpha is None and (found := value(run)) is not None]
+        if known and group.number in numbers:
             axes.axhline(sum(known) / len(known), color=colour(group.number), linestyle="--", linewidth=1.5)
-            levels += 1
-    if levels:
-        axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with the adaptive alpha")
-
-
-def last_accuracy(run: Run) -> float:
-    return 100 * run.summary["last_accuracy"]
+    axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with the adaptive alpha")
 
 
 class Alpha(Figure):
@@ -66,24 +53,43 @@ class Alpha(Figure):
     order, of_run, of_several = 40, True, True
 
     def usable(self, run: Run) -> bool:
-        return has_alpha(run)
+        return bool(_over_stream(run))
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        with_alpha = [run for run in runs if has_alpha(run)]
-        adaptive = [run for run in with_alpha if run.static_alpha is None] or with_alpha
-        ids = {id(run) for run in adaptive}
+        with_alpha = [run for run in runs if self.usable(run)]
+        shown = {id(run) for run in with_alpha if run.static_alpha is None} or set(map(id, with_alpha))
         panels, numbers = line_panels(
-            runs, "Alpha over the stream", lambda run: _over_stream(run) if id(run) in ids else [], shade_tasks,
-            xlabel=SEEN, xlim=(0, None), ylim=(0, None),
+            runs, "Alpha over the stream", lambda run: _over_stream(run) if id(run) in shown else [], shade_tasks,
+            **STREAM, ylim=(0, None),
         )  # fmt: skip
-        note = ""
+        note = "accuracy by alpha is not drawn: it needs runs of several fixed alphas (--set alpha=0.3)"
         if len({run.static_alpha for run in with_alpha}) > 1:
-            first, more = panels_by_alpha(runs, "Last accuracy by alpha, %", last_accuracy)
-            panels, numbers = [*first, *panels], pd.concat([more, numbers])
-        else:
-            note = "accuracy by alpha is not drawn: it needs runs of several fixed alphas (--set alpha=0.3)"
+            first, more = _by_alpha(runs, "Last accuracy by alpha, %", lambda run: 100 * run.summary["last_accuracy"])
+            panels, numbers, note = [*first, *panels], pd.concat([more, numbers]), ""
         caption = (
             "A low alpha keeps samples that look correctly labelled, a high one samples that differ from the rest. "
             f"The adaptive rule raises alpha as the loss on the stream falls. {TASK_BANDS}"
         )
         return Drawing(self.title, caption, panels, numbers, note)
+
+
+class Diversity(Figure):
+    name, title = "diversity", "Diversity and purity against alpha"
+    needs = "a run with a fixed alpha (--set alpha=0.3) whose purity or diversity is known"
+    order, of_several = 60, True
+
+    def usable(self, run: Run) -> bool:
+        known = run.knows_truth or run.summary.get("memory_diversity") is not None
+        return known and run.static_alpha is not None and bool(_over_stream(run))
+
+    def draw(self, runs: Sequence[Run]) -> Drawing:
+        purities, numbers = _by_alpha(
+            runs,
+            "Purity of the final memory, %",
+            lambda run: 100 * run.summary["memory_purity"] if run.knows_truth else None,
+        )
+        diversities, more = _by_alpha(
+            runs, "Diversity of the final memory", lambda run: run.summary.get("memory_diversity")
+        )
+        caption = "A higher alpha gains variety (diversity) and loses right labels (purity)."
+        return Drawing(self.title, caption, [*purities, *diversities], pd.concat([numbers, more]))

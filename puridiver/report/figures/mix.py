@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from puridiver.report.figures.balance import shortened
 from puridiver.report.figures.base import Drawing, Figure
+from puridiver.report.figures.classes import shortened
 from puridiver.report.reading import Run, representatives
 from puridiver.report.style import INK, PANEL, Panel
 from puridiver.runs.folder import MANIFEST
