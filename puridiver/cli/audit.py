@@ -119,24 +119,18 @@ def _load(asked: dict[str, Any], progress: Progress, recalled: bool) -> tuple[Da
     import numpy as np
     import torch
 
-    from puridiver import data as sources
     from puridiver.auditing.audit import check_classes
     from puridiver.auditing.folder import LabelledSet
     from puridiver.auditing.tables import Carried, carried
-    from puridiver.data.sources import is_own
+    from puridiver.data import load_npz
     from puridiver.streams.noise import plant
 
     place, split, seed = asked["data"], asked.get("split", "train"), asked.get("seed", 0)
-    own = place not in sources.SOURCES and is_own(place)
-    share = asked.get("test_share", 0.0 if own else None)  # audit all, unless said otherwise
-    options = sources.FileOptions(asked.get("image_size"), share, asked.get("bad_files", "refuse"))
-    root = Path(asked["data_root"]) if "data_root" in asked else None
     try:
         if place.endswith(".npz"):
-            options.refuse_any(place, but="test_share")
-            source = sources.load_npz(Path(place), split == "test", test_share=share, trust_labels=True)
+            source = load_npz(Path(place), split == "test", test_share=asked.get("test_share"), trust_labels=True)
         else:
-            source = sources.load(place, root, options, progress.count)
+            source = flags.load_data(place, asked, asked.get("image_size"), progress)
     except (DataError, ValueError) as error:
         if recalled and Path(place).is_absolute() and not Path(place).exists():
             raise DataError(f"{error}; if the data have moved, name them before --out") from error
@@ -157,7 +151,11 @@ def _load(asked: dict[str, Any], progress: Progress, recalled: bool) -> tuple[Da
         true = part.true[chosen].numpy()
     files, shortened = part.names, len(rows) < len(part)
     names = [files[row] if files else f"{split} {row}" for row in rows.tolist()] if files or shortened else None
-    folder = (Path(place) if Path(place).is_dir() else Path(place).parent) if files and own else None
+    folder = (
+        (Path(place) if Path(place).is_dir() else Path(place).parent)
+        if files and flags.is_place("data", place)
+        else None
+    )
     beside = carried(source, split, rows, folder) if folder else Carried()
     images = part.images[chosen] if shortened else part.images
     return source, LabelledSet(images, given, list(source.class_names), names, folder, beside), true

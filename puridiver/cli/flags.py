@@ -8,14 +8,17 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from puridiver.cli.output import meant
+from puridiver.cli.output import Progress, meant
 from puridiver.discovery import listing
 from puridiver.errors import DataError
 from puridiver.runs.config import SETTINGS, Role
+
+if TYPE_CHECKING:
+    from puridiver.data.base import DataSource
 
 PANELS = {
     Role.SOURCE: "Data and stream", Role.PLACE: "Data and stream", Role.STREAM: "A generated stream",
@@ -47,20 +50,24 @@ class Opt:
     panel: str | None = None
     callback: Callable[..., Any] | None = None
 
-    def read(self, kind: Any, text: Any) -> Any:
-        """Turn the text of the option into its value, or say what the value should be."""
-        if not isinstance(text, str):  # a default
-            return text
-        if self.choices and text not in self.choices:
-            near = meant(text, self.choices)
-            raise typer.BadParameter(f"should be one of {', '.join(self.choices)}, but got {text!r}{near}")
-        try:
-            found = kind(text)
-        except ValueError:
-            raise typer.BadParameter(f"should be {KINDS[kind][1]}, but got {text!r}") from None
-        if self.least is not None and not found >= self.least:
-            raise typer.BadParameter(f"should be at least {self.least}, but got {text}")
-        return found
+    def parser(self, kind: Any) -> Callable[[Any], Any]:
+        """A function that turns the text of the option into its value, or says what the value should be."""
+
+        def read(text: Any) -> Any:
+            if not isinstance(text, str):  # a default
+                return text
+            if self.choices and text not in self.choices:
+                near = meant(text, self.choices)
+                raise typer.BadParameter(f"should be one of {', '.join(self.choices)}, but got {text!r}{near}")
+            try:
+                found = kind(text)
+            except ValueError:
+                raise typer.BadParameter(f"should be {KINDS[kind][1]}, but got {text!r}") from None
+            if self.least is not None and not found >= self.least:
+                raise typer.BadParameter(f"should be at least {self.least}, but got {text}")
+            return found
+
+        return read
 
 
 def typed(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +86,7 @@ def typed(command: Callable[..., Any]) -> Callable[..., Any]:
             if kind is bool:
                 names = names if each.default is False else []  # typer adds --no-... where there are no names
             else:
-                more |= {"parser": functools.partial(mark.read, kind), "callback": mark.callback}
+                more |= {"parser": mark.parser(kind), "callback": mark.callback}
                 more["metavar"] = mark.metavar or "|".join(mark.choices) or KINDS.get(kind, ("TEXT",))[0]
             mark = typer.Option(*names, help=mark.help, **more)
         parameters.append(each.replace(annotation=Annotated[hint, mark]) if marks else each)
@@ -162,6 +169,18 @@ def check_outside(data: str, out: Path) -> None:
     for found in (Path.absolute, Path.resolve):  # by the names as they are, and by what links lead to
         if is_place("data", data) and Path(data).is_dir() and found(out).is_relative_to(found(Path(data))):
             raise DataError(f"--out {out} lies in the folder of the data ({data}): name a folder outside of it")
+
+
+def load_data(place: str, settings: dict[str, Any], side: int | None, progress: Progress) -> DataSource:
+    """The data of a learner or an audit: all of one's own files, unless they have a test part or the user says so."""
+    from puridiver import data
+    from puridiver.data.sources import is_own
+
+    own = place not in data.SOURCES and is_own(place)
+    share = settings.get("test_share", 0.0 if own or place.endswith(".npz") else None)
+    root = Path(settings["data_root"]) if "data_root" in settings else None
+    options = data.FileOptions(side if own else None, share, settings.get("bad_files", "refuse"))
+    return data.load(place, root, options, progress.count)
 
 
 def options_of(assignments: Sequence[str] | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ORDERS = ("time", "listed", "random")
 
 
-@flags.settings_flags(("data_root", "bad_files", "device", "seed"))
+@flags.settings_flags(("data_root", "bad_files", "device"))
 def learn(
     settings: dict[str, Any],
     learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
@@ -33,6 +33,7 @@ def learn(
     epochs: Annotated[int | None, Opt("memory epochs of each training (default: the learner's)", least=0)] = None,
     every: Annotated[int | None, Opt("train on the memory after every N images (default: at the end)", least=1)] = None,
     order: Annotated[str | None, Opt("order of the images (default: time where it is known)", choices=ORDERS)] = None,
+    seed: Annotated[int, Opt("seed of a random order (default: 0)", least=0)] = 0,
     json: flags.Json = False,
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,
@@ -60,7 +61,7 @@ def learn(
             source = _load(data, settings, student, progress)
             labels, rows = (
                 _labels(student, source, new_classes),
-                _rows(source.train, order, settings.get("seed", 0), data),
+                _rows(source.train, order, seed, data),
             )
             before = _accuracy(student, source)
             agreed = _learn(student, source.train, labels, rows, every or len(rows), epochs, progress)
@@ -101,21 +102,10 @@ def _check_out(learner: Path, out: Path, force: bool) -> None:
 
 def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progress) -> DataSource:
     """The images in the learner's size."""
-    from puridiver import data as sources
-    from puridiver.data.sources import is_own
-
     height, width, channels = learner.image_shape
-    of_files = data not in sources.SOURCES and is_own(data)
-    if of_files and height != width:
-        raise DataError(f"image files are cut to squares, but the learner's images are {height}x{width}: use an .npz")
-    share = 0.0 if of_files or data.endswith(".npz") else None  # learn from all, unless the data have a test part
-    options = sources.FileOptions(height if of_files else None, share, settings.get("bad_files", "refuse"))
-    root = settings.get("data_root")
-    source = sources.load(data, Path(root) if root else None, options, progress.count)
-    found = source.image_shape
-    if found != learner.image_shape and not (found[:2] == (height, width) and (found[2], channels) == (3, 1)):
-        one, other = ("x".join(map(str, shape)) for shape in (found, learner.image_shape))
-        raise DataError(f"{data} has images of {one}, but the learner's are {other}")
+    source = flags.load_data(data, settings, height, progress)
+    if source.image_shape[:2] != (height, width) or source.image_shape[2] < channels:
+        raise DataError(f"{data} has images of {source.image_shape}, but the learner's are {learner.image_shape}")
     return source
 
 
@@ -149,11 +139,13 @@ def _learn(
     learner: Learner, images: ImageSet, labels: list[Label], rows: np.ndarray, every: int, epochs: int, bar: Progress
 ) -> float | None:
     """Learn from every image once. Returns the share of labels that the learner had predicted itself."""
+    from puridiver.data.pictures import image_batch
+
     bar.start(len(rows) + max(1, round(len(rows) / every)) * epochs * learner.capacity)
     agreed, asked, since, batch = 0, 0, 0, learner.options.batch_size
     for start in range(0, len(rows), batch):
         part = rows[start : start + batch].tolist()
-        pixels, given = _pixels(learner, images, part), [labels[row] for row in part]
+        pixels, given = image_batch(images.images[part].numpy(), learner.image_shape), [labels[row] for row in part]
         if learner.classes:
             agreed += sum(map(lambda one, other: one == other, learner.predict(pixels).tolist(), given))
             asked += len(given)
@@ -166,18 +158,13 @@ def _learn(
     return agreed / asked if asked else None
 
 
-def _pixels(learner: Learner, images: ImageSet, rows: list[int]) -> np.ndarray:
-    from puridiver.data.decode import grey
-
-    found: np.ndarray = images.images[rows].numpy()
-    return grey(found) if found.shape[3] == 3 and learner.image_shape[2] == 1 else found
-
-
 def _accuracy(learner: Learner, source: DataSource) -> float | None:
     """Accuracy on the data's test part; None where it has none."""
+    from puridiver.data.pictures import image_batch
+
     given, right = [source.class_names[label] for label in source.test.labels.tolist()], 0
     for start in range(0, len(given) if learner.classes else 0, 1000):
         part = range(start, min(start + 1000, len(given)))
-        predicted = learner.predict(_pixels(learner, source.test, list(part))).tolist()
+        predicted = learner.predict(image_batch(source.test.images[list(part)].numpy(), learner.image_shape)).tolist()
         right += sum(str(label) == given[row] for label, row in zip(predicted, part, strict=True))
     return right / len(given) if given and learner.classes else None

@@ -151,7 +151,7 @@ def test_a_learner_of_numbers_and_grey_images_takes_arrays_and_files(tmp_path, c
     assert Learner.load(tmp_path / "now", device="cpu").seen == 2 * len(images)
     np.savez(tmp_path / "large.npz", train_images=np.zeros((4, 9, 9, 1), np.uint8), train_labels=np.arange(4) % 2)
     assert learn(tmp_path / "small", tmp_path / "large.npz", tmp_path / "other") == 2
-    assert "has images of 9x9x1, but the learner's are" in capsys.readouterr().err
+    assert "has images of (9, 9, 1), but the learner's are" in capsys.readouterr().err
     for number in range(3):
         (tmp_path / "digits" / str(number)).mkdir(parents=True)
         speckled((80 * number, 90, 20), number).save(tmp_path / "digits" / str(number) / "x.png")
