@@ -109,121 +109,83 @@ CIFARS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 DIVERSE_CIFARS = {data: replace(size, settings={**size.settings, "diversity": True}) for data, size in CIFARS.items()}
 DIGITS = {"memory": 100}
 
+
+def two(**settings: Any) -> dict[str, Size]:
+    """The digits size with two seeds."""
+    return {"digits": Size(TWO, settings={**DIGITS, **settings})}
+
+
+def three(noises: tuple[str, ...] = (), without: tuple[str, ...] = (), **settings: Any) -> dict[str, Size]:
+    """The digits size with three seeds."""
+    return {"digits": Size(THREE, noises, {**DIGITS, **settings}, without)}
+
+
 PRESETS: dict[str, Preset] = {
     "table1": Preset(
         "Table 1: last accuracy, twelve baselines and PuriDivER under five noises",
-        TABLE1,
-        FIVE,
-        {**DIVERSE_CIFARS, "digits": Size(TWO, settings=DIGITS)},
-        ("cifar10", "cifar100"),
-        paper="table1",
+        TABLE1, FIVE, {**DIVERSE_CIFARS, **two()}, ("cifar10", "cifar100"), paper="table1",
     ),
     "table2": Preset(
         "Table 2: last accuracy on data that is wrong by itself (digits: 20 % symmetric noise stands in)",
-        TABLE1,
-        REAL,
+        TABLE1, REAL,
         {
             "webvision": Size(THREE, settings={"memory": 1000, "tasks": 10, "network": "resnet34"}),
             "food101n": Size(THREE, settings={"memory": 2000, "tasks": 5, "network": "resnet34"}),
-            "digits": Size(THREE, ("sym-20",), DIGITS),
+            **three(noises=("sym-20",)),
         },
-        ("webvision", "food101n"),
-        paper="table2",
+        ("webvision", "food101n"), paper="table2",
     ),
     "table3": Preset(
         "Table 3: PuriDivER without and with re-labelling and consistency",
-        ABLATION,
-        FIVE,
-        {**CIFARS, "digits": Size(THREE, settings=DIGITS)},
-        ("cifar10", "cifar100"),
-        paper="table3",
+        ABLATION, FIVE, {**CIFARS, **three()}, ("cifar10", "cifar100"), paper="table3",
     ),
     "table4": Preset(
         "Table 4: static alpha, and the adaptive one",
-        (*static_alpha(0.1, 0.3, 0.5, 0.6, 1.0), ADAPTIVE),
-        FIVE,
-        {**CIFARS, "digits": Size(THREE, settings=DIGITS)},
-        ("cifar10", "cifar100"),
+        (*static_alpha(0.1, 0.3, 0.5, 0.6, 1.0), ADAPTIVE), FIVE, {**CIFARS, **three()}, ("cifar10", "cifar100"),
         paper="table4",
     ),
     "disjoint": Preset(
         "The supplement's table: disjoint tasks, a memory of twice the size (SPR: half of it is its delay buffer)",
-        (*SPR, PURIDIVER),
-        FIVE,
-        {
-            "cifar10": Size(THREE, settings={"memory": 1000}),
-            "digits": Size(THREE, settings={"memory": 200}),
-        },
-        ("cifar10",),
-        stream="disjoint",
-        noise_maps={"cifar10": "spr-cifar10"},
-        paper="disjoint",
+        (*SPR, PURIDIVER), FIVE,
+        {"cifar10": Size(THREE, settings={"memory": 1000}), **three(memory=200)}, ("cifar10",),
+        stream="disjoint", noise_maps={"cifar10": "spr-cifar10"}, paper="disjoint",
     ),
     "fidelity-official": Preset(
-        "What each row of docs/FIDELITY.md is worth: the released program with one row at a time as the paper has it",
-        fidelity_methods("official", "paper"),
-        ("sym-40", "asym-40"),
-        {"cifar10": CIFAR10, "digits": Size(THREE, settings=DIGITS, without=("epochs",))},
-        ("cifar10",),
-        recipe="official",
+        "What each row of docs/fidelity.md is worth: the released program with one row at a time as the paper has it",
+        fidelity_methods("official", "paper"), ("sym-40", "asym-40"),
+        {"cifar10": CIFAR10, **three(without=("epochs",))}, ("cifar10",), recipe="official",
     ),
     "fidelity-paper": Preset(
-        "What each row of docs/FIDELITY.md is worth: the paper with one row at a time as the released program has it",
-        fidelity_methods("paper", "official"),
-        ("sym-40", "asym-40"),
-        {"cifar10": CIFAR10, "digits": Size(THREE, settings=DIGITS, without=("epochs",))},
-        ("cifar10",),
-        recipe="paper",
+        "What each row of docs/fidelity.md is worth: the paper with one row at a time as the released program has it",
+        fidelity_methods("paper", "official"), ("sym-40", "asym-40"),
+        {"cifar10": CIFAR10, **three(without=("epochs",))}, ("cifar10",), recipe="paper",
     ),
     "figure-tasks": Preset(
         "Figure 2: accuracy and memory purity after each task",
         tuple(method for method in TABLE1 if "DivideMix" in method.title or method == PURIDIVER),
-        SYMMETRIC,
-        {**CIFARS, "digits": Size(TWO, settings=DIGITS)},
-        ("cifar10", "cifar100"),
-        paper="table1",
-        figure="tasks",
+        SYMMETRIC, {**CIFARS, **two()}, ("cifar10", "cifar100"), paper="table1", figure="tasks",
     ),
     "figure-mixtures": Preset(
         "Figure 3: losses and uncertainties in the memory with the fitted mixtures",
-        (PURIDIVER,),
-        ("sym-20",),
-        {"cifar10": Size(ONE, settings={"memory": 500}), "digits": Size(ONE, ("sym-40",), DIGITS)},
-        ("cifar10",),
-        paper="table1",
-        figure="mixtures",
+        (PURIDIVER,), ("sym-20",),
+        {"cifar10": Size(ONE, settings={"memory": 500}), "digits": Size(ONE, ("sym-40",), DIGITS)}, ("cifar10",),
+        paper="table1", figure="mixtures",
     ),
     "figure-alpha": Preset(
         "Figure 4: accuracy with static and adaptive alpha, and alpha over the tasks",
-        (*static_alpha(0.1, 0.3, 0.5), ADAPTIVE),
-        SYMMETRIC,
-        {"cifar10": CIFAR10, "digits": Size(THREE, settings=DIGITS)},
-        ("cifar10",),
-        paper="table4",
-        figure="alpha",
+        (*static_alpha(0.1, 0.3, 0.5), ADAPTIVE), SYMMETRIC, {"cifar10": CIFAR10, **three()}, ("cifar10",),
+        paper="table4", figure="alpha",
     ),
     "figure-diversity": Preset(
         "The supplement's figures of diversity and purity of the memory against alpha",
-        static_alpha(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
-        SYMMETRIC,
-        {
-            **DIVERSE_CIFARS,
-            "digits": Size(TWO, settings={**DIGITS, "diversity": True}),
-        },
-        ("cifar10", "cifar100"),
-        paper="table4",
-        figure="diversity",
+        static_alpha(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), SYMMETRIC,
+        {**DIVERSE_CIFARS, **two(diversity=True)}, ("cifar10", "cifar100"), paper="table4", figure="diversity",
     ),
     "figure-time": Preset(
         "Figure 5: accuracy against training time",
-        TABLE1,
-        ("sym-40",),
-        {"cifar10": CIFAR10, "digits": Size(TWO, settings=DIGITS)},
-        ("cifar10",),
-        paper="table1",
-        figure="time",
+        TABLE1, ("sym-40",), {"cifar10": CIFAR10, **two()}, ("cifar10",), paper="table1", figure="time",
     ),
-}
+}  # fmt: skip
 
 
 def grid_of_preset(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import queue
 import threading
@@ -36,13 +35,6 @@ class Job:
     config: RunConfig
     folder: Path
     lanes: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "folder": str(self.folder)}
-
-    @classmethod
-    def of_dict(cls, content: dict[str, Any]) -> Job:
-        return cls(**{**content, "config": RunConfig(**content["config"]), "folder": Path(content["folder"])})
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """Runs cells in worker processes of this machine, to use all cores of a CPU.
 
-A worker (`serve`) reads jobs from standard input and writes events to standard
-output, a line of JSON each. It ends when its input ends, even in the middle of a run: then the grid is gone, and the
-next one may already need the same folder. At SIGTERM it writes a checkpoint first.
+A worker (`serve`) reads jobs from standard input and writes events to standard output, a line each. It ends when its
+input ends, even in the middle of a run: then the grid is gone, and the next one may already need the same folder. At
+SIGTERM it writes a checkpoint first.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import queue
 import signal
 import subprocess
@@ -36,51 +37,27 @@ class ProcessEngine(Engine):
         self.processes: dict[int, subprocess.Popen[str]] = {}
 
     def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        for job in jobs:
-            waiting.put(job)
+        waiting = list(reversed(jobs))
         with ThreadPoolExecutor(self.workers) as threads:
             list(threads.map(lambda number: self._serve(number, waiting, report), range(self.workers)))
 
-    def _serve(self, number: int, waiting: queue.SimpleQueue[Job], report: Report) -> None:
+    def _serve(self, number: int, waiting: list[Job], report: Report) -> None:
         """Give jobs to one worker process, one after the other; a process that dies is replaced."""
-        with suppress(queue.Empty):
-            while not self.stopping.is_set():
-                job = waiting.get_nowait()
-                for attempt in range(1, ATTEMPTS + 1):
-                    if (death := self._run(number, job, report)) is None or self.stopping.is_set():
-                        break
-                    if attempt < ATTEMPTS:
-                        report(Event("lost", job.id, {"error": death}))
-                    else:
-                        error = f"its worker died {attempt} times; the last time: {death}"
-                        report(Event("failed", job.id, {"error": error, "traceback": death}))
-        if number in self.processes:
-            self.processes[number].terminate()
-            _close(self.processes[number])
-
-    def _run(self, number: int, job: Job, report: Report) -> str | None:
-        """Run a job in a worker process; how the process died, or None if it lives."""
-        log = self.logs / f"worker-{number}.log"
-        process = self.processes.get(number)
-        if process is None or process.poll() is not None:
-            process = self.processes[number] = _start(log, max(1, cores() // self.workers))
-            if self.stopping.is_set():  # meanwhile: `stop` may have missed it
-                process.terminate()
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with suppress(BrokenPipeError):  # it died: then it says nothing
-            process.stdin.write(json.dumps(job.to_dict()) + "\n")
-            process.stdin.flush()
-        for line in process.stdout:
-            with suppress(ValueError):  # the torn last line of a process that was killed
-                event = Event(**json.loads(line))
-                report(event)
-                if event.kind in ("finished", "failed"):
-                    return None
-        code = _close(process)
-        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-        return f"worker process {process.pid} {how}; it said last:\n{log.read_text(errors='replace')[-2000:].strip()}"
+        log, deaths = self.logs / f"worker-{number}.log", 0
+        job = _next(waiting)
+        while job is not None and not self.stopping.is_set():
+            with _start(log, max(1, cores() // self.workers)) as process:  # closes its input, which ends it
+                self.processes[number] = process
+                while job is not None and not self.stopping.is_set() and _ran(process, job, report):
+                    job, deaths = _next(waiting), 0
+            if job is None or self.stopping.is_set():
+                return
+            deaths += 1
+            how = f"worker process {process.pid} ended with code {process.returncode}"
+            death = f"{how}; it said last:\n{log.read_text(errors='replace')[-2000:].strip()}"
+            report(Event("failed" if deaths == ATTEMPTS else "lost", job.id, {"error": death, "traceback": death}))
+            if deaths == ATTEMPTS:
+                job, deaths = _next(waiting), 0
 
     def stop(self) -> None:
         for process in list(self.processes.values()):
@@ -90,15 +67,28 @@ class ProcessEngine(Engine):
                 process.wait(PATIENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait()
 
 
-def _close(process: subprocess.Popen[str]) -> int:
-    """Wait for a process that ends; its exit code."""
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError):  # what it did not read is lost
-            pipe.close()  # type: ignore[union-attr]
-    return process.wait()
+def _next(waiting: list[Job]) -> Job | None:
+    with suppress(IndexError):  # another thread may have taken the last
+        return waiting.pop()
+    return None
+
+
+def _ran(process: subprocess.Popen[str], job: Job, report: Report) -> bool:
+    """Run a job in a worker process; False if the process died over it."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(BrokenPipeError):  # it died: then it says nothing
+        process.stdin.write(pickle.dumps(job).hex() + "\n")
+        process.stdin.flush()
+    for line in process.stdout:
+        with suppress(ValueError):  # the torn last line of a process that was killed
+            event = Event(**json.loads(line))
+            report(event)
+            if event.kind in ("finished", "failed"):
+                return True
+    return False
 
 
 def cores() -> int:
@@ -127,19 +117,16 @@ def serve() -> None:
 
     def read_jobs() -> None:
         for line in sys.stdin:
-            jobs.put(Job.of_dict(json.loads(line)))
+            jobs.put(pickle.loads(bytes.fromhex(line)))
         os._exit(0)
 
     def stop(*signal_and_frame: object) -> None:
         stopping.set()
         jobs.put(None)
 
-    def report(event: Event) -> None:
-        out.write(to_json({"kind": event.kind, "id": event.id, "detail": event.detail}) + "\n")
-
     threading.Thread(target=read_jobs, daemon=True).start()
     signal.signal(signal.SIGTERM, stop)
     while (job := jobs.get()) is not None and not stopping.is_set():
-        run_job(job, sources, report, stopping.is_set)
+        run_job(job, sources, lambda event: print(to_json(vars(event)), file=out), stopping.is_set)
     out.flush()
     os._exit(0)  # at once: the thread that waits for jobs cannot be woken
