@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARK = "made by puridiver; may be replaced"  # in every file that a report or figure writes
-INK = "#010203"  # text, axes and shading; becomes currentColor on the page
+INK = "#010203"  # text, axes and shading, also in figures.mplstyle; becomes currentColor on the page
 # Distinct for any colour vision, with a contrast of at least 3:1 on white; var(--series-N) on the page.
 SERIES = ("#0072b2", "#c2410c", "#00795a", "#a3458a", "#8a6100", "#5b5bd6", "#5f6870")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
@@ -31,29 +32,6 @@ PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that text stays rea
 DPI = 300
 TITLE_WIDTH, LEGEND_WIDTH = 48, 62  # characters of a line
 KINDS = ("png", "svg", "pdf")
-
-SETTINGS: dict[Any, Any] = {
-    "text.parse_math": False,  # a class may be called "$x"
-    "svg.fonttype": "none",  # text stays text: searchable and small
-    "svg.hashsalt": "puridiver",
-    "font.family": "sans-serif",
-    "font.size": 10,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 2,
-    "lines.markersize": 5,
-}
 
 
 @dataclass(frozen=True)
@@ -90,9 +68,10 @@ def _styled() -> Iterator[None]:
     check_installed("plot", "matplotlib")
     import matplotlib
 
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    style = resources.files("puridiver.report") / "templates" / "figures.mplstyle"
+    with matplotlib.rc_context(), warnings.catch_warnings(), resources.as_file(style) as file:
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(SETTINGS)
+        matplotlib.rcParams.update(matplotlib.rc_params_from_file(file, use_default_template=False))
         # The measuring font may lack the script of a class name; the browser's font has it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
         yield
