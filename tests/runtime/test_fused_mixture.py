@@ -49,7 +49,7 @@ def compare_all(device: str) -> int:
 
 def test_in_the_interpreter_the_kernel_fits_as_torchs_operations_do() -> None:
     pytest.importorskip("triton")
-    program = "from tests.test_fused_mixture import compare_all; print('compared', compare_all('cpu'))"
+    program = "from tests.runtime.test_fused_mixture import compare_all; print('compared', compare_all('cpu'))"
     env = {**os.environ, "TRITON_INTERPRET": "1"}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from puridiver.runtime.model import TrainableModel
 from puridiver.spr import nt_xent, scaled_epochs
 from tests.learner_samples import as_samples, patterns
 from tests.memory.fakes import encoder
