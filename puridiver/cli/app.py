@@ -27,7 +27,9 @@ from typer.core import TyperCommand, TyperGroup
 from puridiver._version import __version__
 from puridiver.cli.flags import typed
 from puridiver.cli.output import forget_stdout, meant, plain
+from puridiver.discovery import listing
 from puridiver.errors import PuridiverError
+from puridiver.runs.config import SETTINGS
 
 HELPERS = ("app", "flags", "output")
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -45,14 +47,16 @@ Examples:
 
 
 class PanelCommand(TyperCommand):
-    """A command whose help groups the options under headings."""
+    """A command whose help groups the options under headings, and lists the members of families."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             panel = "Arguments" if param.param_type_name == "argument" else getattr(param, "rich_help_panel", None)
-            if record := param.get_help_record(ctx):
-                sections.setdefault(panel or "Options", []).append(record)
+            name, text = param.get_help_record(ctx) or ("", "")
+            if param.name in SETTINGS and (family := SETTINGS[param.name].family):
+                text += f". Known: {listing(family)}"
+            sections.setdefault(panel or "Options", []).append((name, text))
         for title, records in sections.items():
             if records:
                 with formatter.section(title):

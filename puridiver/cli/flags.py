@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from puridiver.cli.output import Progress, meant
-from puridiver.discovery import listing
 from puridiver.errors import DataError
 from puridiver.runs.config import SETTINGS, Role
 
@@ -132,8 +130,6 @@ def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callabl
         del parameters["settings"]
         for field in fields:
             own = "" if field.optional or field.kind is bool else f" (default: {field.default})"
-            if field.family and {"-h", "--help"} & set(sys.argv[2:]):  # of a command: listing a family imports it
-                own += f". Known: {listing(field.family)}"
             metavar = field.name.upper() if field.kind is str and not field.choices else ""
             flag = Opt(field.help + (default or own), metavar, field.choices, field.least, panel=PANELS[field.role])
             hint: Any = Annotated[field.kind | None, flag]
