@@ -5,13 +5,6 @@ and GPU. A batch gives the same images as its samples would give one by one.
 """
 
 from puridiver.augment.base import Policy
-from puridiver.augment.crop_flip import (
-    crop_flip,
-    draw_crop_flip,
-    draw_crop_flip_plan,
-    leave_unmoved,
-    planned_crop_flip,
-)
 from puridiver.augment.mixing import (
     draw_cutmix_plan,
     draw_mixup_plan,
@@ -22,7 +15,18 @@ from puridiver.augment.mixing import (
 )
 from puridiver.augment.policies import POLICIES
 from puridiver.augment.simclr import draw_simclr, simclr_view
-from puridiver.augment.views import ViewSettings, crop_flip_view, strong_view, to_float, weak_view
+from puridiver.augment.views import (
+    ViewSettings,
+    crop_flip,
+    crop_flip_view,
+    draw_crop_flip,
+    draw_crop_flip_plan,
+    leave_unmoved,
+    planned_crop_flip,
+    strong_view,
+    to_float,
+    weak_view,
+)
 
 __all__ = [
     "POLICIES",

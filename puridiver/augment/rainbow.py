@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from puridiver.augment.base import RowDraw, check_batch
-from puridiver.augment.ops_colour import invert, solarise
-from puridiver.augment.ops_geometry import rotate
+from puridiver.augment.ops import invert, rotate, solarise
 
 REFERENCE_SIDE = 32
 CUTOUT_SIDES = (8, 16, 24, 32)  # pixels of a 32-pixel image

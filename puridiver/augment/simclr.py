@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.augment.base import RowDraw, check_batch
-from puridiver.augment.ops_colour import brightness, colour, contrast
+from puridiver.augment.ops import brightness, colour, contrast
 
 JITTERED = 0.8  # share of views with colour jitter
 STRENGTH = 0.4  # largest change of brightness, contrast and saturation

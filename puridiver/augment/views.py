@@ -1,4 +1,4 @@
-"""The weak and the strong view that trainers learn from, and the scaling of images to network input."""
+"""Crop and flip, the weak and the strong view that trainers learn from, and the scaling to network input."""
 
 from __future__ import annotations
 
@@ -6,13 +6,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.base import check_images
-from puridiver.augment.crop_flip import crop_flip, draw_crop_flip
+from puridiver.augment.base import RowDraw, check_batch, check_images
 from puridiver.augment.policies import POLICIES
 
-WEAK_POLICIES = ("flip", "crop_flip")
+
+@dataclass(frozen=True)
+class CropFlipDraw(RowDraw):
+    """`top` and `left` (0 to 2 * padding) place the crop in the padded image; `flip` mirrors it. All (n,)."""
+
+    padding: int
+    top: Tensor
+    left: Tensor
+    flip: Tensor
+
+
+def draw_crop_flip(n: int, padding: int, flip: bool, generator: torch.Generator) -> CropFlipDraw:
+    """Draw a crop position for each sample and, if `flip`, whether to mirror it."""
+    if padding < 0:
+        raise ValueError(f"padding should be 0 or more pixels, but got {padding}")
+    top, left = torch.randint(2 * padding + 1, (2, n), generator=generator)
+    coin = torch.rand(n, generator=generator) < 0.5
+    return CropFlipDraw(padding, top, left, coin if flip else torch.zeros_like(coin))
+
+
+def crop_flip(images: Tensor, draw: CropFlipDraw) -> Tensor:
+    """Crop each zero-padded image at its own place, then mirror those that the draw says."""
+    check_batch(images, draw)
+    cropped = images
+    if draw.padding:
+        n, _, height, width = images.shape
+        # a view of all possible crops: (N, C, 2 * padding + 1, 2 * padding + 1, H, W)
+        crops = F.pad(images, [draw.padding] * 4).unfold(2, height, 1).unfold(3, width, 1)
+        top, left = torch.stack((draw.top, draw.left)).to(images.device, non_blocking=True)
+        cropped = crops[torch.arange(n, device=images.device), :, top, left]
+    flip = draw.flip.to(images.device, non_blocking=True).view(-1, 1, 1, 1)
+    return torch.where(flip, cropped.flip(3), cropped)
+
+
+def draw_crop_flip_plan(steps: int, n: int, padding: int, flip: bool, generator: torch.Generator) -> Tensor:
+    """Draw for many batches of n at once: int64 (steps, 3 n), each row the tops, the lefts and the flips."""
+    draw = draw_crop_flip(steps * n, padding, flip, generator)
+    return torch.cat([part.long().view(steps, n) for part in (draw.top, draw.left, draw.flip)], dim=1)
+
+
+def leave_unmoved(plan: Tensor, first: int, padding: int) -> None:
+    """Change a plan in place so that the samples from row `first` on stay unchanged in every batch."""
+    top, left, flip = plan.view(len(plan), 3, -1).unbind(dim=1)
+    top[:, first:] = padding
+    left[:, first:] = padding
+    flip[:, first:] = 0
+
+
+def planned_crop_flip(images: Tensor, row: Tensor, padding: int) -> Tensor:
+    """Crop and flip images (n, C, H, W) by one row of a plan; the host reads no value."""
+    top, left, flip = row.view(3, -1)
+    return crop_flip(images, CropFlipDraw(padding, top, left, flip.bool()))
 
 
 @dataclass(frozen=True)
@@ -36,14 +87,6 @@ class ViewSettings:
     strong: str = "autoaugment"
     weak: str = "flip"
 
-    def __post_init__(self) -> None:
-        if self.crop_padding < 0:
-            raise ValueError(f"crop_padding should be 0 or more pixels, but got {self.crop_padding}")
-        for name, policies in (("strong", tuple(POLICIES)), ("weak", WEAK_POLICIES)):
-            if getattr(self, name) not in policies:
-                allowed = " or ".join(repr(policy) for policy in policies)
-                raise ValueError(f"{name} should be {allowed}, but got {getattr(self, name)!r}")
-
 
 def crop_flip_view(images: Tensor, settings: ViewSettings, generator: torch.Generator) -> Tensor:
     """Crop and flip at random."""
@@ -64,14 +107,5 @@ def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator
 def to_float(images: Tensor, mean: Sequence[float] | Tensor, std: Sequence[float] | Tensor) -> Tensor:
     """Scale grey levels 0..255 to float32 `(images / 255 - mean) / std`, with one mean and std per channel."""
     check_images(images)
-    return (images / 255 - _per_channel(mean, images)) / _per_channel(std, images)
-
-
-def _per_channel(values: Sequence[float] | Tensor, images: Tensor) -> Tensor:
-    tensor = torch.as_tensor(values, dtype=torch.float32)
-    if tensor.shape != images.shape[1:2]:
-        raise ValueError(
-            f"mean and std should have one number for each of the {images.shape[1]} channels, "
-            f"but got the shape {tuple(tensor.shape)}"
-        )
-    return tensor.to(images.device, non_blocking=True).view(-1, 1, 1)  # (C, 1, 1)
+    first, second = (torch.as_tensor(v, dtype=torch.float32).to(images.device).view(-1, 1, 1) for v in (mean, std))
+    return (images / 255 - first) / second  # means and deviations are (C, 1, 1)

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance, ImageOps
 
-from puridiver.augment import ops_colour, ops_geometry
+from puridiver.augment import ops
 from puridiver.augment.policies.autoaugment import OPERATIONS
 
 from .samples import PILLOW_BLENDS_UNFUSED, SHAPES, by_pillow, random_images, telling_images
@@ -30,7 +30,7 @@ NEAREST = {"method": Image.Transform.AFFINE, "resample": Image.Resampling.NEARES
 @pytest.mark.parametrize("name", PLAIN)
 def test_operations_without_magnitude(name: str, shape: tuple[int, int, int]) -> None:
     images = telling_images(shape)
-    assert torch.equal(getattr(ops_colour, name)(images), by_pillow(images, PLAIN[name]))
+    assert torch.equal(getattr(ops, name)(images), by_pillow(images, PLAIN[name]))
 
 
 @given(levels=st.lists(st.integers(0, 255), min_size=1, max_size=6), seed=st.integers(0, 10_000))
@@ -38,18 +38,18 @@ def test_histogram_operations_with_few_levels(levels: list[int], seed: int) -> N
     palette = torch.tensor(levels, dtype=torch.uint8)
     images = palette[random_images(2, (1, 24, 24), seed).long() % len(levels)]
     for name in ("autocontrast", "equalise"):
-        assert torch.equal(getattr(ops_colour, name)(images), by_pillow(images, PLAIN[name]))
+        assert torch.equal(getattr(ops, name)(images), by_pillow(images, PLAIN[name]))
 
 
 def test_posterise_and_solarise() -> None:
     images = telling_images((3, 11, 7))
     for bits in range(1, 9):
         reference = by_pillow(images, lambda image, bits=bits: ImageOps.posterize(image, bits))
-        assert torch.equal(ops_colour.posterise(images, bits), reference)
+        assert torch.equal(ops.posterise(images, bits), reference)
     for threshold in (0, 1, 32, 64, 128, 255, 256, *OPERATIONS["solarise"].levels):
         level = math.ceil(threshold)
         reference = by_pillow(images, lambda image, level=level: ImageOps.solarize(image, level))
-        assert torch.equal(ops_colour.solarise(images, threshold), reference)
+        assert torch.equal(ops.solarise(images, threshold), reference)
 
 
 @given(
@@ -59,7 +59,7 @@ def test_posterise_and_solarise() -> None:
 )
 def test_enhancements(name: str, factor: float, shape: tuple[int, int, int]) -> None:
     images = telling_images(shape)
-    ours = getattr(ops_colour, name)(images, factor)
+    ours = getattr(ops, name)(images, factor)
     reference = by_pillow(images, lambda image: ENHANCEMENTS[name](image).enhance(factor))
     assert ours.dtype == torch.uint8
     assert (ours.int() - reference.int()).abs().max() <= (0 if PILLOW_BLENDS_UNFUSED else 1)
@@ -76,7 +76,7 @@ def test_affine_matrices(matrix: list[float], offset: list[float]) -> None:
     (a, b, d, e), (c, f) = matrix, offset
     assume(b or d)  # without shear Pillow computes in floating point, where ties between pixels may differ
     data = (a, b, c, d, e, f)
-    ours = ops_geometry.affine(images, torch.tensor(data, dtype=torch.float64).view(1, 2, 3), fill=3)
+    ours = ops.affine(images, torch.tensor(data, dtype=torch.float64).view(1, 2, 3), fill=3)
     assert torch.equal(
         ours, by_pillow(images, lambda image: image.transform(image.size, data=data, fillcolor=3, **NEAREST))
     )
@@ -97,10 +97,10 @@ def test_geometric_operations(shape: tuple[int, int, int]) -> None:
             reference = by_pillow(
                 images, lambda image, data=data: image.transform(image.size, data=data, fillcolor=fill, **NEAREST)
             )
-            assert torch.equal(getattr(ops_geometry, name)(images, value, 128), reference), (name, value)
+            assert torch.equal(getattr(ops, name)(images, value, 128), reference), (name, value)
     for angle in (0, 45, 90, 180, 270, 360, -45, -90, 12.5, 133):
         reference = by_pillow(images, lambda image, angle=angle: image.rotate(angle, fillcolor=fill))
-        assert torch.equal(ops_geometry.rotate(images, angle, 128), reference), angle
+        assert torch.equal(ops.rotate(images, angle, 128), reference), angle
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

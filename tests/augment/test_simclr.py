@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from puridiver.augment import draw_simclr, simclr_view
-from puridiver.augment.ops_colour import _luma
+from puridiver.augment.ops import _luma
 from puridiver.augment.simclr import SimCLRDraw, resized_crop, turn_hue
 
 from .samples import SHAPES, assert_rows_independent, generator, random_images

@@ -53,14 +53,6 @@ def test_to_float_normalises_each_channel() -> None:
     for channel in range(3):
         expected = (images[:, channel].double() / 255 - mean[channel]) / std[channel]
         torch.testing.assert_close(normalised[:, channel].double(), expected, rtol=1e-5, atol=1e-5)
-    with pytest.raises(ValueError, match="each of the 3 channels"):
-        to_float(images, (0.5,), (1.0,))
-
-
-@pytest.mark.parametrize("wrong", [{"strong": "cutout"}, {"weak": "none"}, {"crop_padding": -1}])
-def test_wrong_settings_are_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} should be"):
-        ViewSettings(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.gpu

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from puridiver.augment import ops_colour, ops_geometry
+from puridiver.augment import ops
 from puridiver.augment.base import Policy, RowDraw, check_batch
 
 GREY = 128
@@ -51,23 +51,23 @@ def _plain(apply: Callable[[Tensor], Tensor]) -> Operation:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "autocontrast": _plain(ops_colour.autocontrast),
-    "brightness": _enhancement(ops_colour.brightness),
-    "colour": _enhancement(ops_colour.colour),
-    "contrast": _enhancement(ops_colour.contrast),
-    "equalise": _plain(ops_colour.equalise),
-    "invert": _plain(ops_colour.invert),
+    "autocontrast": _plain(ops.autocontrast),
+    "brightness": _enhancement(ops.brightness),
+    "colour": _enhancement(ops.colour),
+    "contrast": _enhancement(ops.contrast),
+    "equalise": _plain(ops.equalise),
+    "invert": _plain(ops.invert),
     "posterise": Operation(
-        lambda images, bits, _: ops_colour.posterise(images, bits),
+        lambda images, bits, _: ops.posterise(images, bits),
         tuple(float(round(bits)) for bits in _ramp(8, 4)),
     ),
-    "rotate": Operation(ops_geometry.rotate, _ramp(0, 30), signed=True),
-    "sharpness": _enhancement(ops_colour.sharpness),
-    "shear_x": Operation(ops_geometry.shear_x, _ramp(0, 0.3), signed=True),
-    "shear_y": Operation(ops_geometry.shear_y, _ramp(0, 0.3), signed=True),
-    "solarise": Operation(lambda images, threshold, _: ops_colour.solarise(images, threshold), _ramp(256, 0)),
-    "translate_x": Operation(ops_geometry.translate_x, _ramp(0, 150 / 331), signed=True),
-    "translate_y": Operation(ops_geometry.translate_y, _ramp(0, 150 / 331), signed=True),
+    "rotate": Operation(ops.rotate, _ramp(0, 30), signed=True),
+    "sharpness": _enhancement(ops.sharpness),
+    "shear_x": Operation(ops.shear_x, _ramp(0, 0.3), signed=True),
+    "shear_y": Operation(ops.shear_y, _ramp(0, 0.3), signed=True),
+    "solarise": Operation(lambda images, threshold, _: ops.solarise(images, threshold), _ramp(256, 0)),
+    "translate_x": Operation(ops.translate_x, _ramp(0, 150 / 331), signed=True),
+    "translate_y": Operation(ops.translate_y, _ramp(0, 150 / 331), signed=True),
 }
 
 # the publication prints magnitudes of invert, autocontrast and equalise, but these have no effect

@@ -1,0 +1,163 @@
+"""Colour and geometry operations on uint8 batches (N, C, H, W), equal to Pillow's grey level for grey level.
+
+A magnitude is one number for the whole batch, or a tensor (N,) on any device. An affine matrix maps a place in the
+output to a place in the input, in 16.16 fixed point as Pillow computes it, on the magnitude's device: so CPU and GPU
+use the same integers.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+LEVELS = 256
+FRACTION_BITS = 16
+
+# Colour ------------------------------------------------------------------------------------------------------------
+
+
+def invert(images: Tensor) -> Tensor:
+    """Invert the grey levels, as ImageOps.invert."""
+    return 255 - images
+
+
+def posterise(images: Tensor, bits: float | Tensor) -> Tensor:
+    """Keep the highest `bits` (0 to 8) of each grey level, as ImageOps.posterize."""
+    kept = _per_sample(bits, images).to(torch.int32)
+    return images & (LEVELS - (1 << (8 - kept))).to(torch.uint8)
+
+
+def solarise(images: Tensor, threshold: float | Tensor) -> Tensor:
+    """Invert the grey levels from `threshold` upwards, as ImageOps.solarize."""
+    inverted = images >= _per_sample(threshold, images)
+    # flipping all bits gives 255 - level; unlike torch.where, xor costs the same on noise as on plain areas
+    return images ^ (inverted.to(torch.uint8) * 255)
+
+
+def autocontrast(images: Tensor) -> Tensor:
+    """Stretch each channel to the whole range of grey levels, as ImageOps.autocontrast."""
+    # Pillow truncates, so the last bit of a float64 decides a grey level: keep this order of operations
+    low = images.amin((2, 3), keepdim=True).double()
+    high = images.amax((2, 3), keepdim=True).double()
+    # divide tensors: torch computes `number / tensor` as a product with the reciprocal, which rounds twice
+    scale = torch.full_like(low, 255.0) / (high - low).clamp_min(1.0)
+    stretched = (images * scale + -low * scale).clamp_(0, 255).to(torch.uint8)
+    return torch.where(high > low, stretched, images)
+
+
+def equalise(images: Tensor) -> Tensor:
+    """Flatten the histogram of each channel, as ImageOps.equalize."""
+    levels = images.flatten(2).long()
+    counts = torch.zeros(*images.shape[:2], LEVELS, dtype=torch.int64, device=images.device)
+    histogram = counts.scatter_add_(2, levels, torch.ones_like(levels))  # (N, C, 256)
+    brightest = torch.where(histogram > 0, torch.arange(LEVELS, device=images.device), 0).amax(2, keepdim=True)
+    # pixels per output level without the brightest level, (N, C, 1); 0: leave the channel unchanged
+    step = (histogram.sum(2, keepdim=True) - histogram.gather(2, brightest)) // (LEVELS - 1)
+    before = histogram.cumsum(2) - histogram
+    table = ((before + step // 2) // step.clamp_min(1)).clamp_(max=255).to(torch.uint8)
+    mapped = table.gather(2, levels).view_as(images)
+    return torch.where(step.unsqueeze(3) > 0, mapped, images)
+
+
+def brightness(images: Tensor, factor: float | Tensor) -> Tensor:
+    """Blend black (factor 0) with the image (1), or go beyond, as ImageEnhance.Brightness."""
+    return _blend(torch.zeros_like(images), images, factor)
+
+
+def colour(images: Tensor, factor: float | Tensor) -> Tensor:
+    """Blend the grey image (factor 0) with the image (1), or go beyond, as ImageEnhance.Color."""
+    return _blend(_luma(images), images, factor)
+
+
+def contrast(images: Tensor, factor: float | Tensor) -> Tensor:
+    """Blend the mean grey (factor 0) with the image (1), or go beyond, as ImageEnhance.Contrast."""
+    pixels = images.shape[2] * images.shape[3]
+    total = _luma(images).sum((2, 3), keepdim=True, dtype=torch.int64)
+    rounded_mean = (2 * total + pixels) // (2 * pixels)
+    return _blend(rounded_mean, images, factor)
+
+
+def sharpness(images: Tensor, factor: float | Tensor) -> Tensor:
+    """Blend a smoothed image (factor 0) with the image (1), or go beyond, as ImageEnhance.Sharpness."""
+    levels = images.float()
+    rows = levels[..., :-2] + levels[..., 1:-1] + levels[..., 2:]
+    weighted = rows[..., :-2, :] + rows[..., 1:-1, :] + rows[..., 2:, :] + 4 * levels[..., 1:-1, 1:-1]
+    # Pillow's SMOOTH filter; a 13th never lies half-way between grey levels, so float32 rounds like exact arithmetic
+    levels[..., 1:-1, 1:-1] = (weighted / 13 + 0.5).floor_()
+    return _blend(levels, images, factor)
+
+
+def _per_sample(value: float | Tensor, images: Tensor) -> Tensor:
+    """Move magnitudes to the images' device, (N or 1, 1, 1, 1)."""
+    return torch.as_tensor(value).to(images.device, non_blocking=True).view(-1, 1, 1, 1)
+
+
+def _blend(degenerate: Tensor, images: Tensor, factor: float | Tensor) -> Tensor:
+    """Compute `degenerate + factor * (images - degenerate)` in float32, clip and truncate, as Image.blend."""
+    start = degenerate.float()
+    return (start + _per_sample(factor, images).float() * (images - start)).clamp_(0, 255).to(torch.uint8)
+
+
+def _luma(images: Tensor) -> Tensor:
+    """Convert RGB to grey with Pillow's fixed-point weights, (N, 1, H, W)."""
+    if images.shape[1] == 1:
+        return images
+    red, green, blue = images.int().split(1, dim=1)
+    return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
+
+
+# Geometry, nearest pixel --------------------------------------------------------------------------------------------
+
+
+def shear_x(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
+    """Shift each row left by `factor` times its distance from the top."""
+    return affine(images, _matrix(1, factor, 0, 0, 1, 0), fill)
+
+
+def shear_y(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
+    """Shift each column up by `factor` times its distance from the left."""
+    return affine(images, _matrix(1, 0, 0, factor, 1, 0), fill)
+
+
+def translate_x(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
+    """Shift the image left by a fraction of its width."""
+    return affine(images, _matrix(1, 0, fraction * images.shape[3], 0, 1, 0), fill)
+
+
+def translate_y(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
+    """Shift the image up by a fraction of its height."""
+    return affine(images, _matrix(1, 0, 0, 0, 1, fraction * images.shape[2]), fill)
+
+
+def rotate(images: Tensor, degrees: float | Tensor, fill: int = 0) -> Tensor:
+    """Rotate counter-clockwise about the centre, as Image.rotate without expansion."""
+    angle = torch.as_tensor(degrees, dtype=torch.float64).deg2rad()
+    # Pillow rounds too; otherwise the last bit of cos(90 degrees) could miss a pixel
+    cos, sin = angle.cos().round(decimals=15), angle.sin().round(decimals=15)
+    x, y = images.shape[3] / 2, images.shape[2] / 2
+    return affine(images, _matrix(cos, -sin, x - x * cos + y * sin, sin, cos, y - x * sin - y * cos), fill)
+
+
+def affine(images: Tensor, matrix: Tensor, fill: int = 0) -> Tensor:
+    """Move pixels by matrices (N or 1, 2, 3), as Image.transform with AFFINE, NEAREST and a fill colour."""
+    height, width = images.shape[2:]
+    centred = matrix.clone()  # offsets at pixel centres instead of corners
+    centred[..., 2] = matrix[..., 2] + 0.5 * matrix[..., 0] + 0.5 * matrix[..., 1]
+    fixed = (centred * 2**FRACTION_BITS + 0.5).floor_().long().to(images.device, non_blocking=True)
+    a, b, c, d, e, f = fixed.view(-1, 6, 1, 1).unbind(1)
+    x = torch.arange(width, device=images.device)
+    y = torch.arange(height, device=images.device).unsqueeze(1)
+    column = (a * x + b * y + c) >> FRACTION_BITS  # (N or 1, H, W)
+    row = (d * x + e * y + f) >> FRACTION_BITS
+    inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
+    source = torch.where(inside, row * width + column, 0).flatten(1).unsqueeze(1)
+    moved = images.flatten(2).gather(2, source.expand(*images.shape[:2], -1)).view_as(images)
+    return moved.masked_fill_(~inside.unsqueeze(1), fill)
+
+
+def _matrix(*entries: float | Tensor) -> Tensor:
+    """Build float64 matrices (N or 1, 2, 3) from six entries, each a number or a tensor (N,)."""
+    columns = [torch.as_tensor(entry, dtype=torch.float64).reshape(-1) for entry in entries]
+    device = next((entry.device for entry in entries if isinstance(entry, Tensor)), torch.device("cpu"))
+    columns = torch.broadcast_tensors(*(column.to(device) for column in columns))
+    return torch.stack(columns, 1).view(-1, 2, 3)
