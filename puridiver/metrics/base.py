@@ -24,11 +24,6 @@ class Record:
         """The evaluation at the end of each task."""
         return self.of_kind("task")
 
-    def series(self, name: str) -> list[tuple[int, float]]:
-        """A figure along the stream as points (samples seen, value); moments without a value are left out."""
-        points = [(event["seen"], event[name]) for event in self.of_kind("anytime", "task")]
-        return [point for point in points if point[1] is not None and not math.isnan(point[1])]
-
 
 class Metric(ABC):
     """One figure that sums up a whole run. A subclass in a file of `metrics/summary` is found by listing the folder.
@@ -46,7 +41,7 @@ class Metric(ABC):
         """The figure of a finished run; None or nan where it was not measured."""
 
 
-def mean(values: Iterable[float | None]) -> float:
-    """The mean of the values that are known; nan without any."""
-    known = [value for value in values if value is not None and not math.isnan(value)]
+def mean(values: Iterable[float]) -> float:
+    """The mean of the values that are not nan; nan without any."""
+    known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan

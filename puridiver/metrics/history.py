@@ -21,18 +21,17 @@ from puridiver.trainers import SET_NAMES
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-COLUMNS = ("arrival", "image", "given_label", "true_label", "entered_at", "evicted_at")
+COLUMNS = ("arrival", "image", "name", "given_label", "true_label", "entered_at", "evicted_at")
 NUMBERS = ("arrival", "image", "entered_at", "evicted_at")
-SUFFIXES = (".csv", ".parquet")
 
 
 class MemoryWatch:
     """Emits which samples enter and leave the memory, and what each memory training made of them.
 
     Only a traced run has one, since a GPU has to wait for it. Events "memory": `entered` (arrivals), and of each the
-    row of its `images` among the train images, its `given` and its `true` label (class ids; null where nobody knows)
-    and, where data are of files, its file in `names`; `left`. Events "sets": `arrivals`, `sets` and `suggested`, the
-    set of each sample in the last epoch of a consolidation and the label that it suggests.
+    row of its `images` among the train images, its `given` and `true` label (class ids; null where nobody knows) and,
+    where data are of files, its file in `names`; `left`. Events "sets": `arrivals`, `sets` and `suggested`, the set of
+    each sample in the last epoch of a consolidation and the label that it suggests.
     """
 
     def __init__(self, truth: TrueLabels, emit: Callable[[Event], None]) -> None:
@@ -49,10 +48,9 @@ class MemoryWatch:
         """Emit what has changed since the last call; `positions` maps arrivals to positions in the stream."""
         if learner.memory.samples is self._samples:
             return
-        self._samples = learner.memory.samples
-        now = set(self._samples.arrivals.tolist())
-        entered, left = sorted(now - self._held), sorted(self._held - now)
-        self._held = now
+        before = self._held
+        self.begin(learner)
+        entered, left = sorted(self._held - before), sorted(before - self._held)
         if entered or left:
             at = positions(torch.tensor(entered, dtype=torch.int64))
             names = self.truth.names_at(at)
@@ -68,11 +66,9 @@ class MemoryWatch:
         if (sets := learner.trainer.sets) is None:
             return
         given = self.truth.given_at(positions(sets.arrivals)).cpu()
-        suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses)
-        self.emit({
-            "event": "sets", "task": task, "seen": learner.seen, "arrivals": sets.arrivals.tolist(),
-            "sets": sets.codes.tolist(), "suggested": suggested.tolist(),
-        })  # fmt: skip
+        suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses).tolist()
+        event = {"event": "sets", "task": task, "seen": learner.seen, "arrivals": sets.arrivals.tolist()}
+        self.emit({**event, "sets": sets.codes.tolist(), "suggested": suggested})
 
 
 class SampleHistory:
@@ -87,9 +83,8 @@ class SampleHistory:
     needs_memory_events = True  # a run emits them only for listeners that say so, from its beginning
 
     def __init__(self, class_names: Sequence[str], events: Iterable[Event] = ()) -> None:
-        self.class_names = class_names
+        self.class_names, self.consolidations = class_names, 0
         self.samples: dict[int, dict[str, Any]] = {}
-        self.consolidations = 0
         for event in events:
             self(event)
 
@@ -97,16 +92,15 @@ class SampleHistory:
         """Take an event of the run, in its turn; those of other kinds say nothing of single samples."""
         if event["event"] == "memory":
             names = event.get("names") or [None] * len(event["entered"])
-            columns = (event[name] for name in ("entered", "images", "given", "true"))
-            for arrival, image, given, true, name in zip(*columns, names, strict=True):
+            columns = (event["entered"], event["images"], names, event["given"], event["true"])
+            for arrival, image, name, given, true in zip(*columns, strict=True):
                 labels = (self.class_names[given], None if true is None else self.class_names[true])
-                values = (arrival, image, *labels, event["seen"], None)
-                self.samples[arrival] = dict(zip(COLUMNS, values, strict=True)) | ({"name": name} if name else {})
+                values = (arrival, image, name, *labels, event["seen"], None)
+                self.samples[arrival] = dict(zip(COLUMNS, values, strict=True))
             for arrival in event["left"]:
                 self.samples[arrival]["evicted_at"] = event["seen"]
         elif event["event"] == "sets":
-            self.consolidations += 1
-            n = self.consolidations
+            self.consolidations = n = self.consolidations + 1
             for arrival, code, suggested in zip(event["arrivals"], event["sets"], event["suggested"], strict=True):
                 found = {f"set_{n}": SET_NAMES[code], f"suggested_{n}": self.class_names[suggested]}
                 self.samples[arrival] |= found
@@ -115,32 +109,26 @@ class SampleHistory:
         """The rows as a pandas table; whole numbers stay whole where some are missing."""
         import pandas
 
-        named = any("name" in sample for sample in self.samples.values())
-        columns = [*COLUMNS[:2], *(["name"] if named else []), *COLUMNS[2:]]
-        columns += [f"{name}_{n}" for n in range(1, self.consolidations + 1) for name in ("set", "suggested")]
-        return pandas.DataFrame(list(self.samples.values()), columns=columns).astype(dict.fromkeys(NUMBERS, "Int64"))
+        sets = [f"{name}_{n}" for n in range(1, self.consolidations + 1) for name in ("set", "suggested")]
+        found = pandas.DataFrame(list(self.samples.values()), columns=[*COLUMNS, *sets])
+        found = found.astype(dict.fromkeys(NUMBERS, "Int64"))
+        return found.drop(columns="name") if found["name"].isna().all() else found
 
     def write(self, path: Path) -> None:
         """Write CSV (empty where there is nothing to tell) or Parquet, by the file's name."""
-        check_trace_file(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        frame = self.frame()
-        write_atomically(
-            path, frame.to_parquet(index=False) if path.suffix == ".parquet" else frame.to_csv(index=False).encode()
-        )
+        frame, parquet = self.frame(), path.suffix == ".parquet"
+        write_atomically(path, frame.to_parquet(index=False) if parquet else frame.to_csv(index=False).encode())
 
 
 def check_trace_file(path: Path) -> None:
     """Raise an error, before the work, where the history could not be written."""
-    if path.suffix not in SUFFIXES:
+    if path.suffix not in (".csv", ".parquet"):
         raise ValueError(f"a trace should be a .csv or .parquet file, but got {str(path)!r}")
     if path.is_dir():
         raise DataError(f"{path} is a folder; name a file for the trace")
     check_writable(path)
-    if path.suffix == ".parquet":
-        try:
-            importlib.import_module("pyarrow.parquet")
-        except ImportError as error:
-            raise DataError(
-                "a trace as .parquet needs pyarrow: pip install 'puridiver[parquet]', or say .csv"
-            ) from error
+    try:
+        importlib.import_module("pyarrow.parquet" if path.suffix == ".parquet" else "pandas")
+    except ImportError as error:
+        raise DataError("a trace as .parquet needs pyarrow: pip install 'puridiver[parquet]', or say .csv") from error

@@ -27,24 +27,23 @@ def accuracy(confusion: Tensor, classes: Sequence[int] | None = None) -> float:
     return int(confusion[rows, rows].sum()) / total if total else float("nan")
 
 
-def class_accuracies(confusion: Tensor) -> list[float]:
-    """Recall of each class; nan for a class without test images."""
-    return (confusion.diagonal().double() / confusion.sum(dim=1)).tolist()
+def per_class(labels: Tensor, n_classes: int) -> list[int] | None:
+    """How many samples each class has; None unless all labels are known."""
+    return None if (labels == UNKNOWN).any() else labels.bincount(minlength=n_classes).tolist()
 
 
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
     """Size, purity, class balance and, with the samples' features, diversity (Eq. 12).
 
-    Purity is measured on the samples whose true label is known (`memory_known`, where these are not all), and is None
-    where there are none of them.
+    Purity is that of the samples whose true label is known (`memory_known`, where not all are), None without any.
     """
     known = true != UNKNOWN
     measurable = bool(known.any()) or not len(true)
     found: dict[str, Any] = {
         "memory_size": len(given),
         "memory_purity": equations.purity(given[known], true[known]) if measurable else None,
-        "memory_per_class": given.bincount(minlength=n_classes).tolist(),
-        "memory_per_true_class": per_true_class(true, n_classes),
+        "memory_per_class": per_class(given, n_classes),
+        "memory_per_true_class": per_class(true, n_classes),
     }
     if not known.all():
         found["memory_known"] = int(known.sum())
@@ -53,16 +52,10 @@ def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor
     return found
 
 
-def per_true_class(true: Tensor, n_classes: int) -> list[int] | None:
-    """How many samples each true class has; None unless all are known."""
-    return None if (true == UNKNOWN).any() else true.bincount(minlength=n_classes).tolist()
-
-
 def split_metrics(sets: Sets, given: Tensor, true: Tensor) -> dict[str, Any]:
-    """Sizes of C, R and U, and how right each is.
+    """Sizes of C, R and U, and how right each is, of samples whose true label is known; None without any.
 
-    C: share whose given label is right. R: share whose predicted label is right. U: share whose given label is
-    wrong, so that it was rightly distrusted. None for a set without a sample whose true label is known.
+    C: share whose given label is right. R: share whose predicted label is right. U: share whose given label is wrong.
     """
     known, right = true != UNKNOWN, given == true
     judged = (right, sets.guesses == true, ~right)
@@ -74,42 +67,43 @@ def split_metrics(sets: Sets, given: Tensor, true: Tensor) -> dict[str, Any]:
 
 
 def split_trace(learner: Learner, true: Tensor) -> dict[str, Any]:
-    """Losses, uncertainties, sets and both mixtures, a list entry for each memory sample, in the memory's order.
+    """Losses, uncertainties, sets and both mixtures, an entry for each memory sample, in the memory's order.
 
     `right` says (1 or 0) whether the given label is the true one, `guess_right` whether the prediction is; None where
-    that is not known. Numbers have four digits: enough for a histogram, and a third of the size on disk.
+    that is not known. Four digits are enough for a histogram, at a third of the size on disk.
     """
     split, samples = learner.split(), learner.memory.samples
-    guess = split.p_model.argmax(dim=1).cpu()
-
-    def rounded(values: Tensor) -> list[float]:
-        return [round(value, 4) for value in values.tolist()]
+    mixtures = {"loss_mixture": split.loss_mixture, "uncertainty_mixture": split.uncertainty_mixture}
+    names = ("weights", "means", "variances", "offset", "span")
 
     def agreement(labels: Tensor) -> list[int | None]:
         pairs = zip((labels == true).tolist(), (true == UNKNOWN).tolist(), strict=True)
         return [None if unknown else int(same) for same, unknown in pairs]
 
-    names = ("weights", "means", "variances", "offset", "span")
-    mixtures = {"loss_mixture": split.loss_mixture, "uncertainty_mixture": split.uncertainty_mixture}
     return {
         "arrivals": samples.arrivals.tolist(),
-        "losses": rounded(split.loss),
-        "uncertainties": rounded(equations.uncertainty(split.p_model)),
+        "losses": [round(value, 4) for value in split.loss.tolist()],
+        "uncertainties": [round(value, 4) for value in equations.uncertainty(split.p_model).tolist()],
         "sets": split.codes().tolist(),
         "right": agreement(samples.labels.cpu()),
-        "guess_right": agreement(guess),
+        "guess_right": agreement(split.p_model.argmax(dim=1).cpu()),
         **{key: {name: getattr(found, name).tolist() for name in names} for key, found in mixtures.items()},
     }
 
 
 def take_snapshot(learner: Learner, true: Tensor) -> MemorySnapshot:
-    """The memory's images with the learner's audit and the true label of each."""
-    samples = learner.memory.samples
+    """The memory's images, shrunk if they are large, with the learner's audit and the true label of each."""
+    samples, images = learner.memory.samples, learner.memory.samples.images
     audit = {row.arrival: row for row in learner.audit()}
     rows = [audit[arrival] for arrival in samples.arrivals.tolist()]
     ids = {label: i for i, label in enumerate(learner.classes)}
+    factor = LARGEST_SIDE / max(images.shape[2:])
+    if factor < 1 and len(images):
+        size = [max(1, round(side * factor)) for side in images.shape[2:]]
+        parts = images.split(256)
+        images = torch.cat([F.interpolate(part.float(), size, mode="area").round().to(torch.uint8) for part in parts])
     return MemorySnapshot(
-        images=_shrunk(samples.images).permute(0, 2, 3, 1).contiguous().cpu().numpy(),
+        images=images.permute(0, 2, 3, 1).contiguous().cpu().numpy(),
         arrivals=samples.arrivals.cpu().numpy(),
         given=samples.labels.cpu().numpy(),
         suggested=torch.tensor([ids[row.suggested_label] for row in rows], dtype=torch.int64).numpy(),
@@ -118,14 +112,3 @@ def take_snapshot(learner: Learner, true: Tensor) -> MemorySnapshot:
         sets=torch.tensor([SET_NAMES.index(row.set) for row in rows], dtype=torch.uint8).numpy(),
         names=None if all(row.id is None for row in rows) else ["" if row.id is None else str(row.id) for row in rows],
     )
-
-
-def _shrunk(images: Tensor) -> Tensor:
-    """uint8 (N, C, H, W) with no side above LARGEST_SIDE."""
-    height, width = images.shape[2:]
-    factor = LARGEST_SIDE / max(height, width)
-    if factor >= 1 or not len(images):
-        return images
-    size = (max(1, round(height * factor)), max(1, round(width * factor)))
-    parts = [F.interpolate(part.float(), size, mode="area").round().to(torch.uint8) for part in images.split(256)]
-    return torch.cat(parts)

@@ -31,10 +31,7 @@ class MemorySnapshot:
     def __post_init__(self) -> None:
         lengths = {name: len(value) for name, value in vars(self).items() if value is not None}
         if len(set(lengths.values())) != 1 or self.images.ndim != 4 or self.images.dtype != np.uint8:
-            raise ValueError(
-                "a snapshot should hold uint8 images of shape (N, H, W, C) and N of everything else, "
-                f"but got {self.images.dtype} {self.images.shape} and {lengths}"
-            )
+            raise ValueError(f"a snapshot should hold uint8 images (N, H, W, C) and N of all else, not {lengths}")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -42,15 +39,17 @@ class MemorySnapshot:
     def to_bytes(self) -> bytes:
         from safetensors.numpy import save
 
-        tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
         named = {} if self.names is None else {"names": json.dumps(self.names)}
-        return save(tensors, metadata={"format": FORMAT, **named})
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
+        return save(arrays, metadata={"format": FORMAT, **named})
 
     @classmethod
     def read(cls, path: Path) -> MemorySnapshot:
-        """A snapshot file; a `DataError` names one that is damaged."""
+        """A snapshot file; a `DataError` names one that is damaged or no regular file."""
         from safetensors import SafetensorError, safe_open
 
+        if not path.is_file():
+            raise DataError(f"{path} is damaged: it is not a regular file")
         try:
             with safe_open(path, framework="numpy") as file:
                 told = file.metadata() or {}
@@ -58,7 +57,7 @@ class MemorySnapshot:
                     raise DataError(f"{path} should be of the format {FORMAT!r}, but is of {told.get('format')!r}")
                 names = json.loads(told["names"]) if "names" in told else None
                 return cls(**{name: file.get_tensor(name) for name in ARRAYS}, names=names)
-        except (SafetensorError, ValueError) as error:
+        except (SafetensorError, ValueError, TypeError, RecursionError) as error:
             raise DataError(f"{path} is damaged: {error}") from error
 
 

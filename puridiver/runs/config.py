@@ -1,8 +1,7 @@
 """The configuration of a run. Each field of `RunConfig` declares its default, help, limits and role, once.
 
-Everything else derives from these declarations (`SETTINGS`): the flags of `puridiver run` and `puridiver grid`, the
-keys of a grid file and their checks, the command line in a record, the identity of a run, and which fields a
-ready-made stream forbids. To add an option to `run`, add a field here.
+Flags, the keys of grid files, checks, the command in a record and the identity of a run derive from `SETTINGS`. To add
+an option to `run`, add a field here.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self, get_args, get_type_hints
 
 LARGEST_NUMBER = 2**63 - 1
+MATRIX_FILE = "matrix:"  # before the path of a noise matrix
 
 
 class Role(StrEnum):
@@ -33,145 +33,67 @@ class Role(StrEnum):
     MACHINE = "machine"  # how this machine computes; recorded beside the identity
 
 
-def setting(
-    default: Any,
-    help: str,
-    role: Role,
-    *,
-    choices: tuple[str, ...] = (),
-    least: int | None = None,
-    axis: bool = False,
-    path: bool = False,
-    family: str = "",
-) -> Any:
-    """Declare a field of `RunConfig`.
+def setting(default: Any, role: Role, help: str, choices: tuple[str, ...] = (), **declared: Any) -> Any:
+    """Declare a field.
 
-    `axis` marks what a grid varies, in lists of its own. `path` marks what is, or may be, a file or a folder. `family`
-    is the "package:base class" whose members the help lists.
+    `least` is its least value. `axis`: grids vary it in lists of their own. `path`: it may name a file. `family` is the
+    "package:base class" whose members the help lists.
     """
-    told = {"help": help, "role": role, "choices": choices, "least": least, "axis": axis, "path": path,
-            "family": family}  # fmt: skip
-    return field(default=default, metadata=told)
+    unsaid = {"least": None, "axis": False, "path": False, "family": ""}
+    return field(default=default, metadata={"help": help, "role": role, "choices": choices, **unsaid, **declared})
 
 
 @dataclass(frozen=True)
 class RunConfig:
     """Everything that decides a run."""
 
-    data: str = setting(
-        "digits",
-        "a data set by name; a folder with a folder of images for each class; a .csv, .jsonl or .parquet table of "
-        "paths and labels; or an .npz file of arrays",
-        Role.SOURCE,
-        axis=True,
-        path=True,
-        family="puridiver.data.sets:puridiver.data.base.DataSet",
-    )
-    data_root: str | None = setting(
-        None, "folder that holds the data sets (default: the user's cache)", Role.PLACE, path=True
-    )
-    image_size: int | None = setting(
-        None, "pixels that image files are resized to (default: 32, or the data's)", Role.SOURCE, least=1
-    )
-    test_share: float | None = setting(
-        None, "share of your own images that is kept for testing, such as 0.2", Role.SOURCE, least=0
-    )
-    bad_files: str = setting(
-        "refuse", "what happens when image files cannot be read", Role.SOURCE, choices=("refuse", "skip")
-    )
-    trust_labels: bool = setting(
-        False, "take the labels of your own images for true, so that noise can be measured", Role.SOURCE
-    )
-    stream: str = setting(
-        "blurry-10",
-        "blurry-L (L percent minor samples), disjoint, time (the order of timestamps), official:NOISE:SEED "
-        "(published, each task shuffled; with :listed at the end in the files' order), or the path of a manifest.json, "
-        "in which {seed} stands for the seed",
-        Role.SOURCE,
-        axis=True,
-        path=True,
-    )
-    splits: str | None = setting(
-        None, "where official split files lie (.npz, or a folder; default: data root)", Role.PLACE, path=True
-    )
-    tasks: int | None = setting(
-        None, "number of tasks of a generated stream (default: 5, or what suits the data)", Role.STREAM, least=1
-    )
-    noise: str | None = setting(
-        None,
-        "label noise of a generated stream (default: sym-40; none for data of your own, whose labels pass as they "
-        "came)",
-        Role.STREAM,
-        axis=True,
-        path=True,
-        family="puridiver.streams.noises:puridiver.streams.noise.Noise",
-    )
-    noise_file: str | None = setting(
-        None, "for human noise: CIFAR-10N's or CIFAR-100N's file (.pt)", Role.STREAM, path=True
-    )
-    noise_map: str | None = setting(
-        None, "named class map of asymmetric noise: next, pairs or spr-cifar10 (default: the data's own)", Role.STREAM
-    )
-    imbalance: float | None = setting(
-        None,
-        "long-tailed classes in a generated stream: the rarest has this share of the most frequent one's images",
-        Role.STREAM,
-        least=0,
-    )
-    holdout: int = setting(0, "train images kept out of a generated stream for validation", Role.STREAM, least=0)
-    evaluate_on: str = setting("test", "what accuracy is measured on", Role.IDENTITY, choices=("test", "validation"))
-    seed: int = setting(0, "seed of the learner and of a generated stream", Role.IDENTITY, least=0, axis=True)
-    sampler: str = setting(
-        "puridiver",
-        "memory sampler",
-        Role.IDENTITY,
-        axis=True,
-        family="puridiver.memory:puridiver.memory.base.Sampler",
-    )
-    trainer: str = setting(
-        "puridiver",
-        "robust trainer",
-        Role.IDENTITY,
-        axis=True,
-        family="puridiver.trainers:puridiver.trainers.base.Trainer",
-    )
-    recipe: str = setting("puridiver", "named set of options; `puridiver methods` lists them", Role.OPTIONS)
-    memory: int | None = setting(
-        None, "samples the memory holds (default: what suits the data)", Role.IDENTITY, least=1
-    )
-    network: str | None = setting(
-        None,
-        "network (default: what suits the data; on a CPU small for data of your own)",
-        Role.IDENTITY,
-        family="puridiver.nets:puridiver.nets.base.Network",
-    )
-    epochs: int | None = setting(
-        None, "memory epochs after each task (default: the recipe's, or what suits the data)", Role.OPTIONS, least=1
-    )
-    device: str = setting("auto", "auto, cpu, cuda or cuda:N", Role.MACHINE)
-    precision: str = setting("auto", "of convolutions on a GPU", Role.MACHINE, choices=("auto", "float32", "bfloat16"))
-    graphs: bool = setting(True, "capture steps as CUDA graphs on a GPU", Role.MACHINE)
-    tell_noise: bool = setting(
-        False, "tell the trainer the true kind and rate of the noise (Co-teaching, DivideMix)", Role.IDENTITY
-    )
-    anytime_points: int = setting(5, "evaluations during each task's stream", Role.IDENTITY, least=0)
-    evaluate_epochs: bool = setting(
-        False, "also evaluate after every memory epoch of the last task (gives best_epoch_accuracy)", Role.MEASUREMENT
-    )
-    diversity: bool | None = setting(
-        None,
-        "measure the memory's diversity with a jointly trained network (default: only for small data)",
-        Role.MEASUREMENT,
-    )
-    stream_limit: int | None = setting(
-        None, "use only the first N samples of each task, for a quick look", Role.IDENTITY, least=1
-    )
-    test_limit: int | None = setting(
-        None, "evaluate on only the first N images, for a quick look", Role.IDENTITY, least=1
-    )
-    options: dict[str, Any] = field(
-        default_factory=dict, metadata={"role": Role.OPTIONS}
-    )  # options of the methods by name, from --set
+    # fmt: off
+    data: str = setting("digits", Role.SOURCE, "a data set by name; a folder with a folder of images for each class; a "
+        ".csv, .jsonl or .parquet table of paths and labels; or an .npz file of arrays", axis=True, path=True,
+        family="puridiver.data.sets:puridiver.data.base.DataSet")
+    data_root: str | None = setting(None, Role.PLACE, "folder of the data sets (default: the user's cache)", path=True)
+    image_size: int | None = setting(None, Role.SOURCE, "pixels of image files (default: 32, or the data's)", least=1)
+    test_share: float | None = setting(None, Role.SOURCE, "share of your own images for testing, such as 0.2", least=0)
+    bad_files: str = setting("refuse", Role.SOURCE, "what happens when image files cannot be read", ("refuse", "skip"))
+    trust_labels: bool = setting(False, Role.SOURCE, "take the labels of your own images for true, to measure noise")
+    stream: str = setting("blurry-10", Role.SOURCE, "blurry-L (L percent minor samples), disjoint, time (the order of "
+        "timestamps), official:NOISE:SEED (published, each task shuffled; with :listed at the end as in the files), or "
+        "the path of a manifest.json, in which {seed} stands for the seed", axis=True, path=True)
+    splits: str | None = setting(None, Role.PLACE, "where official split files lie (default: data root)", path=True)
+    tasks: int | None = setting(None, Role.STREAM, "tasks of a generated stream (default: 5, or the data's)", least=1)
+    noise: str | None = setting(None, Role.STREAM, "label noise of a generated stream (default: sym-40; none for data "
+        "of your own, whose labels pass as they came)", axis=True, path=True,
+        family="puridiver.streams.noises:puridiver.streams.noise.Noise")
+    noise_file: str | None = setting(None, Role.STREAM, "for human noise: CIFAR-10N's or CIFAR-100N's file", path=True)
+    noise_map: str | None = setting(None, Role.STREAM, "class map of asymmetric noise: next, pairs or spr-cifar10 "
+        "(default: the data's own)")
+    imbalance: float | None = setting(None, Role.STREAM, "long-tailed classes in a generated stream: the rarest has "
+        "this share of the most frequent one's images", least=0)
+    holdout: int = setting(0, Role.STREAM, "train images kept out of a generated stream for validation", least=0)
+    evaluate_on: str = setting("test", Role.IDENTITY, "what accuracy is measured on", ("test", "validation"))
+    seed: int = setting(0, Role.IDENTITY, "seed of the learner and of a generated stream", least=0, axis=True)
+    sampler: str = setting("puridiver", Role.IDENTITY, "memory sampler", axis=True,
+        family="puridiver.memory:puridiver.memory.base.Sampler")
+    trainer: str = setting("puridiver", Role.IDENTITY, "robust trainer", axis=True,
+        family="puridiver.trainers:puridiver.trainers.base.Trainer")
+    recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
+    memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
+    network: str | None = setting(None, Role.IDENTITY, "network (default: what suits the data; on a CPU small for data "
+        "of your own)", family="puridiver.nets:puridiver.nets.base.Network")
+    epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task (default: the recipe's)", least=1)
+    device: str = setting("auto", Role.MACHINE, "auto, cpu, cuda or cuda:N")
+    precision: str = setting("auto", Role.MACHINE, "of convolutions on a GPU", ("auto", "float32", "bfloat16"))
+    graphs: bool = setting(True, Role.MACHINE, "capture steps as CUDA graphs on a GPU")
+    tell_noise: bool = setting(False, Role.IDENTITY, "tell the trainer the true noise (Co-teaching, DivideMix)")
+    anytime_points: int = setting(5, Role.IDENTITY, "evaluations during each task's stream", least=0)
+    evaluate_epochs: bool = setting(False, Role.MEASUREMENT, "also evaluate after every memory epoch of the last task "
+        "(gives best_epoch_accuracy)")
+    diversity: bool | None = setting(None, Role.MEASUREMENT, "measure the memory's diversity with a jointly trained "
+        "network (default: only for small data)")
+    stream_limit: int | None = setting(None, Role.IDENTITY, "use N samples of each task: a quick look", least=1)
+    test_limit: int | None = setting(None, Role.IDENTITY, "evaluate on the first N images: a quick look", least=1)
+    options: dict[str, Any] = field(default_factory=dict, metadata={"role": Role.OPTIONS})  # by name, from --set
+    # fmt: on
 
     def __post_init__(self) -> None:
         from puridiver.streams.names import is_published, parse_published  # imports torch, which flags can do without
@@ -191,9 +113,7 @@ class RunConfig:
     @property
     def ready_made_stream(self) -> bool:
         """Whether the stream is a manifest or a published one, and not generated by the config."""
-        from puridiver.streams.names import is_manifest, is_published
-
-        return is_manifest(self.stream) or is_published(self.stream)
+        return self.stream.endswith(".json") or self.stream.startswith("official:")
 
     def of_role(self, *roles: Role) -> dict[str, Any]:
         """The values of all fields with these roles."""
@@ -201,17 +121,20 @@ class RunConfig:
 
     def changed(self, *roles: Role) -> dict[str, Any]:
         """The fields with these roles (all without any) whose values are not the defaults."""
-        default = RunConfig()
-        names = fields_of(*(roles or Role))
-        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(default, name)}
+        found, default = self.of_role(*(roles or Role)), RunConfig()
+        return {name: value for name, value in found.items() if value != getattr(default, name)}
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Self:
         """The config with these values; a ValueError names an unknown field or a wrong value."""
-        names = [spec.name for spec in dataclasses.fields(cls)]
-        if unknown := [name for name in values if name not in names]:
-            raise ValueError(f"there is no setting {unknown[0]!r} of a run; the settings are {', '.join(names)}")
+        if unknown := [name for name in values if name not in (*SETTINGS, "options")]:
+            raise ValueError(f"there is no setting {unknown[0]!r} of a run; the settings are {', '.join(SETTINGS)}")
         return cls(**values)
+
+
+KINDS: dict[type, tuple[type, str]] = {
+    bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -252,25 +175,16 @@ class Setting:
         return value
 
 
-KINDS: dict[type, tuple[type, str]] = {
-    bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
+def _declared(spec: dataclasses.Field, hint: Any) -> Setting:
+    kinds = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    return Setting(spec.name, kinds[0], type(None) in kinds, spec.default, **spec.metadata)
+
+
+# All fields but `options`, which has a declaration for each option (puridiver/options.py).
+SETTINGS: dict[str, Setting] = {
+    spec.name: _declared(spec, get_type_hints(RunConfig)[spec.name])
+    for spec in dataclasses.fields(RunConfig) if "help" in spec.metadata
 }  # fmt: skip
-
-
-def _declared() -> dict[str, Setting]:
-    """All fields but `options`, which has a declaration for each option (puridiver/options.py)."""
-    hints = get_type_hints(RunConfig)
-    found = {}
-    for spec in dataclasses.fields(RunConfig):
-        if "help" in spec.metadata:
-            hint = hints[spec.name]
-            kinds = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-            kind = next(kind for kind in kinds if kind is not type(None))
-            found[spec.name] = Setting(spec.name, kind, type(None) in kinds, spec.default, **spec.metadata)
-    return found
-
-
-SETTINGS: dict[str, Setting] = _declared()
 
 
 def fields_of(*roles: Role) -> list[str]:
@@ -278,47 +192,27 @@ def fields_of(*roles: Role) -> list[str]:
     return [spec.name for spec in dataclasses.fields(RunConfig) if spec.metadata["role"] in roles]
 
 
-# How records name a run --------------------------------------------------------------------------------------------
-
-
 def command_for(config: RunConfig, plugins: Iterable[str] = ()) -> str:
     """The `puridiver run` command of a config, to be given in the same folder; without the paths of this machine."""
     words = ["puridiver", "run"]
     for name, value in config.changed().items():
         if name == "options":
-            continue
-        declared = SETTINGS[name]
-        if declared.kind is bool:
-            words.append(declared.flag if value else declared.flag.replace("--", "--no-", 1))
+            words += [word for option, given in value.items() for word in ("--set", f"{option}={given}")]
+        elif isinstance(value, bool):
+            words.append(SETTINGS[name].flag if value else SETTINGS[name].flag.replace("--", "--no-", 1))
         else:
-            text = name.upper() if declared.role is Role.PLACE else place_in_record(str(value))
-            words += [declared.flag, text]
-    for name, value in config.options.items():
-        words += ["--set", f"{name}={value}"]
-    for place in dict.fromkeys(plugins):
-        words += ["--plugin", place_in_record(place)]
+            place = SETTINGS[name].role is Role.PLACE
+            words += [SETTINGS[name].flag, name.upper() if place else place_in_record(str(value))]
+    for file in dict.fromkeys(plugins):
+        words += ["--plugin", place_in_record(file)]
     return shlex.join(words)
 
 
 def place_in_record(value: str) -> str:
-    """How a record names a file or folder: by the path from the working folder, and by its name alone if not in there.
-
-    So the command of a record finds it again from the same folder, and no record tells how a machine is laid out.
-    """
-    from puridiver.streams.names import MATRIX_FILE
-
+    """How a record names a file: by the path from the working folder, and by its name alone if it is not in there."""
     if value.startswith(MATRIX_FILE):
         return MATRIX_FILE + place_in_record(value.removeprefix(MATRIX_FILE))
     if not os.path.isabs(value):
         return value
     inside = os.path.relpath(value)
-    return without_folder(value) if inside.split(os.sep)[0] in (os.curdir, os.pardir) else inside
-
-
-def without_folder(value: str) -> str:
-    """The name alone of a file or folder that data, a stream or noise are read from; anything else as it is."""
-    from puridiver.streams.names import MATRIX_FILE
-
-    if value.startswith(MATRIX_FILE):
-        return MATRIX_FILE + Path(value.removeprefix(MATRIX_FILE)).name
-    return (Path(value).name or value) if os.sep in value else value
+    return Path(value).name or value if inside.split(os.sep)[0] in (os.curdir, os.pardir) else inside

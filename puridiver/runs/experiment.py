@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +24,11 @@ from puridiver.metrics import Event
 from puridiver.metrics.history import SampleHistory, check_trace_file
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import folder as runs
+from puridiver.runs import resolve as resolving
 from puridiver.runs.checkpoint import Checkpoints, remove_save
 from puridiver.runs.config import RunConfig, command_for, place_in_record
 from puridiver.runs.ledger import row_of
 from puridiver.runs.loop import AHEAD_BYTES, Progress, RunLoop, trainings_of
-from puridiver.runs.resolve import (
-    commit,
-    load_source,
-    plugin_files,
-    plugin_places,
-    resolve,
-    resolve_run_stream,
-    run_id,
-    versions,
-)
 from puridiver.runtime.device import choose_runtime, describe_device, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
 from puridiver.trainers import NoiseHint
@@ -53,17 +44,15 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
 
     if (source.train.true_labels == UNKNOWN).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
-    resolved, runtime = resolve(config, source), choose_runtime(config.device)
+    resolved, runtime = resolving.resolve(config, source), choose_runtime(config.device)
+    views = ViewSettings(resolved.options.crop_padding, resolved.options.flip, "none")
+    cache = (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features"
+
+    def on_epoch(epoch: int, epochs: int) -> None:
+        tell(f"joint network for diversity, epoch {epoch}/{epochs}")
+
     with steady_threads(runtime.device, resolved.network):
-        return joint_features(
-            source,
-            resolved.network,
-            runtime,
-            (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features",
-            ViewSettings(resolved.options.crop_padding, resolved.options.flip, "none"),
-            lambda epoch, epochs: tell(f"joint network for diversity, epoch {epoch}/{epochs}"),
-            resolved.options,
-        )
+        return joint_features(source, resolved.network, runtime, cache, views, on_epoch, resolved.options)
 
 
 class Silent:
@@ -87,28 +76,24 @@ class Experiment:
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Silent()
         self.listeners: list[Callable[[Event], None]] = []
-        self.source = source or load_source(config, self._decoding)
-        self.resolved = resolve(config, self.source)
-        self.options = self.resolved.options
-        self.manifest = resolve_run_stream(config, self.source)
+        self.source = source or resolving.load_source(config, self._decoding)
+        self.resolved = resolving.resolve(config, self.source)
+        self.options, methods = self.resolved.options, self.resolved.methods
+        self.manifest = resolving.resolve_run_stream(config, self.source)
+        hint = None
+        if config.tell_noise:
+            if self.manifest.realised_noise is None:
+                raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
+            hint = NoiseHint(noise_kind(self.manifest.noise).hint, self.manifest.realised_noise)
         self.learner = Learner(
-            len(self.source.class_names),
-            self.source.image_shape,
-            self.resolved.memory,
-            sampler=config.sampler,
-            trainer=config.trainer,
-            recipe=self.options,
-            network=self.resolved.network,
-            device=config.device,
-            precision=config.precision,
-            graphs=config.graphs,
-            seed=config.seed,
-            hint=self._hint(),
-        )
+            len(self.source.class_names), self.source.image_shape, self.resolved.memory, sampler=config.sampler,
+            trainer=config.trainer, recipe=self.options, network=self.resolved.network, device=config.device,
+            precision=config.precision, graphs=config.graphs, seed=config.seed, hint=hint,
+        )  # fmt: skip
         # Now, and not at the end: files may be edited while the run goes on.
-        self.id, self._commit = run_id(config, self.source, self.manifest.content_hash), commit()
-        self.plugin_files = plugin_files(self.resolved.methods)
-        self.plugin_codes = plugins.codes(*self.resolved.methods)
+        self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
+        self._commit, self.plugin_codes = resolving.commit(), plugins.codes(*methods)
+        self.plugin_files, self._places = resolving.plugin_files(methods), resolving.plugin_places(methods)
         self.stream = Stream(self.source, self.manifest)
         self.trainings = trainings_of(self.manifest.task_ends, self.options, config.stream_limit)
         self.evaluation_set = self._evaluation_set()
@@ -138,26 +123,22 @@ class Experiment:
         keep_learner
             Save the learner in the folder at the end, with the data's own class names.
         trace
-            Write to this .csv or .parquet file what became of each sample that was ever in the memory
-            (`puridiver.metrics.history.SampleHistory`). The folder's events then tell it, too.
+            Write to this .csv or .parquet file what became of each sample that was ever in the memory.
         """
         history = None
         if trace is not None:
             check_trace_file(Path(trace))
             history = SampleHistory(self.source.class_names)
         with steady_threads(self.learner.runtime.device, self.learner.network):
-            if folder is None:
-                if resume:
-                    raise ValueError("only a run with a folder can be resumed: name the folder")
-                loop = self._loop([*([history] if history else []), *self.listeners])
+            if folder is not None:
+                out = runs.RunFolder(Path(folder))
+                summary = self._run_in(out, force, resume, checkpoint_every, keep_learner, history)
+            elif resume:
+                raise ValueError("only a run with a folder can be resumed: name the folder")
+            else:
+                loop = self._loop(history, *self.listeners)
                 loop.run(self._stopping)
                 summary = row_of(self, loop)
-            else:
-                out = runs.RunFolder(Path(folder))
-                runs.check_free(out.path, force, resume)
-                checkpoints = Checkpoints(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
-                with runs.held(out.path):
-                    summary = self._run_in(out, checkpoints, resume, keep_learner, history)
         if trace is not None and history is not None:
             history.write(Path(trace))
         return summary
@@ -169,58 +150,52 @@ class Experiment:
         """
         self._stopping.set()
 
-    # In a folder -----------------------------------------------------------------------------------------------
-
     def _run_in(
-        self,
-        out: runs.RunFolder,
-        checkpoints: Checkpoints,
-        resume: bool,
-        keep_learner: bool,
+        self, out: runs.RunFolder, force: bool, resume: bool, every: float, keep_learner: bool,
         history: SampleHistory | None,
-    ) -> dict[str, Any]:
-        now = self.describe(keep_learner, history is not None)
-        begun = out.begun() if resume else None
-        saved = None
-        if begun is not None:
+    ) -> Event:  # fmt: skip
+        runs.check_free(out.path, force, resume)
+        checkpoints = Checkpoints(out.path / runs.CHECKPOINT, self.id, every)
+        with runs.held(out.path):
+            begun = out.begun() if resume else None
+            now = self.describe(keep_learner, history is not None)
+            if begun is None:
+                return self._go(out, checkpoints, now, None, keep_learner, history)
             begun.check_same(now, out.path)
             if history is not None and not begun.traced:
-                raise DataError(
-                    f"the run in {out.path} was begun without --trace: what entered its memory before is not known; go "
-                    "on without it, or --force runs it anew"
-                )
+                raise DataError(f"the run in {out.path} was begun without --trace: go on without, or say --force")
             if (summary := out.read(runs.SUMMARY)) is not None:
-                self._complete(out, checkpoints, keep_learner and begun.keep_learner, history)
+                _replay(out, history)
+                self._complete(out, checkpoints, keep_learner and begun.keep_learner)
                 return summary
-            saved = checkpoints.load()
             if begun.traced:  # to its end, also where nobody asks for the table now
                 history = history or SampleHistory(self.source.class_names)
-        listeners = [out.append, *([history] if history else []), *self.listeners]
-        loop = self._loop(listeners)
-        changes: dict[str, Any] = {}
+            return self._go(out, checkpoints, now, begun, keep_learner, history)
+
+    def _go(
+        self, out: runs.RunFolder, checkpoints: Checkpoints, now: runs.Begun, begun: runs.Begun | None,
+        keep_learner: bool, history: SampleHistory | None,
+    ) -> Event:  # fmt: skip
+        """Begin a run, or go on with one, to its end, and write what it leaves, the summary last."""
+        saved, changes = None if begun is None else checkpoints.load(), dict[str, Any]()
+        loop = self._loop(out.append, history, *self.listeners)
         if begun is not None:  # it may go on from another folder, from which paths would be others
             changes = {"stream": begun.stream, "command": begun.command}
             now = dataclasses.replace(now, config=begun.config, traced=begun.traced, **changes)
         if begun is not None and saved is not None:
             try:
-                size = loop.load_state(*saved)
+                out.cut_metrics(loop.load_state(*saved))
             except DataError as error:
                 raise DataError(f"{checkpoints.folder}: {error}; --force starts the run afresh") from error
-            out.cut_metrics(size)
             _replay(out, history)
             changes |= changes_since(begun, now)
         else:
             out.begin(now, self.plugin_files)
             self.manifest.save(out.path / runs.MANIFEST)
         loop.run(self._stopping, checkpoints, out.metrics_size)
-        return self._finish(out, checkpoints, {**row_of(self, loop), **changes}, loop.recorder, keep_learner)
-
-    def _finish(
-        self, out: runs.RunFolder, checkpoints: Checkpoints, summary: Event, recorder: Recorder, keep_learner: bool
-    ) -> Event:
-        """Write what a run leaves, the summary last: it marks a finished run."""
+        summary = {**row_of(self, loop), **changes}
         try:  # a disk that is too full for the memory's images must not cost the figures
-            write_atomically(out.path / runs.MEMORY, recorder.snapshot(self.learner).to_bytes())
+            write_atomically(out.path / runs.MEMORY, loop.recorder.snapshot(self.learner).to_bytes())
         except OSError as error:
             logger.warning("the memory's images are not kept: %s", error)
         remove_save(out.path / runs.LEARNER)  # of an attempt that was killed
@@ -230,12 +205,9 @@ class Experiment:
             checkpoints.remove()
         return summary
 
-    def _complete(
-        self, out: runs.RunFolder, checkpoints: Checkpoints, keep_learner: bool, history: SampleHistory | None
-    ) -> None:
-        """Of a finished run: keep the learner if the end could not, and let the history hear what happened."""
+    def _complete(self, out: runs.RunFolder, checkpoints: Checkpoints, keep_learner: bool) -> None:
+        """Keep the learner of a finished run whose end could not, from its last checkpoint."""
         folder = out.path / runs.LEARNER
-        _replay(out, history)
         if keep_learner and not (folder / storage.INDEX).exists():
             try:
                 saved = checkpoints.load()
@@ -245,7 +217,7 @@ class Experiment:
                 logger.warning("the learner cannot be kept: %s", error)
                 self.learner_lost = True
                 return
-            loop = self._loop([])  # its events are in the folder already
+            loop = self._loop()  # its events are in the folder already
             loop.load_state(*saved)
             loop.run(self._stopping)
             if not self._keep_learner(folder):
@@ -268,39 +240,20 @@ class Experiment:
     def describe(self, keep_learner: bool = False, traced: bool = False) -> runs.Begun:
         """What the run is and what it is begun with, for `config.json`: enough to run it again."""
         resolved, runtime = self.resolved, self.learner.runtime
+        filled = {name: getattr(resolved, name) for name in ("tasks", "noise", "memory", "network", "diversity")}
         return runs.Begun(
-            id=self.id,
-            config=self.config,
-            resolved={
-                **{name: getattr(resolved, name) for name in ("tasks", "noise", "memory", "network", "diversity")},
-                "options": resolved.own_options,
-            },
-            stream=place_in_record(self.config.stream),
-            command=command_for(self.config, plugin_places(resolved.methods)),
-            stream_hash=self.manifest.content_hash,
-            device=describe_device(runtime.device),
-            precision=runtime.precision,
-            versions=dict(versions()),
-            commit=self._commit,
-            keep_learner=keep_learner,
-            traced=traced,
-            files=[runs.CONFIG, *runs.FILES, *self.plugin_files],
-        )
-
-    # Putting it together ---------------------------------------------------------------------------------------
+            id=self.id, config=self.config, resolved={**filled, "options": resolved.own_options},
+            stream=place_in_record(self.config.stream), command=command_for(self.config, self._places),
+            stream_hash=self.manifest.content_hash, device=describe_device(runtime.device),
+            precision=runtime.precision, versions=resolving.versions(), commit=self._commit,
+            keep_learner=keep_learner, traced=traced, files=[runs.CONFIG, *runs.FILES, *self.plugin_files],
+        )  # fmt: skip
 
     def _decoding(self, done: int, total: int) -> None:
         self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
 
-    def _hint(self) -> NoiseHint | None:
-        """Told only on demand; the realised rate, since that is what is true of the stream."""
-        if not self.config.tell_noise:
-            return None
-        if self.manifest.realised_noise is None:
-            raise ValueError("tell_noise needs data whose true labels are known: the noise of these is not known")
-        return NoiseHint(noise_kind(self.manifest.noise).hint, self.manifest.realised_noise)
-
-    def _loop(self, listeners: list[Callable[[Event], None]]) -> RunLoop:
+    def _loop(self, *listening: Callable[[Event], None] | None) -> RunLoop:
+        listeners = [listener for listener in listening if listener is not None]
         if self.learner.seen:
             raise ValueError("an experiment is run once, and this one's learner has learnt: make a new Experiment")
         images, labels, verified = self.evaluation_set
@@ -315,42 +268,29 @@ class Experiment:
         if self.resolved.diversity:
             found = diversity_features(self.config, self.source, lambda text: self.progress.advance(0, text))
             features = found[torch.from_numpy(self.manifest.order.copy())]  # in stream order
-        recorder = Recorder(
-            images,
-            labels,
-            self.manifest.major_classes,
-            TrueLabels(self.source, self.manifest),
-            emit,
-            features,
-            verified,
-            watch_memory=any(getattr(listener, "needs_memory_events", False) for listener in listeners),
-        )
+        watched = any(getattr(listener, "needs_memory_events", False) for listener in listeners)
+        truth, groups = TrueLabels(self.source, self.manifest), self.manifest.major_classes
+        recorder = Recorder(images, labels, groups, truth, emit, features, verified, watched)
         return RunLoop(self.config, self.stream, self.learner, recorder, self.progress)
 
     def _evaluation_set(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Images, labels, and which of these are true for certain, where that is known of single ones."""
-        chosen = self.source.test
-        rows: slice | Tensor = slice(self.config.test_limit)
+        chosen, limit = self.source.test, self.config.test_limit
+        rows: slice | Tensor = slice(limit)
         if self.config.evaluate_on == "validation":
             if not len(self.manifest.holdout):
-                raise ValueError(
-                    "evaluate_on=validation needs a stream with a holdout: say --holdout N for a generated one"
-                )
-            held_out = self.manifest.holdout[: self.config.test_limit]
-            chosen, rows = self.source.train.to_test_on(), torch.from_numpy(held_out.copy())
+                raise ValueError("evaluate_on=validation needs a stream with a holdout: say --holdout N")
+            chosen, rows = self.source.train.to_test_on(), torch.from_numpy(self.manifest.holdout[:limit].copy())
         if not len(chosen.images):
-            raise ValueError(
-                "accuracy needs images to test on, but the data have none: say --test-share 0.2 (in a grid file "
-                "test_share = 0.2)"
-            )
+            raise ValueError("accuracy needs images to test on, but the data have none: say --test-share 0.2")
         return chosen.images[rows], chosen.labels[rows], None if chosen.verified is None else chosen.verified[rows]
 
 
 def _replay(out: runs.RunFolder, history: SampleHistory | None) -> None:
     """Let a history hear the events that are in the folder already."""
-    if history is not None and (out.path / runs.METRICS).exists():
-        for line in read_regular(out.path / runs.METRICS).splitlines():
-            history(json.loads(line))
+    lines: Sequence[bytes] = read_regular(out.path / runs.METRICS).splitlines() if history is not None else ()
+    for line in lines:
+        history(json.loads(line))  # type: ignore[misc]
 
 
 def changes_since(begun: runs.Begun, now: runs.Begun) -> dict[str, Any]:
@@ -358,7 +298,5 @@ def changes_since(begun: runs.Begun, now: runs.Begun) -> dict[str, Any]:
     names = [n for n in ("versions", "commit", "device", "precision") if getattr(begun, n) != getattr(now, n)]
     if not names:
         return {}
-    logger.warning(
-        "the run began with other %s: its figures may differ from those of an uninterrupted run", " and ".join(names)
-    )
+    logger.warning("the run began with other %s: its figures may differ from those of one machine", " and ".join(names))
     return {"began_with": {name: getattr(begun, name) for name in names}}

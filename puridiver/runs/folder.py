@@ -31,13 +31,10 @@ from puridiver.runs.config import Role, RunConfig, fields_of
 
 FORMAT = "puridiver-run"
 CONFIG, MANIFEST, METRICS, SUMMARY = "config.json", "manifest.json", "metrics.jsonl", "summary.json"
-MEMORY = "memory.safetensors"
-PLUGINS, LEARNER, CHECKPOINT = "plugins", "learner", "checkpoint"
+MEMORY, PLUGINS, LEARNER, CHECKPOINT = "memory.safetensors", "plugins", "learner", "checkpoint"
 FILES = (SUMMARY, MEMORY, METRICS, MANIFEST)  # of every run, beside the config, plugins and saved states
 LOCK = ".puridiver.lock"
-TORN = re.compile(  # by a process that was killed while it wrote
-    rf"\.({'|'.join(map(re.escape, (CONFIG, *FILES)))})\.\d+-\d+\.tmp"
-)
+TORN = re.compile(rf"\.({'|'.join(map(re.escape, (CONFIG, *FILES)))})\.\d+-\d+\.tmp")  # a write that was killed
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
 
 
@@ -59,9 +56,6 @@ class Begun:
     traced: bool
     files: list[str]
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT, **dataclasses.asdict(self)}
-
     @classmethod
     def of_dict(cls, found: dict[str, Any], path: Path) -> Self:
         """Check what a file says; a `DataError` names the file and the field."""
@@ -72,76 +66,58 @@ class Begun:
                 raise DataError(f"{path} is damaged: {name} should be of type {getattr(kind, '__name__', kind)}")
             values[name] = found[name]
         try:
-            values["config"] = RunConfig.of_dict(values["config"])
+            RunConfig.of_dict(values["resolved"])  # the same fields, with the same types
+            return cls(**{**values, "config": RunConfig.of_dict(values["config"])})
         except (ValueError, TypeError) as error:
             raise DataError(f"{path} is damaged: config: {error}") from error
-        return cls(**values)
 
     def continued(self, said: Mapping[str, Any], options: Mapping[str, Any]) -> RunConfig:
         """The config to go on with: this run's own, its defaults as they were filled in, and what the user says."""
-        roles = (Role.IDENTITY,) if self.config.ready_made_stream else (Role.IDENTITY, Role.STREAM)
-        fill = {
-            name: self.resolved[name]
-            for name in fields_of(*roles)
-            if getattr(self.config, name) is None and self.resolved.get(name) is not None
-        }
-        try:
-            base = dataclasses.replace(self.config, **fill)
-        except ValueError as error:
-            raise DataError(f"config.json is damaged: resolved: {error}") from error
+        filled = fields_of(Role.IDENTITY, *(() if self.config.ready_made_stream else (Role.STREAM,)))
+        own = {name: self.resolved.get(name) for name in filled if getattr(self.config, name) is None}
         if "epochs" in options:
-            base = dataclasses.replace(base, epochs=None)  # the field would hide the option
-        return dataclasses.replace(base, **said, options={**base.options, **options})
+            own["epochs"] = None  # the field would hide the option
+        return dataclasses.replace(self.config, **{**own, **said, "options": {**self.config.options, **options}})
 
     def check_same(self, other: Begun, path: Path) -> None:
         """Raise a `DataError` that names what differs if another run is to continue this one."""
-        measured = fields_of(Role.MEASUREMENT)
-        same = all(getattr(self.config, name) == getattr(other.config, name) for name in measured)
-        if self.id == other.id and same:
+        there, here = (
+            {**run.config.of_role(*roles), **run.resolved, **run.resolved.get("options", {}), "options": None}
+            for roles in [(Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT)]
+            for run in (self, other)
+        )
+        measured = any(there[name] != here[name] for name in fields_of(Role.MEASUREMENT))
+        if self.id == other.id and not measured:
             return
-        there, here = self._told(), other._told()
-        names = [name for name in (there | here) if there.get(name) != here.get(name)]
+        names = [name for name in there | here if there.get(name) != here.get(name)]
         if not names:
-            raise DataError(
-                f"{path} holds a run on another stream: the data have changed since, or a noise matrix or plugin has; "
-                "--force starts anew"
-            )
+            raise DataError(f"{path} holds a run on another stream: data, noise matrix or plugin have changed since")
         differing = [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
         raise DataError(
-            f"{path} holds a run with another config: {'; '.join(differing)}; `puridiver run --out {path} --resume` "
-            "continues it with its own, another folder starts a new run"
+            f"{path} holds a run with another config: {'; '.join(differing)}; --resume alone goes on with its own"
         )
-
-    def _told(self) -> dict[str, Any]:
-        """What may differ, by name, as the JSON file has it."""
-        told = self.config.of_role(Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT)
-        options = self.resolved.get("options", {})
-        found = {**told, **{name: self.resolved.get(name) for name in told if name in self.resolved}}
-        return {**found, **(options if isinstance(options, dict) else {})}
 
 
 def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
     """Raise an error where a run folder could not be made, or holds what a run must not touch."""
     if force and resume:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
-    begun = _check_place(path)
-    if begun is not None and not (force or resume):
-        if (path / SUMMARY).exists():
-            told = "a finished run; choose another folder, or say --force to replace it (--resume shows its summary)"
-        else:
-            told = "an unfinished run; choose another folder, or say --resume to continue it or --force to replace it"
-        raise DataError(f"{path} holds {told}")
+    begun = _begun_in(path)
     if begun is None:
-        check_not_there(path, (*FILES, CHECKPOINT, LEARNER, PLUGINS))
+        _check_not_there(path, (*FILES, CHECKPOINT, LEARNER, PLUGINS))
+    elif not (force or resume):
+        done = (path / SUMMARY).exists()
+        told = "a finished run" if done else "an unfinished run; say --resume to continue it"
+        raise DataError(f"{path} holds {told}; choose another folder, or say --force to replace it")
 
 
 def check_no_run(path: Path) -> None:
     """Raise an error where a folder cannot be written, or holds a run or a grid: it is no place for anything else."""
-    if _check_place(path) is not None:
+    if _begun_in(path) is not None:
         raise DataError(f"{path} holds a run; choose another folder")
 
 
-def _check_place(path: Path) -> Begun | None:
+def _begun_in(path: Path) -> Begun | None:
     if path.exists() and not path.is_dir():
         raise DataError(f"{path} is a file; name a folder for the run")
     if (path / GRID_CELLS).is_dir():
@@ -150,10 +126,8 @@ def _check_place(path: Path) -> Begun | None:
     return RunFolder(path).begun()
 
 
-def check_not_there(path: Path, names: tuple[str, ...]) -> None:
-    """Raise an error where files that a run would write are there, and are not an older run's."""
-    others = [name for name in names if os.path.lexists(path / name)]
-    if others:
+def _check_not_there(path: Path, names: tuple[str, ...]) -> None:
+    if others := [name for name in names if os.path.lexists(path / name)]:
         raise DataError(f"{path} has files that a run would replace, but that no run wrote: {', '.join(others)}")
 
 
@@ -196,17 +170,16 @@ class RunFolder:
     def begin(self, begun: Begun, plugins: Mapping[str, bytes]) -> None:
         """Clear away the older run, if there is one, and write what this one is."""
         older = self.begun()
-        own = set() if older is None else {name for name in older.files if _is_of_a_run(name)}
-        check_not_there(self.path, tuple(name for name in begun.files if name not in own and name != CONFIG))
+        own = {name for name in ([] if older is None else older.files) if self._is_own(name)}
+        _check_not_there(self.path, tuple(name for name in begun.files if name not in own and name != CONFIG))
         Checkpoints(self.path / CHECKPOINT).remove(all=True)  # before the events, without which none can go on
         remove_save(self.path / LEARNER)
-        for name in sorted(own - {CONFIG}, key=lambda name: name != SUMMARY):
+        for name in sorted(own, key=lambda name: name != SUMMARY):
             (self.path / name).unlink(missing_ok=True)
-            for parent in (self.path / name).parents:
-                if parent == self.path or any(parent.iterdir()):
-                    break
-                parent.rmdir()
-        self.write(CONFIG, begun.to_dict())
+        for folder in sorted({(self.path / name).parent for name in own} | {self.path / PLUGINS}, reverse=True):
+            with contextlib.suppress(OSError):  # it is not there, or something else is in it
+                folder.rmdir()
+        self.write(CONFIG, {"format": FORMAT, **dataclasses.asdict(begun)})
         for name, content in plugins.items():
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(self.path / name, content)
@@ -222,27 +195,21 @@ class RunFolder:
 
     def metrics_size(self) -> int:
         """Bytes of the events so far, which are on the disk for good once this returns."""
-        try:
-            with (self.path / METRICS).open("rb+") as file:
-                os.fsync(file.fileno())
-                return file.seek(0, os.SEEK_END)
-        except FileNotFoundError:
-            return 0
+        with (self.path / METRICS).open("ab") as file:
+            os.fsync(file.fileno())
+            return file.tell()
 
     def cut_metrics(self, size: int) -> None:
         """Take back the events after a checkpoint: they are about to happen again."""
         path = self.path / METRICS
         found = path.stat().st_size if path.exists() else 0
         if found < size:
-            raise DataError(
-                f"{path} has {found} bytes, but had {size} when the checkpoint was written: the run cannot continue; "
-                "--force starts it afresh"
-            )
+            raise DataError(f"{path} has lost events: the run cannot continue; --force starts it afresh")
         if found:
             os.truncate(path, size)
 
-
-def _is_of_a_run(name: str) -> bool:
-    """Whether a run may have written a file of this name: a list from elsewhere must not name other files."""
-    parts = PurePosixPath(name).parts
-    return name in (CONFIG, *FILES) or (len(parts) > 1 and parts[0] == PLUGINS and not {"..", "."} & set(parts))
+    def _is_own(self, name: str) -> bool:
+        """Whether a run may have written a file of this name: a list from elsewhere must not name other files."""
+        parts = PurePosixPath(name).parts
+        plugin = len(parts) > 1 and parts[0] == PLUGINS and ".." not in parts
+        return name in FILES or (plugin and not (self.path / PLUGINS).is_symlink())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Iterable
 from pathlib import Path
 from types import NoneType
@@ -24,19 +23,19 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-NUMBER = (int, float)
+NUMBER, FIGURE = (int, float), (int, float, NoneType)
 # The fields of a row with their types. `grid` is null for a run of `puridiver run`; the same run in two grids makes two
 # rows with the same id.
 FIELDS: dict[str, tuple[type, ...]] = {
     "id": (str,), "grid": (str, NoneType), "method": (str,), "column": (str,), "seed": (int,),
-    **dict.fromkeys(METRICS, (*NUMBER, NoneType)), "alpha": (*NUMBER, NoneType), "stream_noise": (*NUMBER, NoneType),
+    **dict.fromkeys((*METRICS, "alpha", "stream_noise"), FIGURE),
     **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy", "memory_per_class"), (list, NoneType)),
-    "data": (str,), "stream": (str,), "stream_hash": (str,), "noise": (str,), "noise_rate": NUMBER, "imbalance": NUMBER,
-    "sampler": (str,), "trainer": (str,), "recipe": (str,), "options": (dict,), "memory": (int,), "network": (str,),
-    "epochs": (int,), "consolidations": (int,), "told_noise": (bool,), "evaluated_on": (str,), "shortened": (bool,),
-    "device": (str,), "precision": (str,), "graphs": (bool,), "lanes": (int,), "versions": (dict,),
-    "commit": (str, NoneType), "command": (str,), "began_with": (dict,), "started": (str,), "seconds": NUMBER,
-    "phase_seconds": (dict,),
+    **dict.fromkeys(("data", "stream", "stream_hash", "noise", "sampler", "trainer", "recipe", "network"), (str,)),
+    **dict.fromkeys(("evaluated_on", "device", "precision", "command", "started"), (str,)),
+    **dict.fromkeys(("noise_rate", "imbalance", "seconds"), NUMBER), "commit": (str, NoneType),
+    **dict.fromkeys(("memory", "epochs", "consolidations", "lanes"), (int,)),
+    **dict.fromkeys(("told_noise", "shortened", "graphs"), (bool,)),
+    **dict.fromkeys(("options", "versions", "phase_seconds", "began_with"), (dict,)),
 }  # fmt: skip
 NEEDED = ("id", "grid", "method", "column", "seed", "data", "noise", "sampler", "trainer", "last_accuracy", "seconds")
 
@@ -45,54 +44,30 @@ def row_of(run: Experiment, loop: RunLoop) -> Row:
     """The row of a finished run: what it was, its figures and where they come from."""
     config, manifest, runtime, now = run.config, run.manifest, run.learner.runtime, run.describe()
     as_given = manifest.noise == "none" and manifest.realised_noise != 0
+    noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
     files = {name: hashlib.sha256(content).hexdigest() for name, content in run.plugin_files.items()}
-    extra = {
-        "noise_matrix": manifest.noise_matrix,
-        "imbalance": None if manifest.imbalance == BALANCED else manifest.imbalance,
-        "left_out": list(run.source.left_out),  # files that could not be read
+    told_where_so = {
+        "noise_matrix": manifest.noise_matrix, "left_out": list(run.source.left_out), "plugins": run.plugin_codes,
+        "imbalance": None if manifest.imbalance == BALANCED else manifest.imbalance, "plugin_files": files,
         "task_trainings": run.trainings if min(run.trainings) < run.options.consolidations else None,
-        "plugins": run.plugin_codes,
-        "plugin_files": files,
         **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
-    }
+    }  # fmt: skip
     return {
-        "id": run.id,
-        "grid": None,
-        "method": f"{config.sampler} + {config.trainer}",
-        "column": f"{run.source.name} {'as given' if as_given else noise_name(manifest.noise, manifest.noise_rate)}",
-        "seed": config.seed,
-        **loop.recorder.summary(),
-        "data": run.source.name,
-        "stream": now.stream,
-        "stream_hash": manifest.content_hash,
-        "noise": manifest.noise,
-        "noise_rate": manifest.noise_rate,
-        "noise_map": config.noise_map,
-        "stream_noise": manifest.realised_noise,
-        "sampler": config.sampler,
-        "trainer": config.trainer,
-        "recipe": config.recipe,
+        "id": run.id, "grid": None, "method": f"{config.sampler} + {config.trainer}",
+        "column": f"{run.source.name} {noise}", "seed": config.seed, **loop.recorder.summary(),
+        "data": run.source.name, "stream": now.stream, "stream_hash": manifest.content_hash, "noise": manifest.noise,
+        "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
+        "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
         "options": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
-        "memory": run.learner.capacity,
-        "network": run.learner.network,
-        "epochs": run.options.epochs,
-        "consolidations": run.options.consolidations,
-        "told_noise": config.tell_noise,
-        "evaluated_on": config.evaluate_on,
-        "shortened": config.shortened,
-        "device": now.device,
-        **multiprocessors(runtime.device),
-        "precision": runtime.precision,
-        "graphs": runtime.graphs,
-        "lanes": run.lanes,
-        "versions": now.versions,
-        "commit": now.commit,
-        "command": now.command,
-        **{name: value for name, value in extra.items() if value},
-        "started": loop.started,
-        "seconds": sum(loop.clock.seconds.values()),
+        "memory": run.learner.capacity, "network": run.learner.network, "epochs": run.options.epochs,
+        "consolidations": run.options.consolidations, "told_noise": config.tell_noise,
+        "evaluated_on": config.evaluate_on, "shortened": config.shortened,
+        **{name: value for name, value in told_where_so.items() if value},
+        "device": now.device, **multiprocessors(runtime.device), "precision": runtime.precision,
+        "graphs": runtime.graphs, "lanes": run.lanes, "versions": now.versions, "commit": now.commit,
+        "command": now.command, "started": loop.started, "seconds": sum(loop.clock.seconds.values()),
         "phase_seconds": dict(loop.clock.seconds),
-    }
+    }  # fmt: skip
 
 
 def append_row(ledger: Path, row: Row, once: bool = False) -> None:
@@ -105,8 +80,6 @@ def append_row(ledger: Path, row: Row, once: bool = False) -> None:
 
 def check_ledger(ledger: Path) -> None:
     """Raise an error, before the work, where a ledger could not be written."""
-    if ledger.is_dir():
-        raise DataError(f"{ledger} is a folder; name a file for the ledger")
     check_writable(ledger)
     if ledger.exists():
         read_lines(ledger)
@@ -129,35 +102,24 @@ def _numbered(path: Path) -> list[tuple[int, Row]]:
         raise DataError(f"there is no ledger {path}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a ledger: {error}") from error
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            row = parse_json(line, f"{path}, line {number},")
-            if not isinstance(row, dict):
-                raise DataError(f"{path}, line {number}, is damaged: it should hold a JSON object")
-            rows.append((number, row))
+    found = enumerate(lines, start=1)
+    rows = [(number, parse_json(line, f"{path}, line {number},")) for number, line in found if line.strip()]
+    for number, row in rows:
+        if not isinstance(row, dict):
+            raise DataError(f"{path}, line {number}, is damaged: it should hold a JSON object")
     return rows
 
 
-def checked(row: Any, where: str) -> Row:
+def checked(row: Row, where: str) -> Row:
     """The row of a finished run, if it is one; else a `DataError` that names the place and the field."""
-    if not isinstance(row, dict):
-        raise DataError(f"{where} should hold an object, but holds {row!r:.60}")
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(f"{where} is not the row of a finished run: it lacks {', '.join(missing)}")
     for name, kinds in FIELDS.items():
-        if name not in row:
-            continue
-        value = row[name]
-        words = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
-        if type(value) not in kinds:
-            raise DataError(f"{where}: {name} should be {words}, but is {value!r:.60}")
+        value = row.get(name)
         numbers = value if isinstance(value, list) else [value] if float in kinds else []
-        if wrong := [number for number in numbers if not _is_figure(number)]:
+        if name in row and type(value) not in kinds:
+            words = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
+            raise DataError(f"{where}: {name} should be {words}, but is {value!r:.60}")
+        if wrong := [n for n in numbers if n is not None and not (type(n) in NUMBER and abs(n) < 1e300)]:
             raise DataError(f"{where}: {name} should have finite numbers, but has {wrong[0]!r:.60}")
     return row
-
-
-def _is_figure(value: Any) -> bool:
-    """A number that a float can hold, or null where there is nothing to tell, as of purity without true labels."""
-    return value is None or (type(value) in NUMBER and abs(value) < 1e300 and math.isfinite(value))

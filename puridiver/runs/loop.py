@@ -26,6 +26,8 @@ from puridiver.streams import Batch, Stream
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
 PHASES = ("stream", "memory", "evaluate")  # of a task, in order
+# What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
+MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 
 
 class Progress(Protocol):
@@ -58,10 +60,9 @@ class Position:
         """Of a task with so many parts: stream and memory take turns, and then all of it is evaluated."""
         if self.phase == "memory" and self.part + 1 < parts:
             return Position(self.task, work=self.work, part=self.part + 1)
-        following = PHASES.index(self.phase) + 1
-        if following == len(PHASES):
+        if self.phase == PHASES[-1]:
             return Position(self.task + 1, work=self.work)
-        return Position(self.task, PHASES[following], work=self.work, part=self.part)
+        return Position(self.task, PHASES[PHASES.index(self.phase) + 1], work=self.work, part=self.part)
 
 
 class Stopwatch:
@@ -85,10 +86,7 @@ class Stopwatch:
 
 
 def trainings_of(task_ends: Sequence[int], options: Options, limit: int | None = None) -> list[int]:
-    """How often a run trains on its memory in each task, whose ends in the stream are given.
-
-    No more often than the task has batches, of at most `limit` samples in all: there would be nothing new to train on.
-    """
+    """How often a run trains on its memory in each task: no more often than the task has batches (up to `limit`)."""
     sizes = (end - start for start, end in itertools.pairwise((0, *task_ends)))
     samples = (size if limit is None else min(size, limit) for size in sizes)
     return [max(1, min(options.consolidations, -(-count // options.batch_size))) for count in samples]
@@ -104,19 +102,13 @@ class RunLoop:
     def __init__(
         self, config: RunConfig, stream: Stream, learner: Learner, recorder: Recorder, progress: Progress
     ) -> None:
-        self.config, self.stream, self.learner, self.recorder, self.progress = (
-            config, stream, learner, recorder, progress,
-        )  # fmt: skip
-        self.clock = Stopwatch(learner.runtime)
+        self.config, self.stream, self.learner, self.recorder = config, stream, learner, recorder
+        self.progress, self.clock, self.at = progress, Stopwatch(learner.runtime), Position()
         self.trainings = trainings_of(stream.manifest.task_ends, learner.options, config.stream_limit)
-        self.at = Position()
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
 
     def run(
-        self,
-        stopping: threading.Event,
-        checkpoints: Checkpoints | None = None,
-        events_size: Callable[[], int] = lambda: 0,
+        self, stopping: threading.Event, checkpoints: Checkpoints | None = None, events_size: Callable[[], int] = int
     ) -> None:
         """Go from where it is to the end; once `stopping` is set, to the next safe point and KeyboardInterrupt.
 
@@ -131,29 +123,18 @@ class RunLoop:
         phases = {"stream": self._stream_phase, "memory": self._memory_phase, "evaluate": self._evaluate_phase}
         try:
             while self.at.task < self.stream.n_tasks:
-                phases[self.at.phase]()
-                self.at = self.at.next_phase(self.parts)
+                phases[self.at.phase](self.at.task, self.trainings[self.at.task])
+                self.at = self.at.next_phase(self.trainings[self.at.task])
                 self._safe_point(phase_ended=True)
         finally:  # also where the run is left: nobody writes to its folder afterwards
             if checkpoints is not None:
                 checkpoints.wait()
         self.clock.switch(None)
 
-    # The phases of a task --------------------------------------------------------------------------------------
-
-    @property
-    def parts(self) -> int:
-        """Of this task: each is a part of its stream and a memory training."""
-        return self.trainings[self.at.task]
-
-    @property
-    def _in_last_part(self) -> bool:
-        return self.at.part + 1 == self.parts
-
-    def _stream_phase(self) -> None:
-        task, wanted = self.at.task, self.config.anytime_points
+    def _stream_phase(self, task: int, parts: int) -> None:
+        wanted = self.config.anytime_points
         batches = self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
-        first, end = (len(batches) * part // self.parts for part in (self.at.part, self.at.part + 1))
+        first, end = (len(batches) * part // parts for part in (self.at.part, self.at.part + 1))
         # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
         already = first + self.at.done
@@ -168,11 +149,11 @@ class RunLoop:
                 self.recorder.anytime(self.learner, task)
             self._safe_point()
 
-    def _memory_phase(self) -> None:
+    def _memory_phase(self, task: int, parts: int) -> None:
         self.clock.switch("consolidate")
-        task, epochs = self.at.task, self.learner.options.epochs
+        epochs, last_part = self.learner.options.epochs, self.at.part + 1 == parts
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
-        evaluate = self.config.evaluate_epochs and task == self.stream.n_tasks - 1 and self._in_last_part
+        evaluate = self.config.evaluate_epochs and task == self.stream.n_tasks - 1 and last_part
         before = (sum(self.trainings[:task]) + self.at.part) * epochs
         for epoch in self.learner.consolidation(warn_if_left=False):
             if evaluate:
@@ -183,19 +164,17 @@ class RunLoop:
             self._safe_point()
             self.clock.switch("consolidate")
         self.recorder.consolidated(self.learner, task)
-        if not self._in_last_part:  # after the last one all of the task is evaluated
+        if not last_part:  # after the last one all of the task is evaluated
             self.clock.switch("evaluate")
             self.recorder.anytime(self.learner, task)
 
-    def _evaluate_phase(self) -> None:
+    def _evaluate_phase(self, task: int, parts: int) -> None:
         self.clock.switch("evaluate")
-        self.progress.event(self.recorder.task_ended(self.learner, self.at.task))
+        self.progress.event(self.recorder.task_ended(self.learner, task))
 
     def _advance(self, done: int, work: int, text: str) -> None:
         self.at = self.at.after(done, work)
         self.progress.advance(work, f"task {self.at.task + 1}/{self.stream.n_tasks}: {text}")
-
-    # Leaving and going on --------------------------------------------------------------------------------------
 
     def _safe_point(self, phase_ended: bool = False) -> None:
         """A moment between two moves, at which the run can be saved and left."""
@@ -208,18 +187,12 @@ class RunLoop:
 
     def state(self, metrics_size: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """All that the rest of the run depends on: settings, which are JSON, and tensors."""
-        learner, learner_tensors = self.learner.state()
-        figures, recorded = self.recorder.state()
-        settings = {
-            "position": dataclasses.asdict(self.at),
-            "started": self.started,
-            "seconds": self.clock.seconds,
-            "metrics_size": metrics_size,
-            "learner": learner,
-            "recorder": figures,
-        }
-        tensors = {f"learner.{name}": value for name, value in learner_tensors.items()}
-        return settings, tensors | {f"recorder.{name}": value for name, value in recorded.items()}
+        learner, of_learner = self.learner.state()
+        figures, of_recorder = self.recorder.state()
+        position, at = dataclasses.asdict(self.at), {"started": self.started, "seconds": self.clock.seconds}
+        settings = {"position": position, **at, "metrics_size": metrics_size, "learner": learner, "recorder": figures}
+        named = {f"learner.{name}": value for name, value in of_learner.items()}
+        return settings, named | {f"recorder.{name}": value for name, value in of_recorder.items()}
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> int:
         """Go back to where this was the state; returns how many bytes of events there were."""
@@ -234,10 +207,7 @@ class RunLoop:
             seconds = {str(phase): float(value) for phase, value in settings["seconds"].items()}
             self.learner.load_state(settings["learner"], parts["learner"])
             self.recorder.load_state(settings["recorder"], parts["recorder"], self.learner.runtime.device)
-        except DataError:
-            raise
-        # RuntimeError: weights of another architecture
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
+        except MISFITS as error:
             reason = f"{type(error).__name__}: {error}"
             raise DataError(f"the checkpoint does not hold a whole run of this version: {reason}") from error
         self.at, self.clock.seconds, self.started = at, seconds, str(settings["started"])
@@ -249,15 +219,15 @@ def moved_ahead(batches: Sequence[Callable[[], Batch]], runtime: Runtime) -> Ite
 
     While one group is learnt from, a thread reads the next: images of large sets come from a file.
     """
-    if not batches:
-        return
-    per_group = max(1, AHEAD_BYTES // max(1, batches[0]().images.nbytes))
-    groups = [batches[start : start + per_group] for start in range(0, len(batches), per_group)]
 
     def read(group: Sequence[Callable[[], Batch]]) -> tuple[list[Batch], Tensor]:
         found = [read_batch() for read_batch in group]
         return found, torch.cat([batch.images for batch in found])
 
+    if not batches:
+        return
+    per_group = max(1, AHEAD_BYTES // max(1, batches[0]().images.nbytes))
+    groups = [batches[start : start + per_group] for start in range(0, len(batches), per_group)]
     with ThreadPoolExecutor(1) as reader:
         coming = reader.submit(read, groups[0])
         for following in [*groups[1:], None]:

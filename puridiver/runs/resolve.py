@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 
 from puridiver import data, options, plugins
@@ -25,9 +25,8 @@ from puridiver.streams import StreamManifest, named_map, resolve_stream
 from puridiver.streams.manifest import BALANCED
 from puridiver.streams.names import is_manifest, manifest_path
 
-STANDARD_TASKS, STANDARD_NOISE = 5, "sym-40"  # of a generated stream, where the data says nothing else
-STANDARD_MEMORY, LEAST_MEMORY = 500, 50  # 500 as the paper has it for CIFAR-10
-SHOWN = 16  # hex digits of an identity
+Methods = Sequence[tuple[str, str]]  # family and name
+MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Resolved:
     diversity: bool
     methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
 
-    @functools.cached_property
+    @property
     def own_options(self) -> dict[str, Any]:
         """The options that reach the chosen methods."""
         return self.options.of(f"{family} {name}" for family, name in self.methods)
@@ -51,37 +50,24 @@ class Resolved:
 def resolve(config: RunConfig, source: DataSource) -> Resolved:
     """Fill in the defaults of a config for its data."""
     plugins.load_all()
+    defaults = dict(source.defaults)
 
     def said(name: str, otherwise: Any) -> Any:
         value = getattr(config, name)
-        return source.defaults.get(name, otherwise) if value is None else value
+        return defaults.get(name, otherwise) if value is None else value
 
     network = str(said("network", "auto"))
     if network == "auto":
         network = suggest_network(source.image_shape, choose_runtime(config.device).device)
-    small = min(STANDARD_MEMORY, max(len(source.train) // 5, LEAST_MEMORY))  # no more than a fifth of a small set
     methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", network))
-    return Resolved(
-        options=_options(config, source, methods),
-        memory=int(said("memory", small)),
-        network=network,
-        tasks=int(said("tasks", STANDARD_TASKS)),
-        noise=str(said("noise", STANDARD_NOISE)),
-        diversity=bool(said("diversity", False)),
-        methods=methods,
-    )
-
-
-def _options(config: RunConfig, source: DataSource, methods: tuple[tuple[str, str], ...]) -> options.Options:
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, [f"{family} {name}" for family, name in methods])
-    defaults = dict(source.defaults)
+    few = min(MEMORY, max(len(source.train) // 5, LEAST_MEMORY))  # no more than a fifth of a small set
+    memory, tasks, noise = int(said("memory", few)), int(said("tasks", TASKS)), str(said("noise", NOISE))
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, source.image_shape, defaults).epochs // 2
-    return options.resolve(config.recipe, source.image_shape, defaults, asked)
-
-
-# Data and stream ---------------------------------------------------------------------------------------------------
+    chosen = options.resolve(config.recipe, source.image_shape, defaults, asked)
+    return Resolved(chosen, memory, network, tasks, noise, bool(said("diversity", False)), methods)
 
 
 def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
@@ -105,55 +91,43 @@ def file_options(config: RunConfig) -> data.FileOptions:
 
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     """The stream of a run; what a ready-made one decides itself must be left out of the config."""
-    if config.ready_made_stream:
-        for name in config.changed(Role.STREAM):
-            raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
-    resolved = resolve(config, source)
+    for name in config.changed(Role.STREAM) if config.ready_made_stream else ():
+        raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
+    found = resolve(config, source)
     return resolve_stream(
-        manifest_path(config.stream, config.seed),
-        source,
-        splits=config.splits or config.data_root or data.default_root(),
-        n_tasks=resolved.tasks,
-        noise=resolved.noise,
-        noise_file=config.noise_file,
+        manifest_path(config.stream, config.seed), source,
+        splits=config.splits or config.data_root or data.default_root(), n_tasks=found.tasks, noise=found.noise,
+        noise_file=config.noise_file, seed=config.seed, holdout=config.holdout,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,
         imbalance=BALANCED if config.imbalance is None else config.imbalance,
-        seed=config.seed,
-        holdout=config.holdout,
-    )
-
-
-# Identity and origin -----------------------------------------------------------------------------------------------
+    )  # fmt: skip
 
 
 def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
     """The identity of a run: a hash of its resolved configuration and of its stream's content.
 
-    Where files lie, what is only measured, and the machine do not enter; nor do options of other methods, or options
-    at their defaults. A plugin enters by the hash of its code.
+    Places, the machine and what is only measured do not enter; nor do options of other methods, or those at their
+    defaults. A plugin enters by the hash of its code.
     """
-    resolved = resolve(config, source)
-    changed = resolved.options.changed()
+    found = resolve(config, source)
+    changed = found.options.changed()
     facts = {
-        **config.of_role(Role.IDENTITY),
-        "memory": resolved.memory,
-        "network": resolved.network,
-        "options": {name: value for name, value in resolved.own_options.items() if name in changed},
-        "plugins": plugins.codes(*resolved.methods),
-        "stream": stream_hash,
-    }
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:SHOWN]
+        **config.of_role(Role.IDENTITY), "memory": found.memory, "network": found.network, "stream": stream_hash,
+        "options": {name: value for name, value in found.own_options.items() if name in changed},
+        "plugins": plugins.codes(*found.methods),
+    }  # fmt: skip
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def plugin_places(methods: tuple[tuple[str, str], ...]) -> list[str]:
+def plugin_places(methods: Methods) -> list[str]:
     """What `--plugin` has to name to load the methods from outside the package."""
     return [origin.path if origin.source else origin.place for origin in plugins.origins(*methods).values()]
 
 
-def plugin_files(methods: tuple[tuple[str, str], ...]) -> dict[str, bytes]:
+def plugin_files(methods: Methods) -> dict[str, bytes]:
     """The plugins' files that stand alone, as they were loaded, by their names in a run's folder."""
-    sources = {origin.path: origin.source for origin in plugins.origins(*methods).values() if origin.source}
     found: dict[str, bytes] = {}
+    sources = {origin.path: origin.source for origin in plugins.origins(*methods).values() if origin.source}
     for number, (path, source) in enumerate(sources.items(), start=1):
         name = f"plugins/{Path(path).name}"
         found[f"plugins/{number}/{Path(path).name}" if name in found else name] = source
@@ -163,26 +137,19 @@ def plugin_files(methods: tuple[tuple[str, str], ...]) -> dict[str, bytes]:
 def commit() -> str | None:
     """$PURIDIVER_COMMIT if set, else the commit of the checkout this package runs from ("-dirty" if changed)."""
     here = Path(__file__).parents[1]
-    told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history, or with an older one
+    told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history
     if told or not (here.parent / ".git").exists():
         return told or None
+    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "--", str(here)])
+    git, quiet = ["git", "-C", str(here)], subprocess.DEVNULL
     try:
-        head, changed = (
-            subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, check=True).stdout.strip()
-            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", str(here)))
-        )
+        head, changed = (subprocess.check_output([*git, *words], text=True, stderr=quiet).strip() for words in asked)
     except (OSError, subprocess.CalledProcessError):
         return None
     return f"{head}-dirty" if changed else head
 
 
-def versions() -> Mapping[str, str]:
+def versions() -> dict[str, str]:
     """Versions of everything that figures may depend on."""
-    import numpy
-
-    return {
-        "puridiver": __version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": numpy.__version__,
-    }
+    modules = {"torch": torch.__version__, "numpy": numpy.__version__}
+    return {"puridiver": __version__, "python": platform.python_version(), **modules}

@@ -15,7 +15,6 @@ from puridiver import Learner
 from puridiver.files import to_json
 from puridiver.metrics.measures import (
     accuracy,
-    class_accuracies,
     confusion_matrix,
     memory_metrics,
     split_metrics,
@@ -38,15 +37,12 @@ def test_confusion_and_accuracies_are_scikit_learns_to_the_last_digit():
     np.testing.assert_array_equal(CONFUSION.numpy(), sklearn_metrics.confusion_matrix(TRUE, GUESS))
     assert accuracy(CONFUSION) == sklearn_metrics.accuracy_score(TRUE, GUESS)
     assert accuracy(torch.tensor([[83, 17], [0, 0]])) == 0.83
-    expected = sklearn_metrics.recall_score(TRUE, GUESS, average=None)
-    assert class_accuracies(CONFUSION) == pytest.approx(expected.tolist())
 
 
 def test_classes_without_images_have_room_and_no_accuracy():
     assert confusion_matrix(torch.tensor([0, 3]), torch.tensor([1, 1]), 4)[1].tolist() == [1, 0, 0, 1]
     assert math.isnan(accuracy(torch.zeros(3, 3, dtype=torch.int64)))
     assert math.isnan(accuracy(torch.zeros(2, 2, dtype=torch.int64), [0]))
-    assert math.isnan(class_accuracies(torch.tensor([[2, 0], [0, 0]]))[1])
 
 
 @pytest.mark.parametrize("group", [(0, 3), (1,), (2, 4)])

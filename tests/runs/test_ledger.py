@@ -80,7 +80,7 @@ def test_a_wrong_type_is_named_with_its_line_and_field(wrong, row, tmp_path):
 def test_what_cannot_be_a_ledger_is_refused_before_the_work(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("dear diary\n")
     (tmp_path / "picture").write_bytes(b"\xff\xfe\x00")
-    for name, message in (("", "is a folder"), ("notes.txt", "line 1"), ("picture", "not a ledger")):
+    for name, message in (("", "not a regular file"), ("notes.txt", "line 1"), ("picture", "not a ledger")):
         with pytest.raises(DataError, match=message):
             check_ledger(tmp_path / name)
     check_ledger(tmp_path / "new.jsonl")

@@ -272,7 +272,7 @@ def test_a_checkpoint_with_wrong_content_is_a_data_error(wrong, left):
     newest = [path for path in sorted((left / runs.CHECKPOINT).iterdir()) if (path / storage.INDEX).exists()][-1]
     settings, tensors = storage.load(newest)
     with pytest.raises(DataError, match="does not hold a whole run"):
-        experiment(tiny_config())._loop([]).load_state({**settings, **wrong}, tensors)
+        experiment(tiny_config())._loop().load_state({**settings, **wrong}, tensors)
 
 
 def test_a_run_whose_checkpoints_are_no_states_of_a_run_is_left_as_it_is(tmp_path):

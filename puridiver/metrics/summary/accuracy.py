@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 
 from puridiver.metrics.base import Metric, Record, mean
 
 
 class LastAccuracy(Metric):
-    """The headline: accuracy after all tasks."""
-
     name, title = "last_accuracy", "last accuracy"
 
     def of(self, record: Record) -> float:
@@ -19,8 +16,6 @@ class LastAccuracy(Metric):
 
 
 class AverageAccuracy(Metric):
-    """Mean accuracy over the ends of the tasks."""
-
     name, title = "average_accuracy", "average accuracy over the ends of the tasks"
 
     def of(self, record: Record) -> float:
@@ -28,7 +23,7 @@ class AverageAccuracy(Metric):
 
 
 class AverageSeenAccuracy(Metric):
-    """The average accuracy on classes of which a label has come; with disjoint tasks nobody can name the others."""
+    """On classes of which a label has come: with disjoint tasks nobody can name the others."""
 
     name, title = "average_seen_accuracy", "average accuracy on classes seen by then"
 
@@ -37,25 +32,21 @@ class AverageSeenAccuracy(Metric):
 
 
 class AnytimeArea(Metric):
-    """Mean accuracy over the whole stream: the area under the curve by trapezoids, over its width."""
-
     name, title = "anytime_area", "anytime accuracy over the whole stream"
 
     def of(self, record: Record) -> float:
-        return area(record.series("accuracy"))
+        return area(record, "accuracy")
 
 
 class AnytimeSeenArea(Metric):
-    """The anytime accuracy on classes of which a label has come."""
-
     name, title = "anytime_seen_area", "anytime accuracy on classes seen by then"
 
     def of(self, record: Record) -> float:
-        return area(record.series("seen_accuracy"))
+        return area(record, "seen_accuracy")
 
 
 class BestEpochAccuracy(Metric):
-    """The best memory epoch of the last task, chosen by looking at the evaluation: not a fair figure."""
+    """Chosen by looking at the evaluation: not a fair figure."""
 
     name, title = "best_epoch_accuracy", "accuracy of the best memory epoch of the last task"
 
@@ -64,14 +55,14 @@ class BestEpochAccuracy(Metric):
         return max((event["accuracy"] for event in record.of_kind("epoch") if event["task"] == last), default=None)
 
 
-def area(curve: Sequence[tuple[int, float]]) -> float:
-    """The area under points (samples seen, accuracy) over its width; nan without a point.
+def area(record: Record, name: str) -> float:
+    """The area under the curve of a figure over samples seen, by trapezoids, over its width.
 
-    Where one moment was measured more than once (before and after memory training) the curve jumps there.
+    Where one moment was measured twice (before and after memory training) the curve jumps there.
     """
-    if not curve:
-        return math.nan
-    width = curve[-1][0] - curve[0][0]
-    if width == 0:
-        return curve[-1][1]
-    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in itertools.pairwise(curve)) / width
+    points = [(event["seen"], event[name]) for event in record.of_kind("anytime", "task")]
+    curve = [point for point in points if not math.isnan(point[1])]  # nan: no test image of a class that has come
+    if not curve or curve[0][0] == curve[-1][0]:
+        return curve[-1][1] if curve else math.nan
+    pairs = itertools.pairwise(curve)
+    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairs) / (curve[-1][0] - curve[0][0])
