@@ -2,19 +2,8 @@
 
 from puridiver.streams.build import make_stream, resolve_stream
 from puridiver.streams.manifest import StreamManifest
-from puridiver.streams.noise import NAMED_MAPS, named_map, noise_kind, noise_name, parse_noise
+from puridiver.streams.noise import named_map, noise_kind, noise_name
 from puridiver.streams.stream import Batch, Stream, TrueLabels
 
-__all__ = [
-    "NAMED_MAPS",
-    "Batch",
-    "Stream",
-    "StreamManifest",
-    "TrueLabels",
-    "make_stream",
-    "named_map",
-    "noise_kind",
-    "noise_name",
-    "parse_noise",
-    "resolve_stream",
-]
+__all__ = ["Batch", "Stream", "StreamManifest", "TrueLabels", "make_stream", "named_map", "noise_kind", "noise_name"]
+__all__ += ["resolve_stream"]

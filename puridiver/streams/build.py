@@ -1,7 +1,5 @@
 """Makes a stream from a data source and a seed, and makes it again to verify it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,21 +10,10 @@ from numpy.typing import ArrayLike
 
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import ManifestError, few
-from puridiver.streams.checks import IntArray, check_choice, parse_share
+from puridiver.streams.checks import IntArray, as_ids, parse_share, require
 from puridiver.streams.manifest import BALANCED, CUSTOM, CUTS, StreamManifest, realised_noise
 from puridiver.streams.names import MATRIX_FILE, is_manifest, is_published
-from puridiver.streams.noise import (
-    ClassMap,
-    Matrix,
-    NoiseSetting,
-    apply_noise,
-    check_class_map,
-    next_class_map,
-    noise_kind,
-    noise_name,
-    parse_noise,
-)
-from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
+from puridiver.streams.noise import ClassMap, NoiseSetting, apply_noise, noise_kind, read_noise
 from puridiver.streams.stream import check_belongs
 from puridiver.streams.tasks import CUTTERS, cut_tasks, fullest_tasks
 
@@ -51,17 +38,13 @@ def make_stream(
     The holdout, the noise, the tasks and the imbalance draw from independent generators, so that the same seed puts
     the same labels wrong whatever the tasks are.
     """
-    check_choice("kind", kind, CUTTERS)
-    check_choice("cut_by", cut_by, CUTS)
-    for name, fine, wanted, got in (
-        ("seed", seed >= 0, "at least 0", seed),
-        ("holdout", 0 <= holdout < len(source.train), f"from 0 to below the {len(source.train)} train images", holdout),
-        ("imbalance", 0 < imbalance <= 1, "above 0 and at most 1", imbalance),
-    ):
-        if not fine:
-            raise ValueError(f"{name} should be {wanted}, but got {got}")
-    noise_id, rate, class_map, matrix = _read_noise(source, noise, noise_map, noise_matrix)
     n_classes, labels = len(source.class_names), source.train.labels.numpy()
+    require(kind in CUTTERS, "kind", f"one of {', '.join(CUTTERS)}", kind)
+    require(cut_by in CUTS, "cut_by", f"one of {', '.join(CUTS)}", cut_by)
+    require(seed >= 0, "seed", "at least 0", seed)
+    require(0 <= holdout < len(labels), "holdout", f"from 0 to below the {len(labels)} train images", holdout)
+    require(0 < imbalance <= 1, "imbalance", "above 0 and at most 1", imbalance)
+    noise_id, rate, class_map, matrix = read_noise(source, noise, noise_map, noise_matrix)
     children = np.random.SeedSequence(seed).spawn(4)
     holdout_rng, noise_rng, tasks_rng, imbalance_rng = (np.random.default_rng(child) for child in children)
 
@@ -85,41 +68,13 @@ def make_stream(
     )  # fmt: skip
 
 
-def _read_noise(
-    source: DataSource, noise: str | tuple[str, float], noise_map: ClassMap | None, noise_matrix: ArrayLike | None
-) -> tuple[str, float, ClassMap | None, Matrix | None]:
-    """The kind and the rate of a noise, and the class map and the matrix that it uses."""
-    n_classes = len(source.class_names)
-    if isinstance(noise, str) and noise.startswith(MATRIX_FILE):
-        noise, noise_matrix = "matrix", read_matrix(noise.removeprefix(MATRIX_FILE))
-    matrix = None if noise_matrix is None else as_matrix(noise_matrix, n_classes)
-    if noise == "matrix" and matrix is not None:
-        noise = (matrix_name(matrix), 0.0)
-    kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
-    found = noise_kind(kind)
-    found.check(kind, matrix, n_classes)
-    if noise_map is not None and not found.uses_map:
-        raise ValueError(f"a noise map should go with asymmetric noise, but the noise is {kind!r}")
-    class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if found.uses_map else None
-    check_class_map(class_map or {}, n_classes)
-    if kind != "none" and not source.train.truth_known:  # nobody could say how many labels are wrong afterwards
-        raise ValueError(
-            f"noise {noise_name(kind, rate)} cannot be planted in {source.name!r}, whose true labels are not known: "
-            "the noise should be none, or say --trust-labels to take the labels it has for true"
-        )
-    return kind, rate, class_map, matrix
-
-
 def draw_holdout(labels: IntArray, n_classes: int, n_held: int, rng: np.random.Generator) -> IntArray:
     """Sorted indices of n_held samples, as many of each class; what is left over to random classes."""
     quota = np.full(n_classes, n_held // n_classes)
     quota[rng.permutation(n_classes)[: n_held % n_classes]] += 1
     counts = np.bincount(labels, minlength=n_classes)
-    if (quota > counts).any():
-        short = int(np.argmax(quota - counts))
-        raise ValueError(
-            f"a holdout of {n_held} takes {quota[short]} of class {short}, but it has only {counts[short]}"
-        )
+    c = int(np.argmax(quota - counts))
+    require(quota[c] <= counts[c], "holdout", f"{counts[c]} or fewer of class {c}", f"{n_held} with {quota[c]} of it")
     picks = [rng.permutation(np.flatnonzero(labels == c))[: quota[c]] for c in range(n_classes)]
     return np.sort(np.concatenate(picks))
 
@@ -127,27 +82,17 @@ def draw_holdout(labels: IntArray, n_classes: int, n_held: int, rng: np.random.G
 def thinned(labels: IntArray, n_classes: int, imbalance: float, rng: np.random.Generator) -> IntArray:
     """Which samples stay, in their order, so that the rarest class has `imbalance` of the most frequent one's.
 
-    As since Cui et al., "Class-balanced loss" (CVPR 2019), class frequencies fall exponentially by random rank.
+    As since Cui et al., "Class-balanced loss" (CVPR 2019): of C classes in random order, class r keeps
+    n imbalance^(r / (C - 1)) samples, at least one. n is as high as the data allow.
     """
     if imbalance == BALANCED:
         return np.arange(len(labels))
     counts = np.bincount(labels, minlength=n_classes)
     ranked = rng.permutation(np.flatnonzero(counts))
-    quotas = zip(ranked.tolist(), profile(counts[ranked], imbalance).tolist(), strict=True)
-    return np.sort(np.concatenate([rng.permutation(np.flatnonzero(labels == c))[:quota] for c, quota in quotas]))
-
-
-def profile(counts: IntArray, imbalance: float) -> IntArray:
-    """How many samples classes keep that have `counts` of them, the most frequent one first; at least one each.
-
-    Of C classes, rank r keeps n imbalance^(r / (C - 1)) samples; n is as high as the data allow.
-    """
-    shares = imbalance ** (np.arange(len(counts)) / max(len(counts) - 1, 1))
-    top = (counts / shares).min()  # no class may need more than it has
-    return np.clip(np.rint(top * shares).astype(np.int64), 1, counts)
-
-
-# Streams by a short text -------------------------------------------------------------------------------------------
+    shares = imbalance ** (np.arange(len(ranked)) / max(len(ranked) - 1, 1))
+    quotas = np.rint((counts[ranked] / shares).min() * shares).astype(np.int64).clip(1, counts[ranked]).tolist()
+    kept = [rng.permutation(np.flatnonzero(labels == c))[:n] for c, n in zip(ranked.tolist(), quotas, strict=True)]
+    return np.sort(np.concatenate(kept))
 
 
 def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = None, **options: Any) -> StreamManifest:
@@ -161,25 +106,18 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     if is_published(spec):
         from puridiver.streams.published import find_official
 
-        if splits is None:
-            raise ValueError(f"{spec!r} is read from the published split files: say where they lie (splits)")
-        return find_official(spec, source, splits)
+        return find_official(spec, source, splits or "")
     tasks, colon, noise = spec.partition(":")
     match = re.fullmatch(r"blurry-?([\d.]+)", tasks)
-    if (match is None and tasks not in ("disjoint", "time")) or noise.startswith(MATRIX_FILE):
-        raise ValueError(
-            'a stream should be "blurry-10", "blurry-10:sym-40", "disjoint", "time", "official:sym40:1", '
-            f'"official:sym40:1:listed" or the path of a manifest (.json), but got {spec!r}'
-        )
+    allowed = "blurry-10, blurry-10:sym-40, disjoint, time, official:sym40:1, official:sym40:1:listed or a path (.json)"
+    fine = match or tasks in ("disjoint", "time")
+    require(fine and not noise.startswith(MATRIX_FILE), "a stream", allowed, spec)
     options["kind"] = "blurry" if match else tasks
     if match:
         options["minor_share"] = parse_share(match[1], f"the minor share of {spec!r}")
     if colon:
         options["noise"] = noise
     return make_stream(source, **options)
-
-
-# Making a stream again ---------------------------------------------------------------------------------------------
 
 
 def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
@@ -196,9 +134,6 @@ def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
     measured = realised_noise(manifest.labels, source.train.true_labels.numpy()[manifest.order])
     if measured != manifest.realised_noise:
         problems.append(f"the realised noise should be {manifest.realised_noise}, but is {measured}")
-    wrong = int((manifest.labels != source.train.labels.numpy()[manifest.order]).sum())
-    if manifest.kind == CUSTOM and manifest.noise == "none" and wrong:
-        problems.append(f"{wrong} labels are not the data's own, though the noise is none; it should be custom")
     if manifest.kind not in CUTTERS or noise_kind(manifest.noise).from_file:  # no seed makes these again
         return problems
     try:
@@ -218,10 +153,8 @@ def rebuild(manifest: StreamManifest, source: DataSource) -> StreamManifest:
     return make_stream(source, noise=(manifest.noise, manifest.noise_rate), holdout=len(manifest.holdout), **options)
 
 
-# Streams of one's own making ---------------------------------------------------------------------------------------
-
-
-def custom_stream(
+def write_manifest(
+    path: Path | str,
     source: DataSource,
     order: ArrayLike,  # for each arrival, the row of its image among `source.train`; not all need arrive
     labels: ArrayLike | None = None,  # for each arrival, a class name or its number; without it, the data's own
@@ -229,49 +162,25 @@ def custom_stream(
     major_classes: Sequence[Sequence[int]] | None = None,  # for each task; without it, where most of a class arrives
     holdout: ArrayLike = (),  # rows of train images that do not arrive, for `--evaluate-on validation`
 ) -> StreamManifest:
-    """A stream in an order, and with labels, of one's own."""
+    """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
+    require(is_manifest(str(path)), "a manifest", "called *.json, by which a run knows it", path)
     n_train, ids = len(source.train), {name: label for label, name in enumerate(source.class_names)}
-    rows, held = _whole("order", order, n_train), _whole("holdout", holdout, n_train)
-    if not len(rows):
-        raise ValueError("order should name at least one train image, but is empty")
+    rows = as_ids("order", order, n_train)
     own = source.train.labels.numpy()[rows]
     found = own.tolist() if labels is None else np.asarray(labels, dtype=object).tolist()  # keeps a NUL at an end
-    if found and isinstance(found[0], str):
-        if unknown := [name for name in found if name not in ids]:
-            raise ValueError(f"labels should be among the classes {few(ids)}, but got {unknown[0]!r}")
+    if any(isinstance(name, str) for name in found):
+        unknown = [name for name in found if name not in ids]
+        require(not unknown, "labels", f"among the classes {few(ids)}", unknown[:1])
         found = [ids[name] for name in found]
-    given = _whole("labels", found, len(ids))
-    ends = _whole("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
-    if len(given) != len(rows):
-        raise ValueError(f"labels should be as many as order, {len(rows)}, but got {len(given)}")
-    if not len(ends) or ends[-1] != len(rows) or (np.diff(ends, prepend=0) <= 0).any():
-        raise ValueError(f"task_ends should rise from task to task to {len(rows)}, but got {ends.tolist()}")
-    if major_classes is None:
-        groups = fullest_tasks(np.split(given, ends[:-1]), len(ids))
-    else:
-        groups = [tuple(_whole("major_classes", group, len(ids)).tolist()) for group in major_classes]
-    return StreamManifest.of(
+    given = as_ids("labels", found, len(ids))
+    require(len(given) == len(rows) > 0, "labels", f"as many as order, {len(rows)}, and not none", len(given))
+    ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
+    require((np.diff(ends, prepend=0) > 0).all(), "task_ends", f"rising to {len(rows)}", ends)
+    groups = major_classes or fullest_tasks(np.split(given, ends[:-1]), len(ids))
+    manifest = StreamManifest.of(
         source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends), noise="none" if (given == own).all() else CUSTOM,
-        task_ends=tuple(ends.tolist()), major_classes=tuple(groups), holdout=held,
+        task_ends=tuple(ends.tolist()), major_classes=tuple(map(tuple, groups)),
+        holdout=as_ids("holdout", holdout, n_train),
     )  # fmt: skip
-
-
-def write_manifest(
-    path: Path | str, source: DataSource, order: ArrayLike, labels: ArrayLike | None = None, **options: Any
-) -> StreamManifest:
-    """Write the manifest of a `custom_stream`, which takes the same arguments, for `puridiver run --stream PATH`."""
-    if Path(path).suffix != ".json":
-        raise ValueError(f"a manifest should be called *.json, by which a run knows it, but got {str(path)!r}")
-    manifest = custom_stream(source, order, labels, **options)
     manifest.save(path)
     return manifest
-
-
-def _whole(what: str, values: ArrayLike, limit: int) -> IntArray:
-    """The values as int64 of shape (N,), after checking that they lie in 0 .. limit - 1."""
-    array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(f"{what} should be whole numbers of shape (N,), but got {array.dtype} of shape {array.shape}")
-    if array.size and not 0 <= array.min() <= array.max() < limit:
-        raise ValueError(f"{what} should lie in 0 to {limit - 1}, but got {array.min()} to {array.max()}")
-    return array.astype(np.int64)

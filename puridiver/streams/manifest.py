@@ -3,8 +3,6 @@
 True labels are not in it. They come from the data source, and only the metrics ask for them.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, fields
@@ -18,7 +16,7 @@ import numpy as np
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError, ManifestError
 from puridiver.files import read_json, write_atomically
-from puridiver.streams.checks import IntArray, as_labels, check_choice, check_share
+from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.noise import Matrix, check_class_map, noise_kind
 
 FORMAT = 1
@@ -56,34 +54,31 @@ class StreamManifest:
     imbalance: float = BALANCED  # the rarest class's share of the most frequent one's samples
 
     def __post_init__(self) -> None:
-        n_classes, n_tasks, n_order = self.n_classes, self.n_tasks, len(self.order)
-        noise_kind(self.noise).check(self.noise, self.noise_matrix, n_classes)
-        ends, major = [0, *self.task_ends], [label for group in self.major_classes for label in group]
-        major_fine = len(set(major)) == len(major) and all(0 <= label < n_classes for label in major)
+        noise, n_classes, n_tasks, n_order = noise_kind(self.noise), self.n_classes, self.n_tasks, len(self.order)
+        noise.check(self.noise, self.noise_matrix, n_classes)
+        ends, share = [0, *self.task_ends], "at least 0 and below 1"
+        major = [label for group in self.major_classes for label in group]
         samples = np.concatenate([self.order, self.holdout])
-        samples_fine = len(np.unique(samples)) == len(samples) and samples.min(initial=0) >= 0
-        for name, fine, wanted, got in (
-            ("format", self.format == FORMAT, FORMAT, self.format),
-            ("seed", self.seed >= 0, "at least 0", self.seed),
-            ("noise_rate", noise_kind(self.noise).has_rate or not self.noise_rate, "0 here", self.noise_rate),
-            ("realised_noise", 0 <= (self.realised_noise or 0) <= 1, "from 0 to 1", self.realised_noise),
-            ("imbalance", 0 < self.imbalance <= 1, "above 0 and at most 1", self.imbalance),
-            ("class_names", len(self.class_names) == n_classes, f"{n_classes} names", len(self.class_names)),
-            ("task_ends", len(ends) == n_tasks + 1 > 1, f"one for each of {n_tasks} tasks", self.task_ends),
-            ("task_ends", ends == sorted(ends) and ends[-1] == n_order, f"rising to {n_order}", self.task_ends),
-            ("major_classes", len(self.major_classes) == n_tasks, f"{n_tasks} groups", len(self.major_classes)),
-            ("major_classes", major_fine, f"each class below {n_classes} at most once", major),
-            ("labels", len(self.labels) == n_order, f"as many as order, {n_order}", len(self.labels)),
-            ("order and holdout", samples_fine, "each sample, from 0, at most once", "others"),
-        ):
-            if not fine:
-                raise ValueError(f"{name} should be {wanted}, but got {got}")
-        check_choice("kind", self.kind, KINDS)
-        check_choice("cut_by", self.cut_by, CUTS)
-        check_share("minor_share", self.minor_share)
-        check_share("noise_rate", self.noise_rate)
+        require(self.format == FORMAT, "format", FORMAT, self.format)
+        require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
+        require(self.cut_by in CUTS, "cut_by", f"one of {', '.join(CUTS)}", self.cut_by)
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
+        require(0 <= self.minor_share < 1, "minor_share", share, self.minor_share)
+        require(0 <= self.noise_rate < 1, "noise_rate", share, self.noise_rate)
+        require(noise.has_rate or not self.noise_rate, "noise_rate", f"0 for noise {self.noise}", self.noise_rate)
+        require(0 <= (self.realised_noise or 0) <= 1, "realised_noise", "from 0 to 1", self.realised_noise)
+        require(0 < self.imbalance <= 1, "imbalance", "above 0 and at most 1", self.imbalance)
+        require(len(self.class_names) == n_classes, "class_names", f"{n_classes} names", len(self.class_names))
+        require(len(ends) == n_tasks + 1 > 1, "task_ends", f"one for each of {n_tasks} tasks", self.task_ends)
+        require(ends == sorted(ends), "task_ends", "rising", self.task_ends)
+        require(ends[-1] == n_order == len(self.labels), "task_ends and labels", f"for {n_order} arrivals", ends[-1])
+        require(len(self.major_classes) == n_tasks, "major_classes", f"{n_tasks} groups", len(self.major_classes))
+        require(len({*major}) == len(major), "major_classes", "each class at most once", major)
+        as_ids("major_classes", major, n_classes)
+        as_ids("labels", self.labels, n_classes)
+        fine = len(np.unique(samples)) == len(samples) and samples.min(initial=0) >= 0
+        require(fine, "order and holdout", "each sample at most once, from 0", "others")
         check_class_map(self.noise_map or {}, n_classes)
-        as_labels(self.labels, n_classes)
         for name in ("holdout", "order", "labels"):
             frozen = np.array(getattr(self, name), dtype=np.int64)
             frozen.setflags(write=False)
@@ -116,15 +111,14 @@ class StreamManifest:
     def to_dict(self) -> dict[str, Any]:
         """Every field as JSON can hold it, without the hash and without fields that are unset."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values = {name: value for name, value in values.items() if name not in UNSET or value != UNSET[name]}
-        if self.noise_map is not None:
-            values["noise_map"] = {str(key): item for key, item in sorted(self.noise_map.items())}
-        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+        arrays = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
+        noise_map = self.noise_map and {str(key): item for key, item in sorted(self.noise_map.items())}
+        values |= arrays | {"noise_map": noise_map}
+        return {name: value for name, value in values.items() if name not in UNSET or value != UNSET[name]}
 
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
-        if not 0 <= task < self.n_tasks:
-            raise ValueError(f"task should be from 0 to {self.n_tasks - 1}, but got {task}")
+        require(0 <= task < self.n_tasks, "task", f"from 0 to {self.n_tasks - 1}", task)
         return slice(self.task_ends[task - 1] if task else 0, self.task_ends[task])
 
     def counts(self) -> IntArray:

@@ -7,8 +7,6 @@ of a task's major classes first.
 In the path of a manifest "{seed}" stands for the seed of the run, so that runs of several seeds can have one each.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 WORD, SHUFFLED, LISTED = "official", "shuffled", "listed"

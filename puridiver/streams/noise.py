@@ -4,8 +4,6 @@ Each kind is one file in `puridiver/streams/noises`. A manifest records a kind b
 there are several ("human:worst", "matrix:HASH").
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,11 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.discovery import member, members
-from puridiver.streams.checks import IntArray, as_labels, check_share, format_share, parse_share
+from puridiver.streams.checks import IntArray, as_ids, format_share, parse_share, require
+from puridiver.streams.names import MATRIX_FILE
 
 PACKAGE = "puridiver.streams.noises"
 
@@ -53,15 +53,13 @@ class Noise:
 
     def variant_kind(self, variant: str) -> str:
         """The kind that a manifest records for "name:variant"."""
-        if variant not in (self.variants or ("",)):
-            allowed = ", ".join(f"{self.name}:{known}" for known in self.variants) or self.name
-            raise ValueError(f"noise {self.name} should be one of {allowed}, but got {self.name}:{variant}")
+        allowed = ", ".join(self.variants) or "none"
+        require(variant in (self.variants or ("",)), f"the variant of noise {self.name}", f"one of {allowed}", variant)
         return f"{self.name}:{variant}" if variant else self.name
 
     def check(self, kind: str, matrix: Matrix | None, n_classes: int) -> None:
         """Refuse a recorded kind whose variant does not exist, or a matrix that does not belong to it."""
-        if matrix is not None:
-            raise ValueError(f'noise_matrix should go with noise="matrix", but the noise is {kind!r}')
+        require(matrix is None, "noise_matrix", "left out", f"one for noise {kind}")
         self.variant_kind(kind.partition(":")[2])
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
@@ -71,17 +69,16 @@ class Noise:
 
 def noise_kind(kind: str) -> Noise:
     """The noise of a kind as a manifest records it."""
-    name = kind.partition(":")[0]
-    if (found := member(PACKAGE, Noise, name)) is None:
-        raise ValueError(f"noise should be one of {', '.join(members(PACKAGE, Noise))}, but got {name!r}")
+    if (found := member(PACKAGE, Noise, kind.partition(":")[0])) is None:
+        raise ValueError(f"noise should be one of {', '.join(members(PACKAGE, Noise))}, but got {kind!r}")
     return found()
 
 
 def apply_noise(kind: str, labels: IntArray, rng: np.random.Generator, setting: NoiseSetting) -> IntArray:
     """The labels with the noise of that kind; the labels and the rate are checked."""
-    check_share("noise rate", setting.rate)
+    require(0 <= setting.rate < 1, "noise rate", "at least 0 and below 1", setting.rate)
     setting = replace(setting, variant=kind.partition(":")[2])
-    return noise_kind(kind).apply(rng, as_labels(labels, setting.n_classes), setting)
+    return noise_kind(kind).apply(rng, as_ids("labels", labels, setting.n_classes), setting)
 
 
 def parse_noise(spec: str) -> tuple[str, float]:
@@ -92,8 +89,8 @@ def parse_noise(spec: str) -> tuple[str, float]:
     match = re.fullmatch(r"([a-z_]+)(?::(.+)|-?([\d.]+))?", "none" if spec == "clean" else spec, re.DOTALL)
     found = member(PACKAGE, Noise, match[1]) if match else None
     if match is None or found is None or not found.written or found.has_rate != bool(match[3]):
-        written = [kind.written for kind in members(PACKAGE, Noise).values() if kind.written]
-        raise ValueError(f"noise should be one of {', '.join(map(repr, written))}, but got {spec!r}")
+        written = [repr(kind.written) for kind in members(PACKAGE, Noise).values() if kind.written]
+        raise ValueError(f"noise should be one of {', '.join(written)}, but got {spec!r}")
     if found.has_rate:
         return found.name, parse_share(match[3], f"the rate of noise {spec!r}")
     return found().variant_kind(match[2] or ""), 0.0
@@ -104,15 +101,36 @@ def noise_name(kind: str, rate: float) -> str:
     return f"{kind}-{format_share(rate)}" if noise_kind(kind).has_rate else kind
 
 
-# Class maps of asymmetric noise ------------------------------------------------------------------------------------
+def read_noise(
+    source: DataSource, noise: str | tuple[str, float], noise_map: ClassMap | None, noise_matrix: ArrayLike | None
+) -> tuple[str, float, ClassMap | None, Matrix | None]:
+    """The kind and the rate of a noise, and the class map and the matrix that it uses."""
+    from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
+
+    n_classes = len(source.class_names)
+    if isinstance(noise, str) and noise.startswith(MATRIX_FILE):
+        noise, noise_matrix = "matrix", read_matrix(noise.removeprefix(MATRIX_FILE))
+    matrix = None if noise_matrix is None else as_matrix(noise_matrix, n_classes)
+    if noise == "matrix" and matrix is not None:
+        noise = (matrix_name(matrix), 0.0)
+    kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
+    found = noise_kind(kind)
+    found.check(kind, matrix, n_classes)
+    require(found.uses_map or noise_map is None, "noise_map", "left out but for asymmetric noise", f"one for {kind}")
+    class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if found.uses_map else None
+    check_class_map(class_map or {}, n_classes)
+    if kind != "none" and not source.train.truth_known:  # nobody could say how many labels are wrong afterwards
+        raise ValueError(
+            f"noise cannot be planted in {source.name!r}, whose true labels are unknown: say --trust-labels"
+        )
+    return kind, rate, class_map, matrix
 
 
 def check_class_map(class_map: ClassMap, n_classes: int) -> None:
     """Refuse a map that sends a class to itself or leaves the range of class ids."""
-    for source, target in class_map.items():
-        if source == target or min(source, target) < 0 or max(source, target) >= n_classes:
-            allowed = f"classes 0 to {n_classes - 1} to other ones of them"
-            raise ValueError(f"a noise map should send {allowed}, but got {source} -> {target}")
+    for a, b in class_map.items():
+        fine = a != b and min(a, b) >= 0 and max(a, b) < n_classes
+        require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
 
 
 def next_class_map(n_classes: int) -> ClassMap:
@@ -137,17 +155,14 @@ NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
 
 def named_map(name: str, n_classes: int) -> ClassMap:
     """The class map of that name."""
-    if name not in NAMED_MAPS:
-        raise ValueError(f"a noise map should be one of {', '.join(NAMED_MAPS)}, but got {name!r}")
+    require(name in NAMED_MAPS, "a noise map", f"one of {', '.join(NAMED_MAPS)}", name)
     return NAMED_MAPS[name](n_classes)
 
 
 def plant(labels: IntArray, source: DataSource, noise: str, rng: np.random.Generator) -> IntArray:
     """The labels with symmetric or asymmetric noise ("sym-20", "asym-40"), to see what an audit finds."""
-    kind, rate = parse_noise(noise)
-    if kind not in ("sym", "asym"):
-        raise ValueError(f"noise to plant should be sym-RATE or asym-RATE, but got {noise!r}")
-    n_classes = len(source.class_names)
+    (kind, rate), n_classes = parse_noise(noise), len(source.class_names)
+    require(kind in ("sym", "asym"), "noise to plant", "sym-RATE or asym-RATE", noise)
     class_map = source.asymmetric_map or next_class_map(n_classes)
     setting = NoiseSetting(n_classes, rate, np.arange(len(labels)), source.train.images, class_map)
     return apply_noise(kind, labels, rng, setting)

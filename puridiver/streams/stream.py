@@ -1,7 +1,5 @@
 """What the learner sees of a stream (`Stream`), and what only the metrics see (`TrueLabels`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +9,7 @@ from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.errors import ManifestError
+from puridiver.streams.checks import require
 from puridiver.streams.manifest import StreamManifest
 
 
@@ -36,7 +35,7 @@ class Stream:
 
     def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
         check_belongs(source, manifest, check)
-        self.manifest = manifest
+        self.manifest, self.n_tasks = manifest, manifest.n_tasks
         self._images, self._names = source.train.images, source.train.names
         self._order = torch.from_numpy(manifest.order.copy())
         self._labels = torch.from_numpy(manifest.labels.copy())
@@ -44,28 +43,21 @@ class Stream:
     def __len__(self) -> int:
         return len(self._order)
 
-    @property
-    def n_tasks(self) -> int:
-        return self.manifest.n_tasks
-
     def batches(self, batch_size: int, task: int | None = None) -> Iterator[Batch]:
-        """Batches in arrival order, of one task or of all; none crosses the end of a task.
-
-        Images are read when their batch is asked for, so that a large set may stay in its file.
-        """
-        if batch_size < 1:
-            raise ValueError(f"batch size should be at least 1, but got {batch_size}")
+        """Batches in arrival order, of one task or of all; none crosses the end of a task."""
         wanted = range(self.n_tasks) if task is None else (task,)
         return (read() for number in wanted for read in self.batches_of(number, batch_size))
 
     def batches_of(self, task: int, batch_size: int, limit: int | None = None) -> list[Callable[[], Batch]]:
-        """The batches of one task, up to `limit` samples, each to be read by calling it."""
+        """The batches of one task, up to `limit` samples, each to be read by calling it.
+
+        Images are read no earlier, so that a large set may stay in its file.
+        """
+        require(batch_size >= 1, "batch_size", "at least 1", batch_size)
         part = self.manifest.task_slice(task)
         stop = part.stop if limit is None else min(part.stop, part.start + limit)
-        return [
-            partial(self._read, task, start, min(start + batch_size, stop))
-            for start in range(part.start, stop, batch_size)
-        ]
+        starts = range(part.start, stop, batch_size)
+        return [partial(self._read, task, start, min(start + batch_size, stop)) for start in starts]
 
     def _read(self, task: int, start: int, stop: int) -> Batch:
         positions = torch.arange(start, stop)
@@ -99,8 +91,8 @@ class TrueLabels:
 
     def of(self, positions: Tensor) -> Tensor:
         """The true labels at these arrival numbers, on the positions' device."""
-        if positions.numel() and not 0 <= int(positions.min()) <= int(positions.max()) < len(self):
-            raise ValueError(f"positions should lie in 0 to {len(self) - 1}, but got {positions.aminmax()}")
+        fine = bool(((positions >= 0) & (positions < len(self))).all())
+        require(fine, "positions", f"from 0 to {len(self) - 1}", positions)
         return self._labels[positions.cpu()].to(positions.device)
 
 

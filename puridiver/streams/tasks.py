@@ -3,15 +3,13 @@
 Blurry (section 3, Eq. 1 of the paper), disjoint (SPR's protocol) and in the order of time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from puridiver.streams.checks import IntArray, check_share
+from puridiver.streams.checks import IntArray, require
 
 FloatArray = NDArray[np.float64]
 
@@ -41,7 +39,7 @@ def blurry_tasks(
     Each class is major in one task and minor in all others. In every task the samples of minor classes are
     the share L of all, to within one sample; every sample arrives exactly once.
     """
-    check_share("minor share", minor_share)
+    require(0 <= minor_share < 1, "minor_share", "at least 0 and below 1", minor_share)
     groups = group_classes(rng.permutation(n_classes).tolist(), n_tasks)
     pools = [[rng.permutation(np.flatnonzero(labels == c)) for c in group] for group in groups]
     sizes = np.array([sum(map(len, pool)) for pool in pools])
@@ -70,8 +68,7 @@ def time_tasks(
     """Cut the order of time into `n_tasks` parts of equal size, to within one sample; equal times keep their order."""
     if times is None:
         raise ValueError("a stream in the order of time needs timestamps, but the data have none (column timestamp)")
-    if not 1 <= n_tasks <= len(labels):
-        raise ValueError(f"tasks should be from 1 to that of samples, {len(labels)}, but got {n_tasks}")
+    require(1 <= n_tasks <= len(labels), "tasks", f"from 1 to that of samples, {len(labels)}", n_tasks)
     indices = np.array_split(np.argsort(times, kind="stable"), n_tasks)
     return Tasks(indices, fullest_tasks([labels[part] for part in indices], n_classes))
 
@@ -84,11 +81,9 @@ def group_classes(class_order: Sequence[int], n_tasks: int, rest_to_last: bool =
 
     With `rest_to_last` the last group gets all that is left over, as in the published files.
     """
-    if not 1 <= n_tasks <= len(class_order):
-        raise ValueError(
-            f"tasks should be from 1 to that of classes with samples, {len(class_order)}, but got {n_tasks}"
-        )
-    size, left_over = divmod(len(class_order), n_tasks)
+    n_classes = len(class_order)
+    require(1 <= n_tasks <= n_classes, "tasks", f"from 1 to that of classes with samples, {n_classes}", n_tasks)
+    size, left_over = divmod(n_classes, n_tasks)
     starts = size * np.arange(1, n_tasks)
     if not rest_to_last:
         starts += np.maximum(np.arange(1, n_tasks) - (n_tasks - left_over), 0)

@@ -161,9 +161,9 @@ def test_published_streams_are_found_by_file_names(root: Path, tmp_path: Path) -
     assert (found.kind, found.minor_share, found.task_ends) == ("official", 0.1, made.task_ends)
     whole = paths[0].read_text()
     for old, new, message in (
-        (".jpg", ".jpgx", "is not among the train images"),
-        ('"label": ', '"label": 1.', "should be text and numbers"),
-        ('"label": ', '"label": 1', "elsewhere not"),
+        (".jpg", ".jpgx", "one of the train images"),
+        ('"label": ', '"label": 1.', "number of one class"),
+        ('"label": ', '"label": 1', "number of one class"),
     ):
         paths[0].write_text(whole.replace(old, new, 1))
         with pytest.raises(ManifestError, match=message):

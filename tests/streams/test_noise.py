@@ -13,10 +13,19 @@ from hypothesis import strategies as st
 from puridiver.data import load
 from puridiver.discovery import members
 from puridiver.errors import DataError
-from puridiver.streams import StreamManifest, make_stream, named_map, noise_name, parse_noise
+from puridiver.streams import StreamManifest, make_stream, named_map, noise_name
 from puridiver.streams.build import rebuild, verify
 from puridiver.streams.checks import format_share, parse_share
-from puridiver.streams.noise import PACKAGE, Noise, NoiseSetting, apply_noise, check_class_map, next_class_map, plant
+from puridiver.streams.noise import (
+    PACKAGE,
+    Noise,
+    NoiseSetting,
+    apply_noise,
+    check_class_map,
+    next_class_map,
+    parse_noise,
+    plant,
+)
 from puridiver.streams.noises.human import HUMAN_SETS
 from puridiver.streams.noises.instance import features, flip_chances, flip_rates, pick
 from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
@@ -116,7 +125,7 @@ def test_rates_and_labels_out_of_range_are_refused(rate):
         noisy("sym", np.arange(4), 4, rate, np.random.default_rng(0))
     with pytest.raises(ValueError, match="labels should"):
         noisy("sym", np.array([0, 4]), 4, 0.5, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="at least 2 classes"):
+    with pytest.raises(ValueError, match="at least 2"):
         noisy("sym", np.zeros(10, dtype=int), 1, 0.5, np.random.default_rng(0))
 
 
@@ -232,10 +241,10 @@ class Evil:
     [
         ({"clean_label": TRUE[::-1].copy()}, "clean labels are not those of the data"),
         ({"clean_label": Evil()}, "cannot be read as plain arrays"),
-        ({"worse_label": None}, "should hold worse_label"),
-        ({"worse_label": TRUE[:-1]}, "one for each of the train images"),
-        ({"worse_label": torch.from_numpy(TRUE.astype(float))}, "should be integers"),
-        ({"worse_label": TRUE + 1}, "labels should lie in 0 to 9"),
+        ({"worse_label": None}, "a dictionary with worse_label"),
+        ({"worse_label": TRUE[:-1]}, "one label for each of the train images"),
+        ({"worse_label": torch.from_numpy(TRUE.astype(float))}, "whole numbers"),
+        ({"worse_label": TRUE + 1}, "from 0 to 9"),
     ],
 )
 def test_faults_of_label_files_are_told(changes, message, tmp_path):
@@ -250,7 +259,7 @@ def test_a_missing_or_damaged_label_file_is_told(tmp_path):
     (tmp_path / "x.pt").write_bytes(b"damaged")
     with pytest.raises(DataError, match="or is damaged"):
         make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "x.pt")
-    with pytest.raises(DataError, match=r"no file .*y\.pt"):
+    with pytest.raises(FileNotFoundError, match=r"y\.pt"):
         make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "y.pt")
 
 
@@ -295,10 +304,10 @@ def test_a_matrix_is_known_by_its_content_and_not_by_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("matrix", "message"),
     [
-        (np.full((2, 3), 1 / 3), r"but has \(2, 3\)"),
-        ([[1.5, -0.5], [0, 1]], "the least is -0.5"),
+        (np.full((2, 3), 1 / 3), r"but got \(2, 3\)"),
+        ([[1.5, -0.5], [0, 1]], "entries from -0.5"),
         ([[0.9, 0.2], [0, 1]], "to 1.1"),
-        ([[0.8, 0.5], [0.2, 0.5]], "transpose it"),
+        ([[0.8, 0.5], [0.2, 0.5]], "with the sum 1"),
         ([[np.nan, 1], [0, 1]], "finite"),
         ([["a", "b"], ["c", "d"]], "should be numbers"),
     ],
@@ -319,9 +328,9 @@ def test_files_that_hold_no_matrix_are_refused(name, content, tmp_path):
 
 
 def test_a_matrix_goes_with_its_noise_alone():
-    with pytest.raises(ValueError, match=r"same\), but has \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"but got \(3, 3\)"):
         make_stream(SOURCE, noise="sym-40", noise_matrix=T)
     with pytest.raises(ValueError, match="should be a file"):
         make_stream(SOURCE, noise="matrix")
-    with pytest.raises(ValueError, match=r"\(10, same\), but has \(3, 3\)"):
+    with pytest.raises(ValueError, match=r"but got \(3, 3\)"):
         make_stream(SOURCE, noise="matrix", noise_matrix=T)

@@ -11,7 +11,7 @@ import numpy as np
 
 from puridiver.errors import DataError, first_line
 from puridiver.files import open_regular
-from puridiver.streams.checks import IntArray, as_labels
+from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.noise import Noise, NoiseSetting
 
 CLEAN = "clean_label"
@@ -41,30 +41,22 @@ class Human(Noise):
             raise ValueError("human noise needs the published label file: say --noise-file PATH")
         file, key = Path(setting.noise_file), HUMAN_SETS[setting.variant][0]
         content = _read_pt(file)
-        if not isinstance(content, dict) or key not in content:
-            found = ", ".join(map(str, content)) if isinstance(content, dict) else type(content).__name__
-            raise DataError(f"{file} should hold {key}, but holds {found}")
-        for name in content.keys() & {CLEAN, key}:
-            array = np.asarray(content[name])
-            if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) <= setting.samples.max():
-                raise DataError(f"{file}: {name} should be integers, one for each of the train images")
-        if CLEAN in content and (wrong := np.mean(np.asarray(content[CLEAN])[setting.samples] != labels)):
-            raise DataError(
-                f"{file}: {wrong:.1%} of its clean labels are not those of the data: it belongs to other data or lists "
-                "them in another order (the files for TensorFlow do)"
-            )
         try:
-            return as_labels(np.asarray(content[key])[setting.samples], setting.n_classes)
-        except ValueError as error:
-            raise DataError(f"{file}: {key}: {error}") from error
+            require(isinstance(content, dict) and key in content, "the content", f"a dictionary with {key}", "another")
+            given = as_ids(key, content[key], setting.n_classes)[setting.samples]
+            clean = as_ids(CLEAN, content[CLEAN], setting.n_classes)[setting.samples] if CLEAN in content else labels
+        except (IndexError, ValueError) as error:
+            raise DataError(f"{file} should hold one label for each of the train images: {error}") from error
+        if wrong := np.mean(clean != labels):
+            causes = "other data, or another order (as in the files for TensorFlow)"
+            raise DataError(f"{file}: {wrong:.1%} of its clean labels are not those of the data: {causes}")
+        return given
 
 
 def _read_pt(file: Path) -> Any:
     """Read through torch's loader of plain data, which runs no code of the file; NumPy arrays are let through."""
     import torch
 
-    if not file.exists():
-        raise DataError(f"there is no file {file}")
     rebuild: Any = np.empty(0).__reduce__()[0]  # NumPy's own, whose module is called differently in its versions
     kinds = [type(np.dtype(f"{sign}int{bits}")) for sign in ("", "u") for bits in (8, 16, 32, 64)]
     allowed: list[Any] = [(rebuild, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")]

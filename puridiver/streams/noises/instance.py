@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.streams.checks import IntArray
+from puridiver.streams.checks import IntArray, require
 from puridiver.streams.noise import Noise, NoiseSetting
 
 SPREAD = 0.1  # standard deviation of the flip rates
@@ -29,8 +29,7 @@ class InstanceDependent(Noise):
         noisy, n_classes, images = labels.copy(), setting.n_classes, setting.images
         if setting.rate == 0:
             return noisy
-        if n_classes < 2:
-            raise ValueError(f"instance-dependent noise needs at least 2 classes, but got {n_classes}")
+        require(n_classes > 1, "classes of instance-dependent noise", "at least 2", n_classes)
         flips = flip_rates(len(labels), setting.rate, rng)
         n_features = features(images[:1]).shape[1]
         projections = rng.standard_normal((n_classes, n_features, n_classes), dtype=np.float32)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from puridiver.data.numpy_files import read_arrays
 from puridiver.errors import DataError
 from puridiver.files import open_regular
-from puridiver.streams.checks import IntArray
+from puridiver.streams.checks import IntArray, require
 from puridiver.streams.names import MATRIX_FILE
 from puridiver.streams.noise import Matrix, Noise, NoiseSetting
 
@@ -56,23 +56,19 @@ def as_matrix(values: ArrayLike, n_classes: int | None = None, what: str = "the 
         array = np.asarray(values, dtype=np.float64) + 0.0  # no minus before a zero: it would be another content
     except (TypeError, ValueError) as error:
         raise ValueError(f"{what} should be numbers of shape (classes, classes): {error}") from error
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or n_classes not in (None, len(array)):
-        raise ValueError(f"{what} should have the shape ({n_classes or 'classes'}, same), but has {array.shape}")
+    size = n_classes or (len(array) if array.ndim else 0)
+    require(array.shape == (size, size) != (0, 0), what, "of shape (classes, classes)", f"{array.shape}")
     sums = array.sum(axis=1)
-    if not np.isfinite(array).all() or array.min() < 0 or abs(sums - 1).max() > TOLERANCE:
-        columns = "; its columns do: transpose it" if np.allclose(array.sum(axis=0), 1, atol=TOLERANCE) else ""
-        raise ValueError(
-            f"each row of {what} (a true class) should have finite entries from 0 and the sum 1, but the least is "
-            f"{array.min():g} and the sums are {sums.min():.6g} to {sums.max():.6g}{columns}"
-        )
+    fine = np.isfinite(array).all() and array.min() >= 0 and abs(sums - 1).max() <= TOLERANCE
+    found = f"entries from {array.min():g} and sums from {sums.min():.6g} to {sums.max():.6g}"
+    require(fine, f"each row of {what}, a true class,", "finite numbers from 0 with the sum 1", found)
     return tuple(map(tuple, array.tolist()))
 
 
 def read_matrix(file: Path | str) -> Matrix:
     """The matrix of an .npy file, or of a .csv file of numbers without a heading."""
     path = Path(file).expanduser()
-    if path.suffix not in (".npy", ".csv"):
-        raise ValueError(f"a noise matrix should be a file that ends in .npy or .csv, but got {str(file)!r}")
+    require(path.suffix in (".npy", ".csv"), "a noise matrix", "a file that ends in .npy or .csv", repr(str(file)))
     if not path.exists():
         raise DataError(f"there is no file {path} with a noise matrix")
     if path.suffix == ".npy":

@@ -29,6 +29,4 @@ class Custom(Noise):
     from_file = True
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
-        raise ValueError(
-            "custom noise cannot be planted: its labels come with a manifest (write_manifest, --stream FILE.json)"
-        )
+        raise ValueError("custom noise cannot be planted: its labels come with a manifest (--stream FILE.json)")

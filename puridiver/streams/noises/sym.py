@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from puridiver.streams.checks import IntArray
+from puridiver.streams.checks import IntArray, require
 from puridiver.streams.noise import Noise, NoiseSetting
 
 
@@ -18,8 +18,7 @@ class Symmetric(Noise):
         noisy, n_wrong = labels.copy(), round(setting.rate * len(labels))
         if n_wrong == 0:
             return noisy
-        if setting.n_classes < 2:
-            raise ValueError(f"symmetric noise needs at least 2 classes, but got {setting.n_classes}")
+        require(setting.n_classes > 1, "classes of symmetric noise", "at least 2", setting.n_classes)
         wrong = rng.choice(len(noisy), size=n_wrong, replace=False)
         other = rng.integers(setting.n_classes - 1, size=n_wrong)
         noisy[wrong] = other + (other >= noisy[wrong])  # step over the true class
