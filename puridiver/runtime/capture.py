@@ -1,4 +1,4 @@
-"""Capturing CUDA graphs where several lanes share one GPU: who may do what meanwhile, and the graphs' memory."""
+"""Capture of CUDA graphs while several lanes share one GPU: who may launch work meanwhile, and the graphs' memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _lane = threading.local()
 
 
 class Launching:
-    """Lanes (puridiver.runtime.lanes) are threads that launch work side by side; but whoever captures must be alone.
+    """A reader-writer lock: lanes (puridiver.runtime.lanes) launch work side by side, but a capture must be alone.
 
-    A lane has a share of the host except while it waits for the GPU or replays what is captured already, which does
-    not disturb a capture. A capture gives its own share back, waits until nobody has one, and keeps newcomers out.
+    A lane holds a share, except while it waits for the GPU or replays a graph: these do not disturb a capture. A
+    capture returns its own share, waits until nobody holds one, and keeps new lanes out.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Launching:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """For a thread that has a share."""
+        """Wait until no other thread holds a share; the caller holds one."""
         with self._changed:
             self._captures += 1
             self._shares -= 1
@@ -62,8 +62,7 @@ _launching = Launching()
 
 @contextlib.contextmanager
 def share_given_back() -> Iterator[None]:
-    """For what may go on beside a capture. A lane that replays an epoch is at it for as long as the GPU has a queue:
-    if that kept captures out, every new shape would stop all lanes in turn."""
+    """Allow captures meanwhile: a lane replays a whole epoch at once, and would keep them out for as long."""
     inside = getattr(_lane, "inside", False)
     if inside:
         _launching.leave()
@@ -75,7 +74,7 @@ def share_given_back() -> Iterator[None]:
 
 
 def thread_stream(device: torch.device, purpose: str) -> torch.cuda.Stream:
-    """This thread's own stream for a purpose. Kept for its next run: the allocator's memory belongs to a stream."""
+    """This thread's stream for a purpose; later runs reuse it, because the allocator's memory belongs to a stream."""
     streams = _lane.__dict__.setdefault("streams", {})
     if (device, purpose) not in streams:
         streams[device, purpose] = torch.cuda.Stream(device)
@@ -84,7 +83,7 @@ def thread_stream(device: torch.device, purpose: str) -> torch.cuda.Stream:
 
 @contextlib.contextmanager
 def launching() -> Iterator[None]:
-    """What a lane must be in whenever it does anything on the GPU but wait."""
+    """Hold a share: a lane is inside whenever it does anything on the GPU but wait."""
     _launching.enter()
     _lane.inside = True
     try:
@@ -95,8 +94,7 @@ def launching() -> Iterator[None]:
 
 
 class _Collector:
-    """Python's collector, at rest while anyone captures: it could let go of an earlier run's graphs meanwhile, which
-    CUDA forbids within a capture."""
+    """Pauses Python's garbage collector during captures: freeing an older graph then is an error in CUDA."""
 
     def __init__(self) -> None:
         self._lock, self._captures, self._was_on = threading.Lock(), 0, False
@@ -121,22 +119,18 @@ _collector = _Collector()
 
 
 def _expect_other_streams() -> None:
-    """Spare the user torch's warning that gradients gather on another stream than their step's.
-
-    It comes now and then where lanes capture, most likely because torch's engine lets go of a step's graph in a thread
-    of its own, after the capture of the next step has begun. Such steps learn what others do (tested).
-    """
+    """Silence torch's warning that gradients accumulate on another stream; such steps are tested to learn the same."""
     warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)  # of newer versions
     if warn is not None:
         warn(False)
 
 
 class Captures:
-    """What the captured steps of one run share: memory for their intermediates."""
+    """The memory pool that the captured steps of one run share."""
 
     def __init__(self) -> None:
         self._pool: Any = None
-        # Of captures that failed: torch's allocator may still ask them whether a stream is theirs.
+        # Failed captures stay referenced: torch's allocator may still call them.
         self._spoilt: list[torch.cuda.CUDAGraph] = []
 
     def pool(self) -> Any:
@@ -145,9 +139,9 @@ class Captures:
         return self._pool
 
     def capture(self, function: Callable[[], None], device: torch.device, shared: bool) -> torch.cuda.CUDAGraph | None:
-        """The function's kernels as a graph; None, with one line in the log, where it cannot be captured.
+        """Capture the function's kernels as a graph; None, with one line in the log, if that fails.
 
-        (`torch.cuda.graph` would do, but it waits for the whole GPU and empties the allocator's cache each time.)
+        Unlike `torch.cuda.graph` it neither waits for the whole GPU nor empties the allocator's cache.
         """
         _expect_other_streams()
         graph = torch.cuda.CUDAGraph()
@@ -171,7 +165,7 @@ class Captures:
         return graph
 
     def _give_up(self, graph: torch.cuda.CUDAGraph, pool: Any, device: torch.device) -> None:
-        """After a failed capture: where its end failed, torch goes on recording to the pool and takes no other."""
+        """Clean up after a failed capture: torch may still allocate to its pool, which blocks the next capture."""
         self._pool = None
         self._spoilt.append(graph)
         end = getattr(torch._C, "_cuda_endAllocateToPool", None)

@@ -1,7 +1,4 @@
-"""Where and how tensors are computed: device, precision, memory format, graph capture. Decided here and nowhere else.
-
-One code path serves CPU and GPU; `puridiver.runtime.plans` has what is captured on a GPU.
-"""
+"""Device, precision, memory format and threads: this module alone decides them. One code path serves CPU and GPU."""
 
 from __future__ import annotations
 
@@ -23,10 +20,9 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 
 
 class _Staging:
-    """Slots of pinned host memory, used in turn, by way of which small tensors go to the GPU without a wait.
+    """Slots of pinned host memory, used in turn, through which small tensors reach the GPU without a wait.
 
-    Pinning each tensor by itself took memory from CUDA again and again, for which it waits until the GPU has nothing
-    left to do: the host spent 4.7 of the 5.2 ms of an online step in it.
+    Pinning each tensor by itself makes CUDA wait for the GPU: that took 4.7 of the 5.2 ms of an online step.
     """
 
     SLOTS, SLOT_BYTES = 64, 64 << 10
@@ -38,7 +34,7 @@ class _Staging:
         self._next = 0
 
     def move(self, tensor: Tensor, device: torch.device) -> Tensor:
-        """A copy on the GPU of a tensor of at most SLOT_BYTES."""
+        """Copy a tensor of at most SLOT_BYTES to the GPU."""
         with self._lock:
             if self._memory is None:
                 self._memory = torch.empty(self.SLOTS, self.SLOT_BYTES, dtype=torch.uint8, pin_memory=True)
@@ -64,18 +60,18 @@ class Runtime:
     staging: _Staging = field(default_factory=_Staging, compare=False, repr=False)
 
     def place(self, network: nn.Module) -> nn.Module:
-        """The network on the device, in torch's faster layout for convolutions on CPUs and tensor cores alike."""
+        """Move the network to the device, in the channels-last layout."""
         tensors = [*network.parameters(), *network.buffers()]
         if all(tensor.dim() != 5 for tensor in tensors):
             return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        network.to(self.device)  # torch would ask that layout of 5-D tensors, too, which cannot have it
+        network.to(self.device)  # torch would also ask this layout of 5-D tensors, which cannot have it
         for tensor in (*network.parameters(), *network.buffers()):
             if tensor.dim() == 4:
                 tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
         return network
 
     def move(self, tensor: Tensor) -> Tensor:
-        """The tensor on the device. By way of pinned memory: a copy from any other makes the host wait for the GPU."""
+        """The tensor on the device, through pinned memory: other copies make the host wait for the GPU."""
         if self.device.type == "cuda" and tensor.device.type == "cpu":
             if 0 < tensor.nbytes <= self.staging.SLOT_BYTES:
                 return self.staging.move(tensor, self.device)
@@ -83,7 +79,7 @@ class Runtime:
         return tensor.to(self.device, non_blocking=True)
 
     def wait(self) -> None:
-        """Wait until the device has done all that was asked of it; other lanes have the host meanwhile."""
+        """Wait until the device is idle; other lanes may capture meanwhile."""
         if self.device.type != "cuda":
             return
         with share_given_back():
@@ -97,7 +93,7 @@ class Runtime:
 
 @contextlib.contextmanager
 def learning() -> Iterator[None]:
-    """With gradients, whatever the caller has turned off around it."""
+    """Enable gradients, even inside a caller's `no_grad` or `inference_mode`."""
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
@@ -118,8 +114,8 @@ def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool =
         return Runtime(chosen)
     found = _choose_precision(chosen, precision)
     if found == "float32":
-        # cuDNN's usual float32 convolutions add gradients up in any order: a seed, or a run that is left and continued,
-        # would not come to the same bits. Those of bfloat16 do as they are (tested).
+        # cuDNN's default float32 convolutions sum gradients in any order, so a resumed run would differ in its bits.
+        # Those of bfloat16 are deterministic as they are (tested).
         torch.backends.cudnn.deterministic = True
     return Runtime(chosen, found, graphs)
 
@@ -152,11 +148,9 @@ def _choose_precision(device: torch.device, precision: str) -> str:
 
 @contextlib.contextmanager
 def steady_threads(device: torch.device, network: str) -> Iterator[None]:
-    """One thread meanwhile for the small network on a CPU.
+    """Use one thread for the small network on a CPU, so that a seed gives the same figures on every machine.
 
-    A sum over several threads comes out a little differently, so that the same seed would give other figures on a
-    machine with another number of cores. The small network gains little from a second thread (3.8 against 5.0 s for
-    the digits run on two idle cores) and loses all on a busy machine. Larger ones keep the threads they are given.
+    The small network gains little from a second thread on idle cores and loses much on busy ones.
     """
     if device.type != "cpu" or network != "small":
         yield
@@ -169,9 +163,9 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
 
 
 class _Steadying:
-    """Of torch's threads a thread of the process has a number of its own, and one that has not asked torch for anything
-    yet takes over the last that any has set. So each thread sets its own back; one that came by its 1 because another
-    was inside goes back to what that other had before.
+    """Counts the Python threads that asked for one torch thread, and restores each thread's own number.
+
+    Torch's number is per Python thread, and a new thread inherits the last number that any thread has set.
     """
 
     def __init__(self) -> None:
@@ -198,10 +192,7 @@ _STEADY = _Steadying()
 
 
 def multiprocessors(device: torch.device) -> dict[str, int]:
-    """For result records: how many of a GPU's multiprocessors this process may use; nothing of a CPU.
-
-    NVIDIA's Multi-Process Service may leave a process a share of them, and libraries choose their kernels by it.
-    """
+    """For result records: the multiprocessors of a GPU that this process may use (a share under NVIDIA's MPS)."""
     if device.type != "cuda":
         return {}
     return {"multiprocessors": torch.cuda.get_device_properties(device).multi_processor_count}

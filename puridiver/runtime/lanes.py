@@ -1,8 +1,7 @@
 """Several independent runs on one GPU: a thread and a CUDA stream each.
 
-One run leaves most of a large GPU idle, since each kernel of a 16-sample step is small. A lane launches a whole epoch
-of captured steps in a moment, without Python's lock, and then waits for the GPU, so threads suffice; processes would
-take turns on the GPU instead of sharing it.
+One run leaves most of a large GPU idle, since the kernels of a 16-sample step are small. A lane launches a whole epoch
+of captured steps without Python's lock and then waits for the GPU, so threads suffice.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Result = TypeVar("Result")
 
 @contextlib.contextmanager
 def lane(device: torch.device) -> Iterator[None]:
-    """Work inside goes to a stream of its own; on a CPU nothing changes."""
+    """Run the work inside on a CUDA stream of its own; on a CPU nothing changes."""
     if device.type != "cuda":
         yield
         return

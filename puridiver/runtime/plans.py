@@ -1,7 +1,7 @@
-"""Steps that are captured once for each shape and then replayed: over the rows of a plan, or as functions of tensors.
+"""Steps that are captured once per shape and then replayed, over the rows of a plan or as functions of tensors.
 
-A network's step at batch 16 takes a GPU about a millisecond but a host five to ten to launch kernel by kernel.
-`PlanRunner` and `Captured` hide that: on a CPU, or with `graphs=False`, they simply call the function.
+At batch 16 a step takes a GPU about a millisecond, but a host five to ten to launch kernel by kernel. On a CPU, or with
+`graphs=False`, `PlanRunner` and `Captured` simply call the function.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from puridiver.runtime.device import Runtime
 
 logger = logging.getLogger(__name__)
 
-# Calls of a new shape that run eagerly before its capture: they create what must exist beforehand (optimiser state,
-# cuDNN's choice of algorithms, compiled kernels) and are ordinary steps in every other respect.
+# The first calls of a new shape run eagerly and create what a capture needs: optimiser state, cuDNN's choice of
+# algorithms, compiled kernels. They are ordinary steps otherwise.
 EAGER_CALLS = 1
 # A capture may fail once because of what others do on the GPU at that moment.
 MOST_TRIES = 3
@@ -53,7 +53,7 @@ class Buffers:
         return self._held[name]
 
     def fill(self, name: str, first: Tensor, second: Tensor | None = None) -> Tensor:
-        """`put` of the first and the second behind it, without joining them elsewhere before."""
+        """`put` both tensors, one behind the other, without a temporary copy."""
         if second is None:
             return self.put(name, first)
         held = self._held.get(name)
@@ -88,16 +88,13 @@ class PlanRunner:
         loop.run(plan)
 
     def once(self, plan: Tensor, *static: Hashable) -> None:
-        """The same without capturing, for shapes that hardly come back.
-
-        Their captures would cost more than they save, and push the graphs of shapes that do come back out.
-        """
+        """Run the plan without capture, for rare shapes: their graphs would cost more than they save."""
         for row in self.runtime.move(plan):
             self.step(row, *static)
 
 
 class _Step:
-    """A sequence of kernels on its way to a graph: some eager calls, then tries to capture it, then the graph."""
+    """A sequence of kernels: it runs eagerly at first, then is captured, then replayed."""
 
     def __init__(self, runtime: Runtime, shared: bool) -> None:
         self.runtime, self.shared = runtime, shared
@@ -110,7 +107,7 @@ class _Step:
         return self.eager_calls >= EAGER_CALLS and self._tries < MOST_TRIES
 
     def captured(self, function: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        """The graph, captured now if it is time to; None before, and where it cannot be captured."""
+        """The graph, captured now if it is time; None before that, or if it cannot be captured."""
         if self.graph is None and self.may_capture:
             self._tries += 1
             self.graph = self.runtime.captures.capture(function, self.runtime.device, self.shared)
@@ -120,7 +117,7 @@ class _Step:
 
 
 class _Loop(_Step):
-    """One captured step and the buffer that its plan is copied to; a counter on the device walks over the rows."""
+    """One captured step and its plan's buffer; a counter on the device selects the row."""
 
     def __init__(
         self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
@@ -166,7 +163,7 @@ class Captured:
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
     def __call__(self, *tensors: Tensor, static: tuple[Any, ...] = (), version: Hashable = 0) -> Any:
-        """`version` stands for `static` arguments and for the address of whatever else the function reads."""
+        """`version` must change with the `static` arguments and with the address of any other tensor it reads."""
         if not self.runtime.graphs:
             return self.function(*tensors, *static)
         key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
@@ -179,7 +176,7 @@ class Captured:
 
 
 class _Entry(_Step):
-    """One captured function of tensors of some shapes, with the places that its inputs are copied to."""
+    """One captured function for given shapes, with the buffers of its inputs."""
 
     def __init__(self, runtime: Runtime, function: Callable[..., Any], static: tuple[Any, ...], shared: bool) -> None:
         super().__init__(runtime, shared)
@@ -205,7 +202,7 @@ class _Entry(_Step):
 
 
 def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:
-    """Let go of the graphs that were not used for longest: shapes that do not come back must not fill the GPU."""
+    """Drop the least recently used graphs, so that rare shapes do not fill the GPU."""
     held.move_to_end(key)
     while len(held) > MOST_GRAPHS:
         held.popitem(last=False)
