@@ -22,6 +22,7 @@ from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
 from puridiver.metrics import METRICS
+from puridiver.runs.folder import SUMMARY, RunFolder
 from puridiver.runs.ledger import read_ledgers
 
 LAST = "last_accuracy"
@@ -32,8 +33,12 @@ NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
-    """The rows of ledgers, or of folders that have one. Of two rows of a cell and seed the last counts."""
-    return frame_of(read_ledgers([path / LEDGER if path.is_dir() else path for path in map(Path, places)]))
+    """The rows of ledgers, of folders that have one, and of run folders. The last row of a cell and seed counts."""
+    rows: list[dict[str, Any]] = []
+    for path in map(Path, places):
+        row = RunFolder(path).read(SUMMARY) if path.is_dir() else None
+        rows += [row] if row is not None else read_ledgers([path / LEDGER if path.is_dir() else path])
+    return frame_of(rows)
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

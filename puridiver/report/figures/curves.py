@@ -26,7 +26,7 @@ PURITY = (
 
 def shade_tasks(axes: Axes, facet: Facet) -> None:
     """A grey band for every second task, where all runs have about the same tasks."""
-    ends = pd.DataFrame([[0, *(event["seen"] for event in run.tasks)] for run in facet.runs])
+    ends = pd.DataFrame([dict(enumerate([0, *(event["seen"] for event in run.tasks)])) for run in facet.runs])
     shortest = ends.diff(axis=1).iloc[:, 1:].min().min()
     if ends.isna().any(axis=None) or (ends.max() - ends.min()).max() > 0.2 * shortest:
         return
