@@ -33,7 +33,7 @@ ON_DEVICE_BYTES = 4 << 30
 
 def joint_features(
     source: DataSource, network: str, runtime: Runtime, cache: Path, views: augment.ViewSettings,
-    on_epoch: Callable[[int, int], None] = lambda epoch, epochs: None, options: Options | None = None,
+    tell: Callable[[str], None] = lambda text: None, options: Options | None = None,
 ) -> Tensor:  # fmt: skip
     """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
@@ -54,7 +54,7 @@ def joint_features(
         joint = _Joint(source, network, runtime, views, Options(**values))
         for epoch in range(EPOCHS):
             joint.train(epoch)
-            on_epoch(epoch + 1, EPOCHS)
+            tell(f"joint network for diversity, epoch {epoch + 1}/{EPOCHS}")
         storage.save(folder, {"network": network}, {"features": (features := joint.features())})
         return features
 

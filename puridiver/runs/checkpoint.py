@@ -1,8 +1,6 @@
 """The checkpoints of a run: numbered saves of which the newest two are kept, so that one is always whole.
 
-checkpoint/000007/          the one before: what is used if the newest turns out to be damaged
-checkpoint/000008/          the newest; it counts once its index (`state.json`) is there
-checkpoint/damaged-000006/  could not be read; kept for whoever wants to know why
+A save counts once its index (`state.json`) is there. If the newest turns out to be damaged, the one before is used.
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ from puridiver.errors import DataError
 from puridiver.learner import storage
 
 logger = logging.getLogger(__name__)
-
-DAMAGED = "damaged-"
 
 
 class Checkpoints:
@@ -84,21 +80,17 @@ class Checkpoints:
             raise DataError(f"{told}; nothing was changed; --force starts the run afresh")
         return None
 
-    def remove(self, all: bool = False) -> None:
-        """Remove the checkpoints of a finished run; what was set aside as damaged goes only with `all`."""
+    def remove(self) -> None:
+        """Remove the checkpoints, and nothing else that is in their folder."""
         self.wait()
-        for path in [*self._numbered(), *(self._numbered(DAMAGED) if all else [])]:
+        for path in self._numbered():
             remove_save(path)
         with contextlib.suppress(OSError):  # it was never made, is a link, or something else is in it
             self.folder.rmdir()
 
     def _write(self, frozen: storage.Frozen) -> None:
-        while self._bad:
-            self._bad[-1].rename(self._bad[-1].with_name(DAMAGED + self._bad[-1].name))
-            self._bad.pop()
         older = self._whole()
-        numbers = [int(path.name.removeprefix(DAMAGED)) for path in (*older, *self._numbered(DAMAGED))]
-        path = self.folder / f"{max(numbers, default=0) + 1:06}"
+        path = self.folder / f"{max((int(path.name) for path in older), default=0) + 1:06}"
         if path.exists():  # a save that did not come to its end
             shutil.rmtree(path)
         try:
@@ -108,17 +100,16 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(path, ignore_errors=True)  # a full disk needs the room
             raise
-        for old in set(self._numbered()) - {path, *older[-1:]}:
+        for old in set(self._numbered()) - {path, *[good for good in older if good not in self._bad][-1:]}:
             remove_save(old)
 
     def _whole(self) -> list[Path]:
         """Those that were saved to the end, oldest first."""
         return [path for path in self._numbered() if (path / storage.INDEX).exists()]
 
-    def _numbered(self, prefix: str = "") -> list[Path]:
-        named = re.compile(rf"{prefix}\d{{6,18}}")
-        found = (path for path in self.folder.glob("*") if named.fullmatch(path.name) and path.is_dir())
-        return sorted(found, key=lambda path: int(path.name.removeprefix(prefix)))
+    def _numbered(self) -> list[Path]:
+        found = (path for path in self.folder.glob("*") if re.fullmatch(r"\d{6,18}", path.name) and path.is_dir())
+        return sorted(found, key=lambda path: int(path.name))
 
 
 def remove_save(folder: Path) -> None:

@@ -47,20 +47,12 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
     resolved, runtime = resolving.resolve(config, source), choose_runtime(config.device)
     views = ViewSettings(resolved.options.crop_padding, resolved.options.flip, "none")
     cache = (Path(config.data_root) if config.data_root else data.default_root()) / "joint-features"
-
-    def on_epoch(epoch: int, epochs: int) -> None:
-        tell(f"joint network for diversity, epoch {epoch}/{epochs}")
-
     with steady_threads(runtime.device, resolved.network):
-        return joint_features(source, resolved.network, runtime, cache, views, on_epoch, resolved.options)
+        return joint_features(source, resolved.network, runtime, cache, views, tell, resolved.options)
 
 
-class Silent:
+class Silent(Progress):
     """Progress that nobody watches."""
-
-    def start(self, total: int) -> None: ...
-    def advance(self, amount: int, text: str) -> None: ...
-    def event(self, event: dict[str, Any]) -> None: ...
 
 
 class Experiment:

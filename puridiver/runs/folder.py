@@ -172,7 +172,7 @@ class RunFolder:
         older = self.begun()
         own = {name for name in ([] if older is None else older.files) if self._is_own(name)}
         _check_not_there(self.path, tuple(name for name in begun.files if name not in own and name != CONFIG))
-        Checkpoints(self.path / CHECKPOINT).remove(all=True)  # before the events, without which none can go on
+        Checkpoints(self.path / CHECKPOINT).remove()  # before the events, without which none can go on
         remove_save(self.path / LEARNER)
         for name in sorted(own, key=lambda name: name != SUMMARY):
             (self.path / name).unlink(missing_ok=True)

@@ -34,8 +34,8 @@ def small_source(seed: int = 0) -> DataSource:
 
 def features(source: DataSource, cache, views: ViewSettings = VIEWS) -> tuple[torch.Tensor, int]:
     """The features, and how many epochs were trained for them."""
-    epochs: list[int] = []
-    found = joint_features(source, "small", choose_runtime("cpu"), cache, views, lambda e, n: epochs.append(e))
+    epochs: list[str] = []
+    found = joint_features(source, "small", choose_runtime("cpu"), cache, views, epochs.append)
     return found, len(epochs)
 
 
