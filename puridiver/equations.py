@@ -1,7 +1,7 @@
 """The paper's equations as pure functions, one each, with the paper's symbols as argument names.
 
 Everything here takes and returns tensors of any device and keeps no state. Sets are boolean masks over the memory,
-so that shapes never depend on the data. `docs/EQUATIONS.md` maps each number to its function and its test.
+so that shapes never depend on the data. `docs/fidelity.md` maps each number to its function and its test.
 Equation 1 (what a blurry stream is) lives in `puridiver.streams.tasks`, equation 4 (the mixture's posterior) in
 `puridiver.mixture`.
 """

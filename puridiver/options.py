@@ -2,7 +2,7 @@
 
 Options that every method shares are declared here. A sampler, trainer or network declares its own in its class,
 `own_options = {"gce_q": Option(0.7, "the power")}`. All names share one flat namespace, so `--set gce_q=0.5` sets it.
-"[row n]" in a help text is the row of docs/FIDELITY.md on which the paper and its released program differ.
+"[row n]" in a help text is the row of docs/fidelity.md on which the paper and its released program differ.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 from puridiver import options as module
 from puridiver.options import DESCRIPTIONS, RECIPES, Option, Options, check_reached, declare, parse, recipe, resolve
 
-# Row of docs/FIDELITY.md, option, paper, released program.
+# Row of docs/fidelity.md, option, paper, released program.
 DIFFERENCES: list[tuple[int, str, Any, Any]] = [
     (1, "evict_from", "memory", "largest_class"),
     (2, "standardise_scores", False, True),

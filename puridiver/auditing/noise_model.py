@@ -21,7 +21,7 @@ import numpy as np
 
 from puridiver.auditing.passes import Testimony
 
-# A network is surer than it should be. Chosen on planted noise, with the number of neighbours (docs/AUDIT.md).
+# A network is surer than it should be. Chosen on planted noise, with the number of neighbours (docs/audit.md).
 NETWORK_WEIGHT = 0.3
 SMALLEST_SHARE = 0.01  # of a class among the neighbours' labels, so that its logarithm is finite
 SHARPNESSES = np.geomspace(0.1, 10, 17)

@@ -111,7 +111,7 @@ class PublishedList(DataSet):
         if folder is None:
             raise DataError(
                 f"{self.name} is not in {root}: {self.proof} should be there, or in one of {', '.join(self.folders)}; "
-                "docs/DATA.md says what to fetch and where to put it"
+                "docs/data.md says what to fetch and where to put it"
             )
         class_names, train, test = self.read(folder)
         rows = [*train, *test]
@@ -152,5 +152,5 @@ def list_lines(path: Path) -> list[str]:
         with open_regular(path) as file:
             lines = file.read().decode("utf-8", "surrogateescape").split("\n")
     except FileNotFoundError:
-        raise DataError(f"{path} is missing: docs/DATA.md tells the layout") from None
+        raise DataError(f"{path} is missing: docs/data.md tells the layout") from None
     return [line.strip() for line in lines if line.strip()]

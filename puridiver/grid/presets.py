@@ -54,7 +54,7 @@ TRAINERS = (("", "plain"), (" + SELFIE", "selfie"), (" + Co-teaching", "coteachi
 PURIDIVER = Method("PuriDivER", "puridiver", "puridiver")
 TABLE1 = (
     *(Method("RSV" + title, "rsv", trainer) for title, trainer in TRAINERS),
-    # What made the paper's figures; GDumb's own sampler, which its text names, is `gbs` (row 20 of docs/FIDELITY.md).
+    # What made the paper's figures; GDumb's own sampler, which its text names, is `gbs` (row 20 of docs/fidelity.md).
     *(Method("GBS" + title, "crsv", trainer) for title, trainer in TRAINERS),
     *(Method("RM" + title, "rm", trainer) for title, trainer in TRAINERS),
     PURIDIVER,
@@ -83,7 +83,7 @@ SPR = (
     Method("SPR", "spr", "spr", SPR_SETTINGS),
 )
 
-# The rows of docs/FIDELITY.md that are options of a recipe. The help of these options names the row.
+# The rows of docs/fidelity.md that are options of a recipe. The help of these options names the row.
 FIDELITY = {
     1: "eviction", 2: "z-scores", 3: "alpha's loss", 4: "what is re-labelled", 5: "weight of the prediction",
     6: "consistency distance", 7: "weights of the losses", 8: "small sets", 9: "batches", 10: "mixture fit",

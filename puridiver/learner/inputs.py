@@ -314,6 +314,6 @@ def member(registry: Mapping[str, Any], family: str, name: str) -> Any:
     if name not in registry:
         raise ValueError(
             f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r} "
-            "(one of your own needs its plugin: docs/METHODS.md)"
+            "(one of your own needs its plugin: docs/methods.md)"
         )
     return registry[name]

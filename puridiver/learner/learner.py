@@ -305,7 +305,7 @@ class Learner:
         """Figures to watch a learner by, as JSON can hold them; it waits for nobody, also during a consolidation.
 
         Samples and classes that came, what of them is held, how far consolidations are, the sizes of the sets of the
-        last memory epoch, when something was last done (seconds since 1970, by this process); see docs/SERVICE.md.
+        last memory epoch, when something was last done (seconds since 1970, by this process); see docs/production.md.
         """
         return status_of(self, self.consolidating)
 

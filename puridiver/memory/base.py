@@ -95,7 +95,7 @@ class Sampler(ABC):
     title: ClassVar[str]
     summary: ClassVar[str]
     own_options: ClassVar[Mapping[str, Option]] = {}
-    # The released program freezes BatchNorm online with this sampler (row 13 of docs/FIDELITY.md).
+    # The released program freezes BatchNorm online with this sampler (row 13 of docs/fidelity.md).
     freezes_norm: ClassVar[bool] = False
     # This share of the memory's places is a delay buffer: arrivals wait there until it is full, and the sampler then
     # chooses among all of them. 0: it chooses at every batch.

@@ -1,7 +1,7 @@
 """Names of streams that are not generated: published ones, and paths of manifests.
 
 "official:sym40:1:shuffled", or without the last word, is a published stream, each task shuffled as the released program
-does (row 23 of docs/FIDELITY.md). "official:sym40:1:listed" has the order of the files, of which most list the samples
+does (row 23 of docs/fidelity.md). "official:sym40:1:listed" has the order of the files, of which most list the samples
 of a task's major classes first.
 
 In the path of a manifest "{seed}" stands for the seed of the run, so that runs of several seeds can have one each.

@@ -52,7 +52,7 @@ class PassShape:
 
     Where the sets are spread over the steps (`proportional_plans`) the borders of C, R and U differ by a row from step
     to step: the tail is as long as the longest U, so that it may begin with a row of R, which then keeps the target
-    from before the epoch. Rows 21 and 22 are those of docs/FIDELITY.md.
+    from before the epoch. Rows 21 and 22 are those of docs/fidelity.md.
     """
 
     rows: int
