@@ -7,11 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from puridiver.streams.checks import IntArray, require
-
-FloatArray = NDArray[np.float64]
 
 NEARLY_WHOLE = 1e-6  # solvers return whole numbers only nearly; a cell this close to one counts as that number
 LEAST_PER_CLASS = 2  # samples of each class that should reach each other task, so that all see all classes (Eq. 1)
@@ -119,10 +116,8 @@ def deal(counts: IntArray) -> IntArray:
 def plan_flows(sizes: IntArray, classes: IntArray, minor_share: float) -> IntArray:
     """Whole numbers F[s, t]: samples that are major in task s and arrive in task t; (T, T), zero diagonal.
 
-    `sizes` and `classes` are the numbers of samples and of classes that are major in each task. Task t keeps
-    sizes[t] - F[t].sum() of its own and receives F[:, t].sum() minor ones, so that the minor share of each
-    task is `minor_share` to within one sample. Where it can be, no task changes its size; where one task is
-    as large as all others together, or larger, sizes change as little as they can.
+    `sizes` and `classes` are the numbers of samples and of classes that are major in each task. The minor share of each
+    task is `minor_share` to within one sample. Sizes of tasks change as little as they can, where it can be not at all.
     """
     # Enough samples for each class of a task, but not more than half of its proportional share; (T, T).
     least = minor_share * np.outer(sizes, sizes) / max(sizes.sum(), 1)
@@ -136,10 +131,8 @@ def plan_flows(sizes: IntArray, classes: IntArray, minor_share: float) -> IntArr
         return flows
     margins = margins or _changed_margins(sizes, minor_share, np.zeros_like(least))
     if margins is None:
-        raise ValueError(
-            f"no tasks with a minor share of {minor_share:g} exist here: the numbers of samples major in each, "
-            f"{sizes.tolist()}, are too unequal. Try a smaller share or another seed"
-        )
+        unequal = f"the classes are too unequal, {sizes.tolist()} samples a task: try a smaller share or another seed"
+        raise ValueError(f"no tasks with a minor share of {minor_share:g} exist here: {unequal}")
     return spread_flows(*margins)
 
 
@@ -159,7 +152,7 @@ def spread_flows(leaving: IntArray, arriving: IntArray) -> IntArray:
     raise ValueError(f"no flows between different tasks have row sums {leaving} and column sums {arriving}")
 
 
-def _round_table(table: FloatArray, rows: IntArray, columns: IntArray, slack: int = 0) -> IntArray | None:
+def _round_table(table: np.ndarray, rows: IntArray, columns: IntArray, slack: int = 0) -> IntArray | None:
     """Controlled rounding: each cell down or up (or `slack` further), with exactly these row and column sums.
 
     Zero cells stay zero. None where no such rounding exists.
@@ -184,7 +177,7 @@ def _round_table(table: FloatArray, rows: IntArray, columns: IntArray, slack: in
     return low + result.flow.toarray()[from_rows, to_columns] if result.flow_value == supply.sum() else None
 
 
-def _changed_margins(sizes: IntArray, minor_share: float, least: FloatArray) -> tuple[IntArray, IntArray] | None:
+def _changed_margins(sizes: IntArray, minor_share: float, least: np.ndarray) -> tuple[IntArray, IntArray] | None:
     """How many samples leave and reach each task where sizes must change; None where no flows >= least do it.
 
     A linear programme finds kept counts a and flows F: a + row sums of F = sizes; column sums of F = L / (1 - L) a.

@@ -56,14 +56,6 @@ def test_noise_is_not_planted_where_nobody_could_measure_it():
     assert make_stream(source, noise="none").realised_noise is None
 
 
-def test_a_class_without_samples_is_named_where_it_stops_the_cut():
-    source = small_source(counts=(30, 0))
-    for kind in ("blurry", "disjoint"):
-        with pytest.raises(ValueError, match="classes with samples, 1, but got 2"):
-            make_stream(source, n_tasks=2, noise="none", kind=kind)
-    assert len(make_stream(source, n_tasks=1, noise="none", kind="disjoint")) == 30
-
-
 @pytest.mark.parametrize("kind", ["blurry", "disjoint"])
 def test_classes_without_samples_leave_no_task_empty(kind):
     counts = (0, 20, 0, 20, 0, 0, 20)
@@ -108,13 +100,10 @@ def test_the_asymmetric_map_is_the_callers_else_the_sources_else_the_next_class(
         ({"noise": "custom"}, "noise should be"),
         ({"noise": ("custom", 0.0)}, "cannot be planted"),
         ({"noise_map": {0: 1}}, "noise_map should be left out"),
-        ({"noise": "asym-20", "noise_map": {0: 10}}, "0 to 9 to other ones, but got 0 -> 10"),
         ({"seed": -1}, "seed should be at least 0"),
         ({"n_tasks": 11}, "from 1 to that of classes with samples, 10"),
-        ({"holdout": -1}, "holdout should be from 0"),
         ({"holdout": 300}, "below the 300 train images"),
         ({"imbalance": 0}, "imbalance should be above 0"),
-        ({"imbalance": float("nan")}, "imbalance should be above 0"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
@@ -164,12 +153,6 @@ def test_streams_made_by_a_spec(spec, options, tmp_path):
     assert resolve_stream(spec, SOURCE, noise="sym-20", n_tasks=2) == made
     made.save(tmp_path / "stream.json")
     assert resolve_stream(str(tmp_path / "stream.json"), SOURCE, seed=1) == made
-
-
-@pytest.mark.parametrize("spec", ["", "blurry", "fuzzy-10", "blurry-100", "blurry-10:pink", "disjoint-10"])
-def test_unknown_specs_are_refused(spec):
-    with pytest.raises(ValueError, match="should be"):
-        resolve_stream(spec, SOURCE)
 
 
 @pytest.mark.parametrize(

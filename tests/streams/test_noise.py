@@ -16,19 +16,10 @@ from puridiver.errors import DataError
 from puridiver.streams import StreamManifest, make_stream, named_map, noise_name
 from puridiver.streams.build import rebuild, verify
 from puridiver.streams.checks import format_share, parse_share
-from puridiver.streams.noise import (
-    PACKAGE,
-    Noise,
-    NoiseSetting,
-    apply_noise,
-    check_class_map,
-    next_class_map,
-    parse_noise,
-    plant,
-)
+from puridiver.streams.noise import PACKAGE, Noise, NoiseSetting, apply_noise, parse_noise, plant
 from puridiver.streams.noises.human import HUMAN_SETS
 from puridiver.streams.noises.instance import features, flip_chances, flip_rates, pick
-from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
+from puridiver.streams.noises.matrix import as_matrix, matrix_name
 
 from .samples import small_source
 
@@ -87,15 +78,6 @@ def test_symmetric_noise_flips_exactly_the_rate_and_never_to_the_true_class(n, n
     assert (labels == before).all()
 
 
-def test_symmetric_noise_spreads_evenly_over_samples_and_other_classes():
-    labels = np.repeat(np.arange(4), 10_000)
-    table = np.zeros((4, 4))
-    np.add.at(table, (labels, noisy("sym", labels, 4, 0.6, np.random.default_rng(0))), 1)
-    expected = np.full((4, 4), 2_000.0)
-    np.fill_diagonal(expected, 4_000.0)
-    assert np.abs(table - expected).max() < 5 * np.sqrt(2_000)
-
-
 @pytest.mark.parametrize("rate", [0.0, 0.2, 0.37, 0.9])
 def test_asymmetric_noise_flips_exactly_the_rate_of_mapped_samples_along_the_map(rate):
     labels = np.random.default_rng(0).integers(6, size=500)
@@ -108,15 +90,15 @@ def test_asymmetric_noise_flips_exactly_the_rate_of_mapped_samples_along_the_map
 
 def test_class_maps_by_name():
     assert named_map("spr-cifar10", 10) == {9: 1, 2: 0, 4: 7, 3: 5, 5: 3}
-    assert named_map("next", 3) == next_class_map(3) == {0: 1, 1: 2, 2: 0}
+    assert named_map("next", 3) == {0: 1, 1: 2, 2: 0}
     pairs = named_map("pairs", 7)
     assert all(pairs[other] == one != other for one, other in pairs.items())
     assert len(pairs) == 6
     with pytest.raises(ValueError, match="noise map should be one of"):
         named_map("T.npy", 3)
-    for class_map in ({1: 1}, {0: 7}, {-1: 2}):
+    for class_map in ({1: 1}, {0: 10}, {-1: 2}):
         with pytest.raises(ValueError, match="noise map"):
-            check_class_map(class_map, 5)
+            make_stream(SOURCE, noise="asym-20", noise_map=class_map)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, float("nan")])
@@ -187,15 +169,6 @@ def test_the_realised_rate_of_instance_noise_is_near_the_one_asked_for(rate):
     assert abs((found != labels).mean() - rates.mean()) < 4 * np.sqrt(rate * (1 - rate) / N)
 
 
-def test_equal_images_of_a_class_flip_the_same_way():
-    labels = np.arange(N) % CLASSES
-    same = pictures(1).expand(N, -1, -1, -1)
-    found = noisy("instance", labels, CLASSES, 0.4, np.random.default_rng(0), images=same)
-    for label in range(CLASSES):
-        wrong = (labels == label) & (found != labels)
-        assert np.bincount(found[wrong], minlength=CLASSES).max() / wrong.sum() > 0.9
-
-
 def test_flip_chances_are_those_of_the_naive_loop():
     rng = np.random.default_rng(0)
     x, labels = rng.normal(size=(20, 5)).astype(np.float32), rng.integers(0, 4, 20)
@@ -204,6 +177,9 @@ def test_flip_chances_are_those_of_the_naive_loop():
     for i in range(20):
         scores = [float(x[i] @ matrices[labels[i]][:, c]) if c != labels[i] else -np.inf for c in range(4)]
         assert np.allclose(found[i], np.exp(scores) / np.exp(scores).sum(), atol=1e-5)
+
+
+# Labels that people gave -------------------------------------------------------------------------------------------
 
 
 def test_picks_follow_the_chances_and_large_images_are_averaged_down():
@@ -215,7 +191,14 @@ def test_picks_follow_the_chances_and_large_images_are_averaged_down():
     assert features(pictures(3, side=80)).shape == (3, 32 * 32 * 3)
 
 
-# Labels that people gave -------------------------------------------------------------------------------------------
+def test_a_missing_or_damaged_label_file_is_told(tmp_path):
+    with pytest.raises(ValueError, match="--noise-file"):
+        make_stream(SOURCE, noise="human:worst")
+    (tmp_path / "x.pt").write_bytes(b"damaged")
+    with pytest.raises(DataError, match="or is damaged"):
+        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "x.pt")
+    with pytest.raises(FileNotFoundError, match=r"y\.pt"):
+        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "y.pt")
 
 
 def test_human_labels_are_those_of_the_file_in_the_order_of_the_train_set(tmp_path):
@@ -251,16 +234,6 @@ def test_faults_of_label_files_are_told(changes, message, tmp_path):
     human_file(tmp_path / "labels.pt", **changes)
     with pytest.raises(DataError, match=message):
         make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "labels.pt")
-
-
-def test_a_missing_or_damaged_label_file_is_told(tmp_path):
-    with pytest.raises(ValueError, match="--noise-file"):
-        make_stream(SOURCE, noise="human:worst")
-    (tmp_path / "x.pt").write_bytes(b"damaged")
-    with pytest.raises(DataError, match="or is damaged"):
-        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "x.pt")
-    with pytest.raises(FileNotFoundError, match=r"y\.pt"):
-        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "y.pt")
 
 
 # Transition matrices -----------------------------------------------------------------------------------------------
@@ -315,16 +288,6 @@ def test_a_matrix_is_known_by_its_content_and_not_by_its_file(tmp_path):
 def test_what_is_no_transition_matrix_is_refused(matrix, message):
     with pytest.raises(ValueError, match=message):
         as_matrix(matrix)
-
-
-@pytest.mark.parametrize(
-    ("name", "content"), [("T.csv", "cat,dog\n0.5,0.5\n"), ("T.npy", "no array"), ("T.txt", "1"), ("T.npy", None)]
-)
-def test_files_that_hold_no_matrix_are_refused(name, content, tmp_path):
-    if content is not None:
-        (tmp_path / name).write_text(content)
-    with pytest.raises((ValueError, DataError), match=rf"T\.{name[2:]}"):
-        read_matrix(tmp_path / name)
 
 
 def test_a_matrix_goes_with_its_noise_alone():

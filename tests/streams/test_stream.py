@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -32,14 +30,6 @@ def test_no_batch_crosses_the_end_of_a_task():
         assert 1 <= sizes[-1] <= 16
 
 
-def test_one_task_can_be_asked_for():
-    stream = Stream(SOURCE, MANIFEST)
-    positions = torch.cat([batch.positions for batch in stream.batches(7, task=1)])
-    part = MANIFEST.task_slice(1)
-    assert positions.tolist() == list(range(part.start, part.stop))
-    assert {batch.task for batch in stream.batches(7, task=1)} == {1}
-
-
 @pytest.mark.parametrize(("batch_size", "task"), [(0, None), (4, 3), (4, -1)])
 def test_wrong_batch_sizes_and_tasks_are_refused(batch_size, task):
     with pytest.raises(ValueError, match="should be"):
@@ -64,12 +54,6 @@ def test_true_labels_of_positions():
     assert np.mean(everything != MANIFEST.labels) == pytest.approx(0.3)
 
 
-@pytest.mark.parametrize("positions", [[-1], [300]])
-def test_positions_outside_the_stream_are_refused(positions):
-    with pytest.raises(ValueError, match="0 to 299"):
-        TrueLabels(SOURCE, MANIFEST).of(torch.tensor(positions))
-
-
 @pytest.mark.parametrize("view", [Stream, TrueLabels])
 def test_a_manifest_of_other_data_is_refused_unless_unchecked(view):
     other = small_source(name="other", seed=5)
@@ -81,9 +65,3 @@ def test_a_manifest_of_other_data_is_refused_unless_unchecked(view):
 def test_data_that_changed_under_their_name_are_refused():
     with pytest.raises(ManifestError, match="was read otherwise"):
         Stream(small_source(seed=5), MANIFEST)
-
-
-def test_an_empty_task_gives_no_batches():
-    ends = (MANIFEST.task_ends[1],) * 2 + (MANIFEST.task_ends[2],)
-    manifest = dataclasses.replace(MANIFEST, task_ends=ends)
-    assert list(Stream(SOURCE, manifest).batches(8, task=1)) == []

@@ -9,16 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from puridiver.streams import make_stream
-from puridiver.streams.tasks import (
-    blurry_tasks,
-    deal,
-    disjoint_tasks,
-    group_classes,
-    largest_remainder,
-    plan_flows,
-    spread_flows,
-    time_tasks,
-)
+from puridiver.streams.tasks import blurry_tasks, disjoint_tasks, group_classes, plan_flows, spread_flows, time_tasks
 
 from .samples import small_source
 
@@ -65,14 +56,6 @@ def test_minor_samples_of_a_class_are_spread_evenly_over_the_other_tasks(counts,
         assert (away > 0).all()  # Eq. 1: major and minor classes of each task are all classes
 
 
-def test_arrival_is_shuffled_within_a_task():
-    labels = np.repeat(np.arange(4), 500)
-    tasks = blurry_tasks(labels, 4, 2, np.random.default_rng(0), 0.1)
-    for indices, major in zip(tasks.indices, tasks.major_classes, strict=True):
-        assert 0.85 < np.isin(labels[indices[:500]], major).mean() < 0.95  # sorted parts would give 1 here
-        assert (np.diff(indices) < 0).mean() > 0.3
-
-
 @pytest.mark.parametrize(
     ("labels", "n_tasks", "share", "message"),
     [
@@ -83,25 +66,6 @@ def test_arrival_is_shuffled_within_a_task():
 def test_impossible_blurry_tasks_are_refused(labels, n_tasks, share, message):
     with pytest.raises(ValueError, match=message):
         blurry_tasks(labels, 2, n_tasks, np.random.default_rng(0), share)
-
-
-@given(weights=st.lists(st.integers(0, 1000), min_size=1, max_size=10).map(np.array), part=st.floats(0, 1))
-def test_largest_remainder_keeps_the_total_and_stays_within_one_of_the_share(weights, part):
-    total = int(part * weights.sum())
-    shares = largest_remainder(weights, total)
-    assert shares.sum() == total
-    assert (np.abs(shares - weights * total / max(weights.sum(), 1)) < 1).all()
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=6).map(np.array))
-def test_deal_gives_each_its_count_and_every_prefix_nearly_its_share(counts):
-    sequence = deal(counts)
-    assert np.bincount(sequence, minlength=len(counts)).tolist() == counts.tolist()
-    n_used = (counts > 0).sum()
-    for length in range(1, len(sequence) + 1):
-        share = counts / counts.sum()
-        seen = np.bincount(sequence[:length], minlength=len(counts))
-        assert (np.abs(seen - length * share) <= 0.5 + n_used * share / 2 + 1e-9).all()
 
 
 def test_disjoint_tasks_have_each_class_in_one_task_and_every_sample_once():
@@ -136,12 +100,6 @@ def test_tasks_in_the_order_of_time_are_equal_parts_of_it():
         make_stream(small_source(), kind="time")
 
 
-def test_a_class_is_major_where_most_of_it_arrives():
-    labels = np.array([0, 0, 1, 1, 0, 2, 2, 2, 1, 1])
-    tasks = time_tasks(labels, 4, 2, None, 0.0, np.arange(10.0))
-    assert tasks.major_classes == [(0, 1), (2,)]  # two of class 1 in each: the earlier; class 3 never comes
-
-
 # Flows between tasks -----------------------------------------------------------------------------------------------
 
 
@@ -174,6 +132,12 @@ def test_spread_flows_have_exactly_the_sums_asked_for(rows, seed):
     assert flows.sum(1).tolist() == rows.tolist()
     assert flows.sum(0).tolist() == columns.tolist()
     assert np.trace(flows) == 0
+
+
+def test_a_class_is_major_where_most_of_it_arrives():
+    labels = np.array([0, 0, 1, 1, 0, 2, 2, 2, 1, 1])
+    tasks = time_tasks(labels, 4, 2, None, 0.0, np.arange(10.0))
+    assert tasks.major_classes == [(0, 1), (2,)]  # two of class 1 in each: the earlier; class 3 never comes
 
 
 def test_equal_tasks_exchange_equally_and_keep_their_size():

@@ -69,8 +69,6 @@ def read_matrix(file: Path | str) -> Matrix:
     """The matrix of an .npy file, or of a .csv file of numbers without a heading."""
     path = Path(file).expanduser()
     require(path.suffix in (".npy", ".csv"), "a noise matrix", "a file that ends in .npy or .csv", repr(str(file)))
-    if not path.exists():
-        raise DataError(f"there is no file {path} with a noise matrix")
     if path.suffix == ".npy":
         return as_matrix(read_arrays(path, ("matrix",), alone="matrix")["matrix"], what=f"the noise matrix of {path}")
     with open_regular(path) as content:
