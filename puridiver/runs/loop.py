@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -25,7 +24,6 @@ from puridiver.runtime.device import Runtime
 from puridiver.streams import Batch, Stream
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
-PHASES = ("stream", "memory", "evaluate")  # of a task, in order
 # What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
 MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
 
@@ -36,33 +34,6 @@ class Progress(Protocol):
     def start(self, total: int) -> None: ...
     def advance(self, amount: int, text: str) -> None: ...
     def event(self, event: dict[str, Any]) -> None: ...
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where a run is: between two batches, two memory epochs or two phases."""
-
-    task: int = 0
-    phase: str = PHASES[0]
-    done: int = 0  # batches or epochs of the phase
-    work: int = 0  # of the whole run, in the unit of the progress bar
-    part: int = 0  # of the task: each is a part of its stream and a memory training
-
-    def __post_init__(self) -> None:
-        numbers = (self.task, self.done, self.work, self.part)
-        if self.phase not in PHASES or not all(type(number) is int and number >= 0 for number in numbers):
-            raise ValueError(f"a position should be a phase and numbers from 0, but got {self}")
-
-    def after(self, done: int, work: int) -> Position:
-        return dataclasses.replace(self, done=done, work=self.work + work)
-
-    def next_phase(self, parts: int = 1) -> Position:
-        """Of a task with so many parts: stream and memory take turns, and then all of it is evaluated."""
-        if self.phase == "memory" and self.part + 1 < parts:
-            return Position(self.task, work=self.work, part=self.part + 1)
-        if self.phase == PHASES[-1]:
-            return Position(self.task + 1, work=self.work)
-        return Position(self.task, PHASES[PHASES.index(self.phase) + 1], work=self.work, part=self.part)
 
 
 class Stopwatch:
@@ -92,19 +63,29 @@ def trainings_of(task_ends: Sequence[int], options: Options, limit: int | None =
     return [max(1, min(options.consolidations, -(-count // options.batch_size))) for count in samples]
 
 
+def phases_of(trainings: Sequence[int]) -> list[tuple[str, int, int]]:
+    """The way of a run as (phase, task, part): stream and memory take turns, and then the task is evaluated."""
+    parts = [(task, part, part + 1 == parts) for task, parts in enumerate(trainings) for part in range(parts)]
+    kinds = {False: ("stream", "memory"), True: ("stream", "memory", "evaluate")}
+    return [(kind, task, part) for task, part, last in parts for kind in kinds[last]]
+
+
 class RunLoop:
     """One run on its way through the stream.
 
     At every safe point (after a batch, a memory epoch, a phase) the learner, the recorder, the clock and the position
-    are all that the rest depends on: `state` gives them and `load_state` goes back to them.
+    (`phase`, what is `done` of it, and the `work` so far) are all that the rest depends on: `state` gives them and
+    `load_state` goes back to them.
     """
 
     def __init__(
         self, config: RunConfig, stream: Stream, learner: Learner, recorder: Recorder, progress: Progress
     ) -> None:
         self.config, self.stream, self.learner, self.recorder = config, stream, learner, recorder
-        self.progress, self.clock, self.at = progress, Stopwatch(learner.runtime), Position()
+        self.progress, self.clock = progress, Stopwatch(learner.runtime)
         self.trainings = trainings_of(stream.manifest.task_ends, learner.options, config.stream_limit)
+        self.phases = phases_of(self.trainings)
+        self.phase = self.done = self.work = 0  # done: batches or epochs; work: in the unit of the progress bar
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
 
     def run(
@@ -118,49 +99,53 @@ class RunLoop:
         limit, epochs = self.config.stream_limit, self.learner.options.epochs
         samples = len(self.stream) if limit is None else self.stream.n_tasks * limit
         self.progress.start(samples + sum(self.trainings) * epochs * self.learner.memory.capacity)
-        self.progress.advance(self.at.work, "preparing")
+        self.progress.advance(self.work, "preparing")
         self.recorder.begin(self.learner)
-        phases = {"stream": self._stream_phase, "memory": self._memory_phase, "evaluate": self._evaluate_phase}
         try:
-            while self.at.task < self.stream.n_tasks:
-                phases[self.at.phase](self.at.task, self.trainings[self.at.task])
-                self.at = self.at.next_phase(self.trainings[self.at.task])
+            while self.phase < len(self.phases):
+                kind, task, part = self.phases[self.phase]
+                if kind == "evaluate":
+                    self.clock.switch("evaluate")
+                    self.progress.event(self.recorder.task_ended(self.learner, task))
+                else:
+                    (self._stream_phase if kind == "stream" else self._memory_phase)(task, part)
+                self.phase, self.done = self.phase + 1, 0
                 self._safe_point(phase_ended=True)
         finally:  # also where the run is left: nobody writes to its folder afterwards
             if checkpoints is not None:
                 checkpoints.wait()
         self.clock.switch(None)
 
-    def _stream_phase(self, task: int, parts: int) -> None:
-        wanted = self.config.anytime_points
+    def _stream_phase(self, task: int, part: int) -> None:
+        wanted, parts = self.config.anytime_points, self.trainings[task]
         batches = self.stream.batches_of(task, self.learner.options.batch_size, self.config.stream_limit)
-        first, end = (len(batches) * part // parts for part in (self.at.part, self.at.part + 1))
+        first, end = (len(batches) * border // parts for border in (part, part + 1))
         # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
         points = {len(batches) * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
-        already = first + self.at.done
+        already = first + self.done
         left = moved_ahead(batches[already:end], self.learner.runtime)
         for number, batch in enumerate(left, start=already + 1):
             self.clock.switch("observe")
             self.learner.observe(batch.images, batch.labels, batch.names)
             self.recorder.saw(batch, self.learner)
-            self._advance(number - first, len(batch), "stream")
+            self._advance(task, number - first, len(batch), "stream")
             if number in points:
                 self.clock.switch("evaluate")
                 self.recorder.anytime(self.learner, task)
             self._safe_point()
 
-    def _memory_phase(self, task: int, parts: int) -> None:
+    def _memory_phase(self, task: int, part: int) -> None:
         self.clock.switch("consolidate")
-        epochs, last_part = self.learner.options.epochs, self.at.part + 1 == parts
+        epochs, last_part = self.learner.options.epochs, part + 1 == self.trainings[task]
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
         evaluate = self.config.evaluate_epochs and task == self.stream.n_tasks - 1 and last_part
-        before = (sum(self.trainings[:task]) + self.at.part) * epochs
+        before = (sum(self.trainings[:task]) + part) * epochs
         for epoch in self.learner.consolidation(warn_if_left=False):
             if evaluate:
                 self.clock.switch("evaluate")
             # Else not a phase of its own: it reads the sets while the device still works on the epoch.
-            self.recorder.epoch(self.learner, task, self.at.part * epochs + epoch, before + epoch + 1, evaluate)
-            self._advance(epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
+            self.recorder.epoch(self.learner, task, part * epochs + epoch, before + epoch + 1, evaluate)
+            self._advance(task, epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
             self._safe_point()
             self.clock.switch("consolidate")
         self.recorder.consolidated(self.learner, task)
@@ -168,13 +153,9 @@ class RunLoop:
             self.clock.switch("evaluate")
             self.recorder.anytime(self.learner, task)
 
-    def _evaluate_phase(self, task: int, parts: int) -> None:
-        self.clock.switch("evaluate")
-        self.progress.event(self.recorder.task_ended(self.learner, task))
-
-    def _advance(self, done: int, work: int, text: str) -> None:
-        self.at = self.at.after(done, work)
-        self.progress.advance(work, f"task {self.at.task + 1}/{self.stream.n_tasks}: {text}")
+    def _advance(self, task: int, done: int, work: int, text: str) -> None:
+        self.done, self.work = done, self.work + work
+        self.progress.advance(work, f"task {task + 1}/{self.stream.n_tasks}: {text}")
 
     def _safe_point(self, phase_ended: bool = False) -> None:
         """A moment between two moves, at which the run can be saved and left."""
@@ -189,8 +170,8 @@ class RunLoop:
         """All that the rest of the run depends on: settings, which are JSON, and tensors."""
         learner, of_learner = self.learner.state()
         figures, of_recorder = self.recorder.state()
-        position, at = dataclasses.asdict(self.at), {"started": self.started, "seconds": self.clock.seconds}
-        settings = {"position": position, **at, "metrics_size": metrics_size, "learner": learner, "recorder": figures}
+        at = {"position": [self.phase, self.done, self.work], "started": self.started, "seconds": self.clock.seconds}
+        settings = {**at, "metrics_size": metrics_size, "learner": learner, "recorder": figures}
         named = {f"learner.{name}": value for name, value in of_learner.items()}
         return settings, named | {f"recorder.{name}": value for name, value in of_recorder.items()}
 
@@ -201,16 +182,17 @@ class RunLoop:
             for name, value in tensors.items():
                 part, _, rest = name.partition(".")
                 parts[part][rest] = value
-            at, size = Position(**settings["position"]), settings["metrics_size"]
-            if at.task > self.stream.n_tasks or type(size) is not int or size < 0:
-                raise ValueError(f"task {at.task} of {self.stream.n_tasks}, metrics_size {size!r}")
+            (phase, done, work), size = settings["position"], settings["metrics_size"]
+            if not all(type(n) is int and n >= 0 for n in (phase, done, work, size)) or phase > len(self.phases):
+                raise ValueError(f"position {settings['position']!r:.60}, metrics_size {size!r:.60}")
             seconds = {str(phase): float(value) for phase, value in settings["seconds"].items()}
             self.learner.load_state(settings["learner"], parts["learner"])
             self.recorder.load_state(settings["recorder"], parts["recorder"], self.learner.runtime.device)
         except MISFITS as error:
             reason = f"{type(error).__name__}: {error}"
             raise DataError(f"the checkpoint does not hold a whole run of this version: {reason}") from error
-        self.at, self.clock.seconds, self.started = at, seconds, str(settings["started"])
+        self.phase, self.done, self.work = phase, done, work
+        self.clock.seconds, self.started = seconds, str(settings["started"])
         return size
 
 

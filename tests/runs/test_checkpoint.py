@@ -215,7 +215,7 @@ def test_a_run_that_fails_leaves_its_last_checkpoint_whole(tmp_path):
     broken.listeners.append(fail)
     with pytest.raises(RuntimeError, match="something broke"):
         broken.run(tmp_path / "run")
-    assert storage.load(tmp_path / "run" / runs.CHECKPOINT / "000002")[0]["position"]["phase"] == "evaluate"
+    assert storage.load(tmp_path / "run" / runs.CHECKPOINT / "000002")[0]["position"][0] == 2
 
 
 # A disk that is full -----------------------------------------------------------------------------------------------

@@ -262,8 +262,8 @@ def test_a_learner_that_nobody_asked_to_keep_is_not_lost(tmp_path):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"position": None}, {"position": {"task": -1}}, {"position": {"task": "x"}}, {"position": {"phase": "rest"}},
-        {"position": {"task": 10**30}}, {"metrics_size": "many"}, {"metrics_size": -1}, {"seconds": [1]},
+        {"position": None}, {"position": [0, -1, 0]}, {"position": ["x", 0, 0]}, {"position": [1]},
+        {"position": [10**30, 0, 0]}, {"metrics_size": "many"}, {"metrics_size": -1}, {"seconds": [1]},
         {"recorder": {}}, {"learner": {"classes": 3}}, {"started": None, "recorder": None},
     ],
     ids=str,
