@@ -110,8 +110,9 @@ class StreamManifest:
         """Every field as JSON can hold it, without the hash and without fields that are unset."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         arrays = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
-        noise_map = self.noise_map and {str(key): item for key, item in sorted(self.noise_map.items())}
-        values |= arrays | {"noise_map": noise_map}
+        if self.noise_map is not None:
+            values["noise_map"] = {str(key): item for key, item in sorted(self.noise_map.items())}
+        values |= arrays
         return {name: value for name, value in values.items() if name not in UNSET or value != UNSET[name]}
 
     def task_slice(self, task: int) -> slice:

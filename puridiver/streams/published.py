@@ -94,6 +94,7 @@ def _read_json(folder: Path, source: DataSource, noise: str, seed: int) -> Split
     places = (own.groupby(own).cumcount() + 1).tolist()  # of each image among those of its class
     numbered = [f"{source.class_names[label]}/{place}.png" for label, place in zip(own, places, strict=True)]
     row_of = {_short(name): row for row, name in enumerate(source.train.names or numbered)}
+    require(len(row_of) == len(own), "folder and name of train images", "all different", "equal ones")
     left_out = {_short(name) for name in source.left_out}
     parts = []
     for path in files:
@@ -102,9 +103,8 @@ def _read_json(folder: Path, source: DataSource, noise: str, seed: int) -> Split
             raise DataError(f"{path}: should hold a list of rows, each an object")
         part = pd.DataFrame(lines).reindex(columns=["file_name", "label", "true_label"])
         short = part.file_name.map(lambda name: _short(str(name)))
-        part = part.assign(row=short.map(row_of), number=part.label if named else part.true_label)[
-            ~short.isin(left_out)
-        ]
+        part = part.assign(row=short.map(row_of), number=part.label if named else part.true_label)
+        part = part[~short.isin(left_out)]
         if part.row.isna().any():
             wrong = part.file_name[part.row.isna()].iloc[0]
             raise DataError(f"{path}: each file_name should be one of the train images, but got {wrong!r}")

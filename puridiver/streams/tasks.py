@@ -191,7 +191,11 @@ def _changed_margins(sizes: IntArray, minor_share: float, least: np.ndarray) -> 
     sum_rows, sum_columns = np.kron(eye, np.ones(n)), np.kron(np.ones(n), eye)  # (T, T*T), F flattened by rows
     ratio, target = minor_share / (1 - minor_share), (1 - minor_share) * sizes
     no_loops = [(low, 0 if k % (n + 1) == 0 else None) for k, low in enumerate(least.ravel().tolist())]
-    changes = [[eye, no_flow, -eye, column], [-eye, no_flow, -eye, column], [zero, no_flow, eye, -target[:, None]]]
+    changes: list[list[np.ndarray]] = [
+        [eye, no_flow, -eye, column],
+        [-eye, no_flow, -eye, column],
+        [zero, no_flow, eye, -target[:, None]],
+    ]
     solution = linprog(
         # The unknowns: a, F, the changes |a - target|, and the largest relative change.
         np.concatenate([np.zeros(n + n * n), np.ones(n), [sizes.sum()]]),
