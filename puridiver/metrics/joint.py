@@ -60,8 +60,7 @@ def joint_features(
 
 
 def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
-    settings = {"momentum": 0.9, "weight_decay": WEIGHT_DECAY, "nesterov": True, "fused": rate.is_cuda}
-    return torch.optim.SGD(parameters, lr=rate, **settings)
+    return torch.optim.SGD(parameters, rate, 0.9, weight_decay=WEIGHT_DECAY, nesterov=True, fused=rate.is_cuda)
 
 
 class _Joint:

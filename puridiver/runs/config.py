@@ -132,7 +132,7 @@ class RunConfig:
         return cls(**values)
 
 
-KINDS: dict[type, tuple[type, str]] = {
+KINDS: dict[type, tuple[Any, str]] = {
     bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
 }  # fmt: skip
 

@@ -51,8 +51,12 @@ def diversity_features(config: RunConfig, source: DataSource, tell: Callable[[st
         return joint_features(source, resolved.network, runtime, cache, views, tell, resolved.options)
 
 
-class Silent(Progress):
+class Silent:
     """Progress that nobody watches."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, amount: int, text: str) -> None: ...
+    def event(self, event: dict[str, Any]) -> None: ...
 
 
 class Experiment:
