@@ -82,7 +82,7 @@ def run(
                 raise DataError(f"{error}; if the data have moved, add --data PLACE") from error
             raise
         if tensorboard:
-            from puridiver.report.tensorboard import tensorboard_logs
+            from puridiver.runs.tensorboard import tensorboard_logs
 
             experiment.listeners += stack.enter_context(tensorboard_logs(tensorboard))
         for text in () if quiet or finished else run_notes(experiment):

@@ -23,24 +23,22 @@ KEY_IMAGES = 64  # tell two sets with the same labels apart
 
 def write_audit_page(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[str, str], out: Path) -> Path:
     """Write the page into the audit's folder; `images` are those of the whole set, uint8 (N, H, W, C)."""
-    return style.write_output(out, render(report, images, title, facts).encode(), force=True)
+    return style.write_output(out, lambda: render(report, images, title, facts).encode(), force=True)
 
 
 def render(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[str, str]) -> str:
     """The page as HTML."""
     style.check_installed("report", "jinja2", "PIL")
     rows = report.ranking()[:SHOWN]
-    all_shown = f"All {len(report)} images."
-    some_shown = f"The {len(rows)} most doubtful of {len(report)} images; the CSV files have all of them."
+    intro = f"The {len(rows)} most doubtful of {len(report)} images; the CSV files have all of them."
     return fill(
         "audit.html",
-        "audit",
         title=title,
         caution=report.caution,
         headlines=headlines(report),
         by_class=table_html(by_class(report)),
         classes=[str(label) for label in report.classes],
-        intro=all_shown if len(rows) == len(report) else some_shown,
+        intro=intro if len(rows) < len(report) else f"All {len(report)} images.",
         sheets=gallery.sprite_sheets(thumbnails(images, rows)),
         data=gallery_content(report, images, rows),
         facts=facts,
@@ -49,17 +47,15 @@ def render(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[s
 
 def headlines(report: AuditReport) -> list[Headline]:
     """The figures at the top of the page."""
-    noise, checked = report.noise, int(report.checked.sum())
+    noise, checked, changed = report.noise, int(report.checked.sum()), int((report.given != report.original).sum())
     found = [
         Headline("Estimated wrong labels", percent(noise.rate),
                  f"of the {noise.count} labels that nobody has checked; {LEVEL:.0%} interval {_interval(noise)}."),
         Headline("Suspects", str(len(report.suspect_rows())), "labels that are more likely wrong than right."),
         Headline("Images", str(len(report)), f"in {len(report.classes)} classes."),
+        Headline("Checked", str(checked), f"by a person, who changed {changed} of these labels."),
     ]  # fmt: skip
-    if checked:
-        changed = int((report.given != report.original).sum())
-        found.append(Headline("Checked", str(checked), f"by a person, who changed {changed} of these labels."))
-    return found
+    return found if checked else found[:-1]
 
 
 def by_class(report: AuditReport) -> pd.DataFrame:

@@ -41,19 +41,10 @@ def read_run(folder: Path | str) -> RunFrames:
 
     run = load_run(Path(folder))
     metrics = pd.DataFrame(run.of_kind("anytime", "task", "epoch"))
-    splits = [
-        pd.DataFrame({"task": event["task"], **{new: event[old] for old, new in SPLIT_COLUMNS.items() if old in event}})
-        for event in run.of_kind("split")
-    ]
-    split = pd.concat(splits, ignore_index=True) if splits else pd.DataFrame()
-    if len(split):
-        split["set"] = [SET_NAMES[code] for code in split["set"]]
-    trace = None
-    if run.config.get("traced"):
-        trace = SampleHistory(run.class_names, run.events).frame()
-    return RunFrames(run.summary, _whole(metrics, "seen", "epoch"), split, trace)
-
-
-def _whole(frame: DataFrame, *names: str) -> DataFrame:
-    """Give columns whole numbers, also where some rows have none."""
-    return frame.astype({name: "Int64" for name in names if name in frame})
+    metrics = metrics.astype({name: "Int64" for name in ("seen", "epoch") if name in metrics})  # also beside gaps
+    splits = []
+    for event in run.of_kind("split"):
+        columns = {new: event[old] for old, new in SPLIT_COLUMNS.items() if old in event}
+        splits.append(pd.DataFrame({"task": event["task"], **columns, "set": [SET_NAMES[c] for c in event["sets"]]}))
+    trace = SampleHistory(run.class_names, run.events).frame() if run.config.get("traced") else None
+    return RunFrames(run.summary, metrics, pd.concat(splits, ignore_index=True) if splits else pd.DataFrame(), trace)

@@ -51,23 +51,19 @@ def gallery_json(classes: list[str], images: np.ndarray, rows: list[list[Any]], 
 
 def sprite_sheets(images: np.ndarray) -> list[str]:
     """uint8 (N, H, W, C) as data URIs of pictures with COLUMNS thumbnails a row."""
-    lossless = images.nbytes <= LOSSLESS_BYTES
-    parts = [images[start : start + PER_SHEET] for start in range(0, len(images), PER_SHEET)]
-    return [_data_uri(part, lossless) for part in parts]
-
-
-def _data_uri(images: np.ndarray, lossless: bool) -> str:
     from PIL import Image
 
-    n, height, width, channels = images.shape
-    rows = -(-n // COLUMNS)
-    tiles = np.zeros((rows * COLUMNS, height, width, channels), dtype=np.uint8)
-    tiles[:n] = images
-    pixels = tiles.reshape(rows, COLUMNS, height, width, channels).swapaxes(1, 2).reshape(rows * height, -1, channels)
-    content, picture = io.BytesIO(), Image.fromarray(pixels.squeeze(2) if channels == 1 else pixels)
-    if lossless:
-        picture.save(content, "PNG", optimize=True)
-    else:
-        picture.convert("RGB").save(content, "WEBP", quality=80)
-    kind = "png" if lossless else "webp"
-    return f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}"
+    kind, saving = ("png", {"optimize": True}) if images.nbytes <= LOSSLESS_BYTES else ("webp", {"quality": 80})
+    _, height, width, channels = images.shape
+    sheets = []
+    for start in range(0, len(images), PER_SHEET):
+        part = images[start : start + PER_SHEET]
+        rows = -(-len(part) // COLUMNS)
+        tiles = np.zeros((rows * COLUMNS, height, width, channels), dtype=np.uint8)
+        tiles[: len(part)] = part
+        pixels = tiles.reshape(rows, COLUMNS, height, width, channels).swapaxes(1, 2)
+        pixels = pixels.reshape(rows * height, COLUMNS * width, channels)
+        content = io.BytesIO()
+        Image.fromarray(pixels.squeeze(2) if channels == 1 else pixels).save(content, kind, **saving)
+        sheets.append(f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}")
+    return sheets

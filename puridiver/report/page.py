@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -14,7 +12,6 @@ from puridiver.errors import DataError
 from puridiver.metrics import METRICS, Metric
 from puridiver.report import style
 from puridiver.report.figures import detailed, draw, figures
-from puridiver.report.figures.base import Drawing
 from puridiver.report.gallery import memory_gallery
 from puridiver.report.reading import Run, grouped
 
@@ -23,19 +20,7 @@ FIRST = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "
 BEST_EPOCH = "best_epoch_accuracy"
 
 
-@dataclass(frozen=True)
-class PageFigure:
-    """A drawing on the page: its panels as SVG, those that are folded away, and its numbers as HTML."""
-
-    name: str
-    drawing: Drawing
-    shown: list[str]
-    folded: list[str]
-    table: str
-
-
-@dataclass(frozen=True)
-class Headline:
+class Headline(NamedTuple):
     """A figure that matters, with a sentence on its meaning."""
 
     label: str
@@ -45,21 +30,18 @@ class Headline:
 
 def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False) -> Path:
     """Write the report of these runs; `force` replaces a file that puridiver did not write."""
-    style.check_output(out, force)
-    return style.write_output(out, render(runs, notes).encode(), force)
+    return style.write_output(out, lambda: render(runs, notes).encode(), force)
 
 
 def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     """The page as HTML."""
     style.check_installed("report", "jinja2", "PIL", "matplotlib")
-    several = len(runs) > 1
-    names = [name for name, figure in figures().items() if figure.of_several and several]
-    drawn, not_drawn = _figures(runs, names, "all")
+    several, columns = len(runs) > 1, sorted({run.column for run in runs})
+    title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
+    drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several], "all")
     return fill(
         "page.html",
-        "report",
-        percent=percent,
-        title=page_title(runs),
+        title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"),
         notes=notes,
         several=several,
         comparison=table_html(comparison(runs)) if several else "",
@@ -71,28 +53,19 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     )
 
 
-def fill(name: str, kind: str, **values: Any) -> str:
-    """Fill a template; `kind` is what the page calls itself ("report", "audit")."""
+def fill(name: str, **values: Any) -> str:
+    """Fill a template of the folder."""
     import jinja2
-    from markupsafe import Markup
 
-    here = resources.files("puridiver.report") / "templates"
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("puridiver.report"), autoescape=True, undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )  # fmt: skip
-    css, js = (Markup((here / f"page.{ending}").read_text(encoding="utf-8")) for ending in ("css", "js"))
-    return environment.get_template(name).render(css=css, js=js, safe=Markup, kind=kind, mark=style.MARK, **values)
+    return environment.get_template(name).render(mark=style.MARK, percent=percent, **values)
 
 
-def page_title(runs: Sequence[Run]) -> str:
-    columns = sorted({run.column for run in runs})
-    where = columns[0] if len(columns) == 1 else f"{len(columns)} streams"
-    return f"{runs[0].method} on {where}" if len(runs) == 1 else f"{len(runs)} runs on {where}"
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{100 * value:z.{digits}f} %"
+def percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:z.1f} %"
 
 
 def table_html(frame: pd.DataFrame) -> str:
@@ -102,12 +75,9 @@ def table_html(frame: pd.DataFrame) -> str:
     return html.replace(' class="dataframe"', "").replace("<th>", '<th scope="col">')
 
 
-# One run -----------------------------------------------------------------------------------------------------------
-
-
 def _run_part(run: Run, name: str) -> dict[str, Any]:
     """Everything the page tells of one run."""
-    drawn, not_drawn = _figures([run], [figure.name for figure in figures().values() if figure.of_run], name)
+    drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run], name)
     shown, reason = None, "the run did not keep its memory"
     try:
         shown = memory_gallery(run, name)
@@ -115,13 +85,13 @@ def _run_part(run: Run, name: str) -> dict[str, Any]:
         reason = str(error)
     return {
         "name": name, "run": run, "title": f"{run.method}, {run.column}, seed {run.seed}", "headlines": headlines(run),
-        "best_epoch": run.summary.get(BEST_EPOCH), "figures": drawn, "not_drawn": not_drawn, "gallery": shown,
+        "best_epoch": run.summary[BEST_EPOCH], "figures": drawn, "not_drawn": not_drawn, "gallery": shown,
         "no_gallery": reason,
     }  # fmt: skip
 
 
-def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[list[PageFigure], list[str]]:
-    """The figures that these runs allow, and why the others are missing."""
+def _figures(runs: Sequence[Run], names: list[str], prefix: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """The figures that these runs allow, as the template shows them, and why the others are missing."""
     found, missing = [], []
     for name in names:
         try:
@@ -132,40 +102,36 @@ def _figures(runs: Sequence[Run], names: Sequence[str], prefix: str) -> tuple[li
         place = f"{prefix}-{name}"
         svgs = [style.inline_svg(panel, f"{place}-{i}", drawing.caption) for i, panel in enumerate(drawing.panels)]
         first = len(svgs) - (drawing.shown or len(svgs))
-        found.append(PageFigure(place, drawing, svgs[first:], svgs[:first], table_html(drawing.numbers)))
+        table = table_html(drawing.numbers)
+        found.append({"name": place, "drawing": drawing, "shown": svgs[first:], "folded": svgs[:first], "table": table})
     return found, missing
-
-
-def headlines(run: Run) -> list[Headline]:
-    """Every metric that the run has, the last accuracy first, and the time."""
-    found: dict[str, Headline] = {}
-    for metric in _metrics():
-        value = run.summary.get(metric.name)
-        if value is not None:
-            shown = percent(value) if metric.unit == "%" else f"{value:.2f} {metric.unit}".strip()
-            of_all = found.get(metric.name.replace("_seen", ""))
-            if of_all is None or of_all.value != shown:  # on classes seen so far: only where it differs
-                title = metric.title[:1].upper() + metric.title[1:]
-                found[metric.name] = Headline(title, shown, _meaning(metric, run))
-    device = run.summary.get("device", "an unknown device")
-    time = Headline("Training time", f"{run.training_seconds:.1f} s", f"On {device}, without evaluation.")
-    return [*found.values(), time]
 
 
 def _metrics() -> list[Metric]:
     """All metrics but the best epoch, the most important first."""
-    order = {name: place for place, name in enumerate(FIRST)}
-    names = sorted(METRICS, key=lambda name: (order.get(name, len(FIRST)), name))
-    return [METRICS[name] for name in names if name != BEST_EPOCH]
+    names = [*FIRST, *(name for name in METRICS if name not in (*FIRST, BEST_EPOCH))]
+    return [METRICS[name] for name in names]
 
 
-def _meaning(metric: Metric, run: Run) -> str:
-    s, words = run.summary, (metric.__doc__ or "").strip().partition("\n")[0]
-    if metric.name == FIRST[0]:
-        words = f"{words} Of the {s['evaluated_on']} images, {label_note(s)}."
-    if metric.name == "memory_purity" and s["stream_noise"] is not None:
-        words = f"{words} In the stream it is {percent(1 - s['stream_noise'])}."
-    return words + " Lower is better." * (metric.better == "lower")
+def headlines(run: Run) -> list[Headline]:
+    """Every metric that the run has, the last accuracy first, and the time."""
+    s, found = run.summary, dict[str, Headline]()
+    for metric in _metrics():
+        value = s.get(metric.name)
+        if value is None:
+            continue
+        shown = percent(value) if metric.unit == "%" else f"{value:.2f} {metric.unit}".strip()
+        meaning = (metric.__doc__ or "").strip().partition("\n")[0]
+        if metric.name == "last_accuracy":
+            meaning += f" Of the {s['evaluated_on']} images, {label_note(s)}."
+        if metric.name == "memory_purity" and s["stream_noise"] is not None:
+            meaning += f" In the stream it is {percent(1 - s['stream_noise'])}."
+        meaning += " Lower is better." * (metric.better == "lower")
+        of_all = found.get(metric.name.replace("_seen", ""))
+        if of_all is None or of_all.value != shown:  # on classes seen so far: only where it differs
+            found[metric.name] = Headline(metric.title[:1].upper() + metric.title[1:], shown, meaning)
+    time = Headline("Training time", f"{run.training_seconds:.1f} s", f"On {s['device']}, without evaluation.")
+    return [*found.values(), time]
 
 
 def label_note(summary: Mapping[str, Any]) -> str:
@@ -176,9 +142,6 @@ def label_note(summary: Mapping[str, Any]) -> str:
         return "by their true labels"
     known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
     return f"by the true label where it is known ({known}), else by the label that they came with"
-
-
-# Several runs ------------------------------------------------------------------------------------------------------
 
 
 def comparison(runs: Sequence[Run]) -> pd.DataFrame:

@@ -19,8 +19,10 @@ from puridiver.errors import DataError
 from puridiver.files import read_regular, write_atomically
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure
+else:
+    Axes = Any  # matplotlib is loaded when the first figure is painted
 
 MARK = "made by puridiver; may be replaced"  # in every file that a report or figure writes
 INK = "#010203"  # text, axes and shading, also in figures.mplstyle; becomes currentColor on the page
@@ -31,7 +33,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "<")
 PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that text stays readable there
 DPI = 300
 TITLE_WIDTH, LEGEND_WIDTH = 48, 62  # characters of a line
-KINDS = ("png", "svg", "pdf")
+# The kinds of pictures with their metadata: the mark, and no date, so that the same runs give the same file.
+METADATA: dict[str, dict[str, Any]] = {
+    "png": {"Comment": MARK}, "svg": {"Date": None, "Title": MARK}, "pdf": {"CreationDate": None, "Subject": MARK},
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Panel:
     """One pair of axes and the function that paints it."""
 
     title: str
-    paint: Callable[[Axes], None]
+    paint: Callable[[Axes], Any]
     height: float = PANEL[1]
 
 
@@ -62,39 +67,36 @@ def check_installed(extra: str, *libraries: str) -> None:
             raise DataError(f"this needs {library}: pip install 'puridiver[{extra}]'") from error
 
 
+# Painting ----------------------------------------------------------------------------------------------------------
+
+
 @contextmanager
-def _styled() -> Iterator[None]:
-    """Draw without a screen, in one style, whatever the user's own settings are."""
+def _painted(panels: Sequence[Panel], columns: int) -> Iterator[Figure]:
+    """The panels in rows, each with its legend below; without a screen, whatever the user's own style is."""
     check_installed("plot", "matplotlib")
     import matplotlib
+    from matplotlib.figure import Figure
 
     style = resources.files("puridiver.report") / "templates" / "figures.mplstyle"
+    columns = min(columns, len(panels))
     with matplotlib.rc_context(), warnings.catch_warnings(), resources.as_file(style) as file:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(matplotlib.rc_params_from_file(file, use_default_template=False))
         # The measuring font may lack the script of a class name; the browser's font has it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
-        yield
-
-
-def _painted(panels: Sequence[Panel], columns: int) -> Figure:
-    """Paint the panels in rows, each with its legend below."""
-    from matplotlib.figure import Figure
-
-    columns = min(columns, len(panels))
-    figure, heights = Figure(layout="constrained"), [0.0] * -(-len(panels) // columns)
-    grid = figure.add_gridspec(len(heights), columns)
-    for number, panel in enumerate(panels):
-        row, column = divmod(number, columns)
-        part = figure.add_subfigure(grid[row, column])
-        axes = part.add_subplot()
-        panel.paint(axes)
-        title = textwrap.fill(panel.title, TITLE_WIDTH)
-        axes.set_title(title)
-        heights[row] = max(heights[row], panel.height + _add_legend(part, axes) + 0.2 * title.count("\n"))
-    grid.set_height_ratios(heights)
-    figure.set_size_inches(PANEL[0] * columns, sum(heights))
-    return figure
+        figure, heights = Figure(layout="constrained"), [0.0] * -(-len(panels) // columns)
+        grid = figure.add_gridspec(len(heights), columns)
+        for number, panel in enumerate(panels):
+            row, column = divmod(number, columns)
+            part = figure.add_subfigure(grid[row, column])
+            axes = part.add_subplot()
+            panel.paint(axes)
+            title = textwrap.fill(panel.title, TITLE_WIDTH)
+            axes.set_title(title)
+            heights[row] = max(heights[row], panel.height + _add_legend(part, axes) + 0.2 * title.count("\n"))
+        grid.set_height_ratios(heights)
+        figure.set_size_inches(PANEL[0] * columns, sum(heights))
+        yield figure
 
 
 def _add_legend(part: Any, axes: Axes) -> float:
@@ -113,71 +115,50 @@ def _add_legend(part: Any, axes: Axes) -> float:
     return 0.1 + 0.18 * (sum(lines) if columns == 1 else max(lines) * -(-len(labels) // columns))
 
 
-def check_output(out: Path, force: bool = False) -> None:
-    """Refuse a folder, and a file that a report or figure did not write, unless it is to be replaced by `force`."""
-    if out.is_dir():
-        raise DataError(f"{out} is a folder; name a file")
-    if not force and (out.exists() or out.is_symlink()) and not _is_ours(out):
-        raise DataError(f"{out} exists and was not written by puridiver: choose another name, or say --force")
-
-
-def _is_ours(path: Path) -> bool:
-    try:
-        return MARK.encode() in read_regular(path)
-    except (DataError, OSError):  # a pipe, a device, a link to nowhere
-        return False
-
-
-def write_output(out: Path, content: bytes, force: bool = False) -> Path:
-    """Write a page or picture in place of an older one, never through a link."""
-    check_output(out, force)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, content)
-    return out
-
-
-def check_kind(out: Path) -> str:
-    """The kind of picture that a file's name asks for."""
-    kind = out.suffix.lstrip(".").lower()
-    if kind not in KINDS:
-        raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
-    return kind
-
-
-def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None, columns: int = 2) -> bytes:
+def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None) -> bytes:
     """Render panels as PNG, SVG or PDF, on white."""
-    if dpi is not None and dpi < 1:
-        raise ValueError(f"dpi should be at least 1, but got {dpi}")
     content = io.BytesIO()
-    with _styled():
-        metadata = {
-            "png": {"Comment": MARK}, "svg": {"Date": None, "Title": MARK},
-            "pdf": {"CreationDate": None, "Subject": MARK},
-        }[kind]  # fmt: skip
-        figure = _painted(panels, columns)
-        figure.savefig(content, format=kind, dpi=dpi or DPI, facecolor="white", metadata=metadata)
+    with _painted(panels, columns=2) as figure:
+        figure.savefig(content, format=kind, dpi=dpi or DPI, facecolor="white", metadata=METADATA[kind])
     return content.getvalue()
 
 
 def inline_svg(panel: Panel, name: str, description: str) -> str:
     """A panel for the page: transparent, in the page's colours, its ids apart from every other figure's."""
     content = io.StringIO()
-    with _styled():
-        _painted([panel], 1).savefig(content, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    with _painted([panel], columns=1) as figure:
+        figure.savefig(content, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+
+    def suited(match: re.Match[str]) -> str:
+        tag = match.group()
+        if tag.startswith("<svg "):
+            box = re.search(r'viewBox="[^"]+"', tag)
+            return f'<svg {box.group() if box else ""} role="img" aria-labelledby="{name}-title {name}-desc">'
+        tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag).replace(INK, "currentColor")
+        for number, series in enumerate(SERIES, start=1):
+            tag = tag.replace(series, f"var(--series-{number})")
+        tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number.group()):.2f}", tag)  # a third of the size
+        return re.sub(r"font-family: [^;\"]*", "font-family: var(--font)", tag)
+
     svg = content.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    # Only inside tags: a class may be called like a colour.
-    svg = re.sub(r"<[^>]+>", lambda tag: _suited_to_page(tag.group(), name), re.sub(r"\s*\n\s*", " ", svg))
+    svg = re.sub(r"<[^>]+>", suited, re.sub(r"\s*\n\s*", " ", svg))  # only tags: a class may be called like a colour
     words = f'<title id="{name}-title">{escape(panel.title)}</title><desc id="{name}-desc">{escape(description)}</desc>'
     return svg.replace(">", ">" + words, 1)
 
 
-def _suited_to_page(tag: str, name: str) -> str:
-    if tag.startswith("<svg "):
-        box = re.search(r'viewBox="[^"]+"', tag)
-        return f'<svg {box.group() if box else ""} role="img" aria-labelledby="{name}-title {name}-desc">'
-    tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag).replace(INK, "currentColor")
-    for number, series in enumerate(SERIES, start=1):
-        tag = tag.replace(series, f"var(--series-{number})")
-    tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number.group()):.2f}", tag)  # a third of the size
-    return re.sub(r"font-family: [^;\"]*", "font-family: var(--font)", tag)
+def write_output(out: Path, make: Callable[[], bytes], force: bool = False) -> Path:
+    """Write what `make` returns. A folder, and without `force` a file of others, is refused before that work."""
+    if out.is_dir():
+        raise DataError(f"{out} is a folder; name a file")
+    if not force and (out.exists() or out.is_symlink()):
+        try:
+            ours = MARK.encode() in read_regular(out)
+        except (DataError, OSError):  # a pipe, a device, a link to nowhere
+            ours = False
+        if not ours:
+            raise DataError(f"{out} exists and was not written by puridiver: choose another name, or say --force")
+    content = make()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, content)  # never through a link
+    return out

@@ -215,7 +215,7 @@ def test_a_file_that_is_not_ours_needs_force(runs, tmp_path) -> None:
     with pytest.raises(ValueError, match=r"\.png, \.svg or \.pdf file, but got 'time.doc'"):
         figures.save(drawing, tmp_path / "time.doc")
     with pytest.raises(DataError, match="is a folder"):
-        style.check_output(tmp_path, force=True)
+        style.write_output(tmp_path, bytes, force=True)
 
 
 @pytest.mark.parametrize("force", [False, True])
@@ -224,19 +224,19 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, force: bool) -> None:
     target.write_text("precious")
     link.symlink_to(target)
     if force:
-        style.write_output(link, b"page", force=True)
+        style.write_output(link, lambda: b"page", force=True)
         assert link.read_text() == "page"
         assert not link.is_symlink()
     else:
         with pytest.raises(DataError, match="not written by puridiver"):
-            style.write_output(link, b"page")
+            style.write_output(link, bytes)
     assert target.read_text() == "precious"
 
 
 def test_a_pipe_in_the_place_of_a_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "report.html")
     with pytest.raises(DataError, match="not written by puridiver"):
-        style.write_output(tmp_path / "report.html", b"page")
+        style.write_output(tmp_path / "report.html", bytes)
 
 
 def test_the_users_own_style_is_neither_used_nor_changed(runs, tmp_path) -> None:

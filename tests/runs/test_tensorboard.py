@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from puridiver.errors import DataError
-from puridiver.report.tensorboard import tensorboard_logs
+from puridiver.runs.tensorboard import tensorboard_logs
 from tests.resume_samples import Leaving, events_of, experiment, tiny_config
 
 

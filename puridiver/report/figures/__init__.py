@@ -34,9 +34,10 @@ def draw(name: str, runs: Sequence[Run]) -> Drawing:
 
 def save(drawing: Drawing, out: Path, dpi: int | None = None, force: bool = False) -> Path:
     """Write a drawing as .png (of `dpi`), .svg or .pdf; `force` replaces a file that puridiver did not write."""
-    kind = style.check_kind(out)
-    style.check_output(out, force)
-    return style.write_output(out, style.picture(drawing.panels, kind, dpi), force)
+    kind = out.suffix.lstrip(".").lower()
+    if kind not in style.METADATA:
+        raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
+    return style.write_output(out, lambda: style.picture(drawing.panels, kind, dpi), force)
 
 
 def save_all(runs: Sequence[Run], folder: Path, force: bool = False) -> tuple[list[Path], list[str]]:

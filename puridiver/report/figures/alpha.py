@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -12,12 +10,7 @@ from puridiver.report.figures.base import Drawing, Figure
 from puridiver.report.figures.curves import STREAM, TASK_BANDS, shade_tasks
 from puridiver.report.figures.lines import Curve, line_panels
 from puridiver.report.reading import Facet, Run, grouped
-from puridiver.report.style import INK, Panel, colour
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Value = Callable[[Run], float | None]
+from puridiver.report.style import INK, Axes, Panel, colour
 
 
 def _over_stream(run: Run) -> Curve:
@@ -26,25 +19,22 @@ def _over_stream(run: Run) -> Curve:
     return [(event["seen"], event["alpha"]) for event in events if event.get("alpha") is not None]
 
 
-def _by_alpha(runs: Sequence[Run], title: str, value: Value) -> tuple[list[Panel], pd.DataFrame]:
-    """A line over the fixed alphas of each kind of run, and a dashed level for its adaptive runs."""
+def _by_alpha(runs: Sequence[Run], title: str, metric: str, scale: float = 100) -> tuple[list[Panel], pd.DataFrame]:
+    """A metric of each kind of run as a line over its fixed alphas, and a dashed level for its adaptive runs."""
 
     def point(run: Run) -> Curve:
-        found = value(run) if run.static_alpha is not None and _over_stream(run) else None
-        return [] if found is None else [(run.static_alpha or 0.0, found)]
+        value = run.summary[metric] if _over_stream(run) else None
+        return [] if value is None or run.static_alpha is None else [(run.static_alpha, scale * value)]
 
-    return line_panels(
-        runs, title, point, partial(_mark_adaptive, runs, value), by_x=True, ignore="alpha", xlabel="alpha"
-    )
+    def mark_adaptive(axes: Axes, facet: Facet) -> None:
+        numbers = {group.number for group in facet.groups}
+        for group in grouped(runs, ignore="alpha"):
+            level = pd.Series([run.summary[metric] for run in group.runs if run.static_alpha is None], dtype=float)
+            if level.notna().any() and group.number in numbers:
+                axes.axhline(scale * level.mean(), color=colour(group.number), linestyle="--", linewidth=1.5)
+        axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with the adaptive alpha")
 
-
-def _mark_adaptive(runs: Sequence[Run], value: Value, axes: Axes, facet: Facet) -> None:
-    numbers = {group.number for group in facet.groups}
-    for group in grouped(runs, ignore="alpha"):
-        known = [found for run in group.runs if run.static_alpha is None and (found := value(run)) is not None]
-        if known and group.number in numbers:
-            axes.axhline(sum(known) / len(known), color=colour(group.number), linestyle="--", linewidth=1.5)
-    axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with the adaptive alpha")
+    return line_panels(runs, title, point, mark_adaptive, by_x=True, ignore="alpha", xlabel="alpha")
 
 
 class Alpha(Figure):
@@ -64,7 +54,7 @@ class Alpha(Figure):
         )  # fmt: skip
         note = "accuracy by alpha is not drawn: it needs runs of several fixed alphas (--set alpha=0.3)"
         if len({run.static_alpha for run in with_alpha}) > 1:
-            first, more = _by_alpha(runs, "Last accuracy by alpha, %", lambda run: 100 * run.summary["last_accuracy"])
+            first, more = _by_alpha(runs, "Last accuracy by alpha, %", "last_accuracy")
             panels, numbers, note = [*first, *panels], pd.concat([more, numbers]), ""
         caption = (
             "A low alpha keeps samples that look correctly labelled, a high one samples that differ from the rest. "
@@ -79,17 +69,11 @@ class Diversity(Figure):
     order, of_several = 60, True
 
     def usable(self, run: Run) -> bool:
-        known = run.knows_truth or run.summary.get("memory_diversity") is not None
+        known = run.knows_truth or run.summary["memory_diversity"] is not None
         return known and run.static_alpha is not None and bool(_over_stream(run))
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        purities, numbers = _by_alpha(
-            runs,
-            "Purity of the final memory, %",
-            lambda run: 100 * run.summary["memory_purity"] if run.knows_truth else None,
-        )
-        diversities, more = _by_alpha(
-            runs, "Diversity of the final memory", lambda run: run.summary.get("memory_diversity")
-        )
+        purities, numbers = _by_alpha(runs, "Purity of the final memory, %", "memory_purity")
+        diversities, more = _by_alpha(runs, "Diversity of the final memory", "memory_diversity", 1)
         caption = "A higher alpha gains variety (diversity) and loses right labels (purity)."
         return Drawing(self.title, caption, [*purities, *diversities], pd.concat([numbers, more]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,10 +12,7 @@ import pandas as pd
 from puridiver.report.figures.base import Drawing, Figure
 from puridiver.report.figures.curves import evaluated_on
 from puridiver.report.reading import Run, representatives
-from puridiver.report.style import INK, PANEL, Panel, colour
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from puridiver.report.style import INK, PANEL, Axes, Panel, colour
 
 NAMED_CLASSES = 20  # axes show numbers for more classes than this
 MISTAKES = 20  # in the table of the confusion
@@ -53,10 +50,8 @@ class Balance(Figure):
             names = [f"{where}_per_{true}class" for where in ("stream", "memory") for true in ("", "true_")]
             columns = {name.replace("_", " "): run.tasks[-1][name] for name in names}
             tables.append(pd.DataFrame({"run": label, "class": run.class_names, **columns}))
-        marks = " (bars) and by the true ones (marks)" if any(run.knows_all_truth for run in chosen.values()) else ""
-        caption = (
-            f"Samples of each class by the given labels{marks}. A good memory is balanced, even if the stream is not."
-        )
+        marks = " (bars) and by the true ones (marks)" * any(run.knows_all_truth for run in chosen.values())
+        caption = f"Samples of each class by the given labels{marks}. A good memory is balanced, whatever the stream."
         return Drawing(self.title, caption, panels, pd.concat(tables))
 
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.figures.lines import Curve, line_panels, side_by_side
+from puridiver.report.figures.lines import Curve, line_panels
 from puridiver.report.reading import Facet, Run
-from puridiver.report.style import INK, Panel
+from puridiver.report.style import INK, Axes, Panel
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Drawn = tuple[list[Panel], pd.DataFrame]
 STREAM: dict[str, Any] = {"xlabel": "samples of the stream seen", "xlim": (0, None)}
 TASK_BANDS = "Grey bands mark tasks."
 PURITY = (
@@ -47,22 +43,31 @@ def evaluated_on(runs: Sequence[Run]) -> str:
     return " or ".join(sorted({run.summary["evaluated_on"] for run in runs}))
 
 
-def _curve(run: Run, figure: str, scale: float = 100, at: str = "seen", first: int = 0) -> Curve:
-    """A figure at every evaluation, or `at` every task; points without it are left out."""
-    events = run.of_kind("anytime", "task") if at == "seen" else run.tasks
-    return [(event[at] + first, scale * event[figure]) for event in events if event.get(figure) is not None]
+def _curves(runs: Sequence[Run], figure: str, by_task: bool = False) -> tuple[list[Panel], pd.DataFrame]:
+    """A figure of the events, at every evaluation or after each task; points without it are left out."""
+    title = {
+        "accuracy": f"{evaluated_on(runs).capitalize()} accuracy, %", "memory_purity": "Purity of the memory, %",
+        "memory_diversity": "Diversity of the memory",
+    }[figure]  # fmt: skip
+    scale, top = (1, None) if figure == "memory_diversity" else (100, 101)
+    most = max(len(run.tasks) for run in runs)
+    axes = {"xlabel": "task", "xticks": range(1, most + 1, -(-most // 10))} if by_task else STREAM
+
+    def points(run: Run) -> Curve:
+        events = run.tasks if by_task else run.of_kind("anytime", "task")
+        known = [event for event in events if event.get(figure) is not None]
+        return [(event["task"] + 1 if by_task else event["seen"], scale * event[figure]) for event in known]
+
+    marks = [] if by_task else [shade_tasks]
+    marks += [_mark_stream] * (figure == "memory_purity")
+    return line_panels(runs, title, points, *marks, by_x=by_task, ylim=(0, top), **axes)
 
 
-def _accuracies(runs: Sequence[Run]) -> Drawn:
-    title = f"{evaluated_on(runs).capitalize()} accuracy, %"
-    return line_panels(runs, title, lambda run: _curve(run, "accuracy"), shade_tasks, **STREAM, ylim=(0, 101))
-
-
-def _purities(runs: Sequence[Run]) -> Drawn:
-    return line_panels(
-        runs, "Purity of the memory, %", lambda run: _curve(run, "memory_purity"), shade_tasks, _mark_stream, **STREAM,
-        ylim=(0, 101),
-    )  # fmt: skip
+def _accuracy_and_purity(runs: Sequence[Run], by_task: bool) -> tuple[list[Panel], pd.DataFrame]:
+    """Panels of both, side by side."""
+    (left, accuracies), (right, purities) = (_curves(runs, name, by_task) for name in ("accuracy", "memory_purity"))
+    panels = [panel for pair in itertools.zip_longest(left, right) for panel in pair if panel is not None]
+    return panels, pd.concat([accuracies, purities])
 
 
 class Accuracy(Figure):
@@ -75,7 +80,7 @@ class Accuracy(Figure):
             f"The share of {evaluated_on(runs)} images that the learner classifies {right}: while a task streams in, "
             f"and after the memory training at its end. {TASK_BANDS}"
         )
-        return Drawing(self.title, caption, *_accuracies(runs))
+        return Drawing(self.title, caption, *_curves(runs, "accuracy"))
 
 
 class Memory(Figure):
@@ -86,23 +91,16 @@ class Memory(Figure):
         return run.knows_truth
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        (left, purities), (right, diversities) = _purities(runs), line_panels(
-            runs, "Diversity of the memory", lambda run: _curve(run, "memory_diversity", 1), shade_tasks, **STREAM,
-            ylim=(0, None),
-        )  # fmt: skip
+        (left, purities), (right, more) = (_curves(runs, f"memory_{name}") for name in ("purity", "diversity"))
         diversity = " Diversity is the mean distance between images of one class." * bool(right)
-        numbers = pd.concat([purities, diversities])
-        return Drawing(self.title, f"{PURITY}{diversity} {TASK_BANDS}", [*left, *right], numbers)
+        return Drawing(self.title, f"{PURITY}{diversity} {TASK_BANDS}", left + right, pd.concat([purities, more]))
 
 
 class Stream(Figure):
-    name, title = "stream", "Accuracy and purity over the stream"
-    order = 25
+    name, title, order = "stream", "Accuracy and purity over the stream", 25
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        (left, accuracies), (right, purities) = _accuracies(runs), _purities(runs)
-        numbers = pd.concat([accuracies, purities])
-        return Drawing(self.title, f"{PURITY} {TASK_BANDS}", side_by_side(left, right), numbers)
+        return Drawing(self.title, f"{PURITY} {TASK_BANDS}", *_accuracy_and_purity(runs, by_task=False))
 
 
 class Tasks(Figure):
@@ -110,16 +108,6 @@ class Tasks(Figure):
     order, of_several = 10, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        most = max(len(run.tasks) for run in runs)
-        axes: dict[str, Any] = {"xlabel": "task", "ylim": (0, 101), "xticks": range(1, most + 1, -(-most // 10))}
-
-        def drawn(title: str, figure: str, *decorations: Any) -> Drawn:
-            return line_panels(
-                runs, title, lambda r: _curve(r, figure, 100, "task", 1), *decorations, by_x=True, **axes
-            )
-
-        left, accuracies = drawn(f"{evaluated_on(runs).capitalize()} accuracy, %", "accuracy")
-        right, purities = drawn("Purity of the memory, %", "memory_purity", _mark_stream)
         caption = "Each line is the mean of a method over its seeds; the band is one standard deviation wide each way."
-        title = self.title if right else "Accuracy after each task"
-        return Drawing(title, caption, side_by_side(left, right), pd.concat([accuracies, purities]))
+        title = self.title if any(run.knows_truth for run in runs) else "Accuracy after each task"
+        return Drawing(title, caption, *_accuracy_and_purity(runs, by_task=True))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
-from puridiver.report.reading import Facet, Group, Run, facets
-from puridiver.report.style import Panel, line_style
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from puridiver.report.reading import Facet, Run, facets
+from puridiver.report.style import Axes, Panel, line_style
 
 Curve = Sequence[tuple[float, float]]  # points x, y
-Decorate = Callable[["Axes", Facet], None]
+Decorate = Callable[[Axes, Facet], None]
 
 
 def line_panels(
@@ -30,21 +26,16 @@ def line_panels(
     """
     panels, numbers = [], [pd.DataFrame()]
     for facet in facets(runs, lambda run: bool(points(run)), ignore):
-        lines = [_mean(group, points, by_x) for group in facet.groups]
+        lines = []
+        for group in facet.groups:
+            rows = [(i, x, y) for run in group.runs for i, (x, y) in enumerate(points(run))]
+            same = pd.DataFrame(rows, columns=["point", "x", "y"]).groupby("x" if by_x else "point")
+            line = pd.DataFrame({"x": same.x.mean(), "mean": same.y.mean(), "sd": same.y.std()})
+            lines.append(line.assign(figure=title + facet.title, line=group.label))
         panels.append(Panel(title + facet.title, partial(_paint, facet, lines, decorations, by_x, settings)))
-        numbers += [
-            line.assign(figure=title + facet.title, line=group.label)
-            for group, line in zip(facet.groups, lines, strict=True)
-        ]
+        numbers += lines
     table = pd.concat(numbers, ignore_index=True).reindex(columns=["figure", "line", "x", "mean", "sd"])
     return panels, table.rename(columns={"x": settings.get("xlabel", "x"), "sd": "standard deviation"})
-
-
-def _mean(group: Group, points: Callable[[Run], Curve], by_x: bool) -> pd.DataFrame:
-    """x, mean and sd over the group's runs."""
-    rows = [(i, x, y) for run in group.runs for i, (x, y) in enumerate(points(run))]
-    same = pd.DataFrame(rows, columns=["point", "x", "y"]).groupby("x" if by_x else "point")
-    return pd.DataFrame({"x": same.x.mean(), "mean": same.y.mean(), "sd": same.y.std()}).reset_index(drop=True)
 
 
 def _paint(
@@ -52,18 +43,10 @@ def _paint(
     settings: dict[str, Any], axes: Axes,
 ) -> None:  # fmt: skip
     for group, line in zip(facet.groups, lines, strict=True):
-        style = line_style(group.number)
-        axes.plot(line.x, line["mean"], **{**style, "marker": style["marker"] if markers else ""}, label=group.label,
-                  clip_on=not markers)  # fmt: skip
-        deviation = line.sd.fillna(0)
-        axes.fill_between(
-            line.x, line["mean"] - deviation, line["mean"] + deviation, color=style["color"], alpha=0.15, linewidth=0
-        )
+        style, mean, deviation = line_style(group.number), line["mean"], line.sd.fillna(0)
+        style["marker"] = style["marker"] if markers else ""
+        axes.plot(line.x, mean, **style, label=group.label, clip_on=not markers)
+        axes.fill_between(line.x, mean - deviation, mean + deviation, color=style["color"], alpha=0.15, linewidth=0)
     for decorate in decorations:
         decorate(axes, facet)
     axes.set(**settings)
-
-
-def side_by_side(*columns: Sequence[Panel]) -> list[Panel]:
-    """The first panels of all columns, then the second ones, and so on."""
-    return [panel for row in itertools.zip_longest(*columns) for panel in row if panel is not None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -12,12 +11,9 @@ import pandas as pd
 from puridiver.report.figures.base import Drawing, Figure
 from puridiver.report.figures.classes import shortened
 from puridiver.report.reading import Run, representatives
-from puridiver.report.style import INK, PANEL, Panel
+from puridiver.report.style import INK, PANEL, Axes, Panel
 from puridiver.runs.folder import MANIFEST
 from puridiver.streams import StreamManifest
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WINDOWS = 100  # parts of the stream that are counted apart
 MOST_NAMES = 30  # class names that a panel has room for

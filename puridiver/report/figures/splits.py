@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from puridiver.report.figures.base import Drawing, Figure
 from puridiver.report.reading import Run, representatives
-from puridiver.report.style import INK, Panel, colour
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from puridiver.report.style import INK, Axes, Panel, colour
 
 Event = dict[str, Any]
 SETS = ("clean (C)", "re-label (R)", "unlabelled (U)")
@@ -45,16 +42,23 @@ def _paint_sets(numbers: pd.DataFrame, column: str, axes: Axes) -> None:
     axes.set(xlabel="after task", xticks=table.index, ylim=(0, None if column == "samples" else 101))
 
 
-class Sets(Figure):
-    name, title, needs = "sets", "Clean, re-labelled, unlabelled", "a run that kept how it divided its memory"
-    order, of_run, each_run = 70, True, True
+class _OfSplits(Figure):
+    """What both figures of a divided memory share."""
+
+    needs, of_run, each_run = "a run that kept how it divided its memory", True, True
 
     def usable(self, run: Run) -> bool:
         return bool(run.of_kind("split"))
 
+    def chosen(self, runs: Sequence[Run]) -> dict[str, Run]:
+        return {label: run for label, run in representatives(runs).items() if self.usable(run)}
+
+
+class Sets(_OfSplits):
+    name, title, order = "sets", "Clean, re-labelled, unlabelled", 70
+
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen = {label: run for label, run in representatives(runs).items() if self.usable(run)}
-        panels, tables = [], []
+        chosen, panels, tables = self.chosen(runs), [], []
         for label, run in chosen.items():
             rows = [
                 (label, event["task"] + 1, title, event["sets"].count(code), set_precision(event, code))
@@ -121,24 +125,18 @@ def _paint_mixture(what: str, event: Event, axes: Axes) -> None:
     axes.set(xlim=(0, edges[-1]), ylim=(0 if blind else -1.12, 1.12))
 
 
-class Mixtures(Figure):
-    name, title, needs = "mixtures", "Losses and uncertainties with their mixtures", "a run that kept its losses"
-    order, of_run, each_run = 80, True, True
-
-    def usable(self, run: Run) -> bool:
-        return bool(run.of_kind("split"))
+class Mixtures(_OfSplits):
+    name, title, order = "mixtures", "Losses and uncertainties with their mixtures", 80
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen = {label: run for label, run in representatives(runs).items() if self.usable(run)}
+        chosen, panels, rows = self.chosen(runs), [], []
         alone = len(chosen) == 1  # then every task is drawn, else the last one
-        panels, rows = [], []
-        for label, event in [
-            (name, e) for name, run in chosen.items() for e in run.of_kind("split")[0 if alone else -1 :]
-        ]:
-            for what, words in (("loss", "Loss"), ("uncertainty", "Uncertainty of the doubted")):
-                whose = f"{words}, {f'{label}, ' * (not alone)}task {event['task'] + 1}"
-                panels.append(Panel(whose, partial(_paint_mixture, what, event)))
-                rows.append({"run": label, "task": event["task"] + 1, "of": what, **event[f"{what}_mixture"]})
+        for label, run in chosen.items():
+            for event in run.of_kind("split")[0 if alone else -1 :]:
+                for what, words in (("loss", "Loss"), ("uncertainty", "Uncertainty of the doubted")):
+                    title = f"{words}, {f'{label}, ' * (not alone)}task {event['task'] + 1}"
+                    panels.append(Panel(title, partial(_paint_mixture, what, event)))
+                    rows.append({"run": label, "task": event["task"] + 1, "of": what, **event[f"{what}_mixture"]})
         bars = "The bars are all samples: true labels are not known."
         if any(run.knows_all_truth for run in chosen.values()):
             bars = "The bars show the truth: right ones point up, wrong ones down, each on its own scale."

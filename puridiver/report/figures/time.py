@@ -4,30 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.reading import Facet, Group, Run, facets
-from puridiver.report.style import Panel, line_style
+from puridiver.report.reading import Facet, Run, facets
+from puridiver.report.style import Axes, Panel, line_style
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+COLUMNS = ["method", "training seconds", "standard deviation", "last accuracy %", "standard deviation %", "device"]
 
 
-def _spread(group: Group) -> dict[str, float]:
-    seconds = pd.Series([run.training_seconds for run in group.runs])
-    accuracy = 100 * pd.Series([run.summary["last_accuracy"] for run in group.runs])
-    return {"x": seconds.mean(), "dx": seconds.std(), "y": accuracy.mean(), "dy": accuracy.std()}
+def _points(facet: Facet) -> pd.DataFrame:
+    """A row for each group: mean and deviation of its seconds and of its accuracy."""
+    rows = []
+    for group in facet.groups:
+        seconds = pd.Series([run.training_seconds for run in group.runs])
+        accuracy = 100 * pd.Series([run.summary["last_accuracy"] for run in group.runs])
+        devices = ", ".join(sorted({run.summary["device"] for run in group.runs}))
+        rows.append((group.label, seconds.mean(), seconds.std(), accuracy.mean(), accuracy.std(), devices))
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _paint(facet: Facet, axes: Axes) -> None:
-    spreads = pd.DataFrame([_spread(group) for group in facet.groups]).fillna(0)
-    for group, (_, at) in zip(facet.groups, spreads.iterrows(), strict=True):
-        axes.errorbar(at.x, at.y, at.dy, at.dx, capsize=2, elinewidth=1, label=group.label,
-                      **{**line_style(group.number), "linestyle": "", "markersize": 8})  # fmt: skip
-    longest = (spreads.x + spreads.dx).max()
+    points, longest = _points(facet).fillna(0), 0.0
+    for group, (label, x, dx, y, dy, _) in zip(facet.groups, points.itertuples(index=False), strict=True):
+        style = {**line_style(group.number), "linestyle": "", "markersize": 8}
+        axes.errorbar(x, y, dy, dx, capsize=2, elinewidth=1, label=label, **style)
+        longest = max(longest, x + dx)
     axes.set(xlabel="seconds of training", xlim=(0, 1.06 * longest or 1), ylim=(0, 101))
 
 
@@ -37,15 +40,9 @@ class Time(Figure):
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
         found = facets(runs)
-        numbers = pd.DataFrame([
-            {"method": group.label, "training seconds": at["x"], "standard deviation": at["dx"],
-             "last accuracy %": at["y"], "standard deviation %": at["dy"],
-             "device": ", ".join(sorted({run.summary.get("device", "unknown") for run in group.runs}))}
-            for facet in found for group in facet.groups for at in [_spread(group)]
-        ])  # fmt: skip
         caption = (
             "Up and left is better. Seconds are of training alone, without evaluation; compare them only between runs "
             "on one device."
         )
         panels = [Panel(f"Last accuracy, %{facet.title}", partial(_paint, facet)) for facet in found]
-        return Drawing(self.title, caption, panels, numbers)
+        return Drawing(self.title, caption, panels, pd.concat(map(_points, found)))
