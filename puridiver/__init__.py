@@ -8,8 +8,8 @@ from puridiver._version import __version__
 
 if TYPE_CHECKING:
     from puridiver.auditing.audit import audit
+    from puridiver.auditing.passes import AuditSettings
     from puridiver.auditing.report import AuditReport
-    from puridiver.auditing.settings import AuditSettings
     from puridiver.data.pictures import image_batch
     from puridiver.errors import (
         BusyError,
@@ -67,8 +67,8 @@ __all__ = [
 # Module: the public names that it defines.
 _NAMES = {
     "puridiver.auditing.audit": "audit",
+    "puridiver.auditing.passes": "AuditSettings",
     "puridiver.auditing.report": "AuditReport",
-    "puridiver.auditing.settings": "AuditSettings",
     "puridiver.data.pictures": "image_batch",
     "puridiver.errors": "BusyError ConsolidatingError DataError DivergedError ManifestError PuridiverError",
     "puridiver.grid.run": "run_grid",

@@ -6,15 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from puridiver.auditing.noise_model import put_together
-from puridiver.auditing.passes import Advance, run_pass, say_nothing
+from puridiver.auditing.noise_model import combine
+from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, run_pass
 from puridiver.auditing.report import AuditReport, judge
-from puridiver.auditing.settings import AuditSettings
 from puridiver.learner.inputs import Label, as_classes, as_images, as_labels
-
-FEWEST = 2  # samples
 
 
 def audit(
@@ -24,7 +20,7 @@ def audit(
     classes: int | Iterable[Label] | None = None,
     names: Sequence[str] | None = None,
     settings: AuditSettings | None = None,
-    advance: Advance = say_nothing,
+    advance: Advance = None,
     **changes: Any,
 ) -> AuditReport:
     """Judge every label of a set: learners see it as a stream, then say which labels do not fit.
@@ -56,40 +52,30 @@ def audit(
     7
     """
     chosen = (settings or AuditSettings()).replaced(**changes)
-    pixels, given, found = as_labelled_set(images, labels, classes)
-    if names is not None and len(names) != len(given):
-        raise ValueError(f"names should have one entry for each of the {len(given)} images, but got {len(names)}")
-    chosen = chosen.with_network(tuple(pixels.shape[1:]))
-    with chosen.threads():
-        testimonies = [run_pass(pixels, given, found, chosen, k, advance)[1] for k in range(chosen.passes)]
-    return judge(put_together(testimonies), given, found, chosen, names=list(names) if names else None)
+    return audit_set(as_labelled_set(images, labels, classes, names), chosen, advance)
 
 
-def check_classes(classes: Sequence[Label]) -> None:
-    """Raise an error where there is nothing to confuse a class with."""
-    if len(classes) < 2:
-        have = f"one class only, {str(classes[0])!r}" if classes else "no class"
-        raise ValueError(f"an audit asks which of at least 2 classes an image shows, but the data have {have}")
+def audit_set(labelled: LabelledSet, settings: AuditSettings, advance: Advance = None) -> AuditReport:
+    """Judge every label of a checked set."""
+    settings = settings.with_network(tuple(labelled.images.shape[1:]))
+    with settings.threads():
+        testimonies = [run_pass(labelled, settings, number, advance)[1] for number in range(settings.passes)]
+    return judge(combine(testimonies), labelled, settings)
 
 
 def as_labelled_set(
-    images: Any, labels: Any, classes: int | Iterable[Label] | None
-) -> tuple[Tensor, np.ndarray, list[Label]]:
-    """uint8 (N, H, W, C) images, class ids (N,) and the classes, checked."""
-    shape = tuple(images.shape) if hasattr(images, "shape") else np.asarray(images).shape
-    if len(shape) == 3:
-        shape = (*shape, 1)
+    images: Any, labels: Any, classes: int | Iterable[Label] | None, names: Sequence[str] | None
+) -> LabelledSet:
+    """What a user hands over, checked."""
+    shape = (*np.shape(images), 1)[:4]
     if len(shape) != 4 or shape[3] not in (1, 3):
-        raise ValueError(f"images should have the shape (N, H, W) or (N, H, W, 1 or 3), but got {shape}")
+        raise ValueError(f"images should have the shape (N, H, W) or (N, H, W, 1 or 3), but got {np.shape(images)}")
     pixels = as_images(images, (shape[1], shape[2], shape[3]))
     given = as_labels(labels, len(pixels))
-    if len(given) < FEWEST:
-        raise ValueError(f"an audit needs at least {FEWEST} images, but got {len(given)}")
+    if names is not None and len(names) != len(given):
+        raise ValueError(f"names should have one entry for each of the {len(given)} images, but got {len(names)}")
     found = as_classes(classes if classes is not None else sorted(set(given)))
-    check_classes(found)
     ids = {label: i for i, label in enumerate(found)}
-    unknown = next((label for label in given if label not in ids), None)
-    if unknown is not None:
-        shown = ", ".join(map(repr, found[:12])) + (", ..." if len(found) > 12 else "")
-        raise ValueError(f"labels should be among the classes {shown}, but got {unknown!r}")
-    return pixels, np.array([ids[label] for label in given], dtype=np.int64), found
+    if unknown := [label for label in given if label not in ids]:
+        raise ValueError(f"labels should be among the classes {found!r:.200}, but got {unknown[0]!r}")
+    return LabelledSet(pixels, np.array([ids[label] for label in given]), found, list(names) if names else None)

@@ -15,7 +15,7 @@ a set without its clearest mistakes, and take the remaining wrong labels for ima
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,11 +36,7 @@ DRAWS = 200  # of the bootstrap
 LEVEL = 0.95  # of the intervals
 
 
-# Evidence ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What all passes say of every sample, hardly having learnt its own label."""
 
     pass_scores: np.ndarray  # float64 (P, N, C): each pass's log-probabilities up to a constant
@@ -51,61 +47,47 @@ class Evidence:
     def scores(self, passes: np.ndarray | None = None) -> np.ndarray:
         """Mean scores of these passes (which may repeat), by default of all, (N, C)."""
         chosen = np.arange(len(self.weights)) if passes is None else passes
-        weights = unless_all_zero(self.weights[chosen])
-        return np.einsum("pn,pnc->nc", weights, self.pass_scores[chosen]) / weights.sum(axis=0)[:, None]
+        return mean_over_passes(self.weights[chosen], self.pass_scores[chosen])
 
     def agreeing(self, suggested: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """How many passes predict the suggested class, and how many may be asked, both (N,)."""
-        asked = unless_all_zero(self.weights)
+        asked = np.where(self.weights.any(axis=0), self.weights, 1.0)
         return ((self.choices == suggested) * asked).sum(axis=0).astype(int), asked.sum(axis=0).astype(int)
 
 
-def unless_all_zero(weights: np.ndarray) -> np.ndarray:
-    """The weights; all ones for a sample that every pass kept in its memory."""
-    return np.where(weights.any(axis=0), weights, 1.0)
+def mean_over_passes(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Weighted mean, (N, C), of (P, N, C) values with (P, N) weights; plain for a sample that every pass kept."""
+    asked = np.where(weights.any(axis=0), weights, 1.0)
+    return np.einsum("pn,pnc->nc", asked, values) / asked.sum(axis=0)[:, None]
 
 
-def put_together(testimonies: Sequence[Testimony]) -> Evidence:
+def combine(testimonies: Sequence[Testimony]) -> Evidence:
     """Combine each pass's network and neighbours; samples in its memory do not count."""
     votes = np.stack([t.votes.astype(np.float64) for t in testimonies])
     networks = np.stack([t.scores.astype(np.float64) for t in testimonies])
     weights = np.stack([(~t.in_memory).astype(np.float64) for t in testimonies])
-    asked = unless_all_zero(weights)
-    return Evidence(
-        pass_scores=NETWORK_WEIGHT * networks + np.log(votes + SMALLEST_SHARE),
-        weights=weights,
-        choices=networks.argmax(axis=2),
-        votes=np.einsum("pn,pnc->nc", asked, votes) / asked.sum(axis=0)[:, None],
-    )
+    scores = NETWORK_WEIGHT * networks + np.log(votes + SMALLEST_SHARE)
+    return Evidence(scores, weights, networks.argmax(axis=2), mean_over_passes(weights, votes))
 
 
-# Model -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NoiseModel:
+class NoiseModel(NamedTuple):
     """A fitted model: `confusion[c, y]` is how often class c is labelled y; rows sum to 1."""
 
     sharpness: float
     confusion: np.ndarray
     log_likelihood: float
 
-    def class_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """p(true class | x), (N, C), without the given label."""
-        return sharpened(scores, self.sharpness)
-
     def posterior(self, scores: np.ndarray, given: np.ndarray) -> np.ndarray:
         """p(true class | x, given label), (N, C)."""
-        return responsibilities(self.class_probabilities(scores), self.confusion, given)
+        return responsibilities(sharpened(scores, self.sharpness), self.confusion, given)
 
 
-def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray | None = None) -> NoiseModel:
+def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray) -> NoiseModel:
     """The sharpness and the confusion matrix that explain the given labels best.
 
     `scores` (N, C) are log-probabilities up to a constant. `given` (N,) are the labels as they came. `truth` (N,) is
     the true class where a person has checked it, and UNKNOWN elsewhere.
     """
-    truth = np.full(len(given), UNKNOWN) if truth is None else truth
     fits = [_fit_at(float(sharpness), scores, given, truth) for sharpness in SHARPNESSES]
     best = int(np.argmax([fit.log_likelihood for fit in fits]))
     low, high = SHARPNESSES[max(best - 1, 0)], SHARPNESSES[min(best + 1, len(SHARPNESSES) - 1)]
@@ -151,8 +133,6 @@ def responsibilities(p: np.ndarray, confusion: np.ndarray, given: np.ndarray) ->
 
 def even_confusion(classes: int, right: float) -> np.ndarray:
     """Every class is labelled right with the same probability, and otherwise as any other class."""
-    if classes == 1:
-        return np.ones((1, 1))
     wrong = (1 - right) / (classes - 1)
     return np.full((classes, classes), wrong) + np.eye(classes) * (right - wrong)
 
@@ -162,11 +142,7 @@ def sharpened(scores: np.ndarray, sharpness: float) -> np.ndarray:
     return e / e.sum(axis=1, keepdims=True)
 
 
-# Rates -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rate:
+class Rate(NamedTuple):
     """An estimated share of wrong labels, with the bounds of its interval."""
 
     rate: float
@@ -183,17 +159,14 @@ def estimate_rates(
     The interval holds the middle of DRAWS bootstrap estimates over samples and passes. It covers the chance in samples
     and learners, and not an error that all learners share.
     """
-    rng, classes = np.random.default_rng(seed), evidence.pass_scores.shape[2]
-    among = truth == UNKNOWN
+    rng, classes, among = np.random.default_rng(seed), evidence.pass_scores.shape[2], truth == UNKNOWN
     posterior = model.posterior(evidence.scores(), given)
     best = wrong_shares(1 - posterior[np.arange(len(given)), given], given, among.astype(float), classes)
     draws = np.stack([_draw(evidence, given, model, truth, rng) for _ in range(DRAWS)])
     low, high = np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
     counts = np.concatenate([[among.sum()], np.bincount(given[among], minlength=classes)])
-    rates = [
-        Rate(float(b), float(min(lo, b)), float(max(hi, b)), int(n))
-        for b, lo, hi, n in zip(best, low, high, counts, strict=True)
-    ]
+    bounds = zip(best, np.minimum(low, best), np.maximum(high, best), counts, strict=True)
+    rates = [Rate(float(rate), float(lowest), float(highest), int(n)) for rate, lowest, highest, n in bounds]
     return rates[0], rates[1:]
 
 
@@ -203,7 +176,7 @@ def _draw(
     n_passes, n_samples = evidence.weights.shape
     passes = np.asarray(rng.integers(n_passes, size=n_passes))
     weights = np.bincount(rng.choice(n_samples, n_samples), minlength=n_samples).astype(float)
-    p = settled(model.class_probabilities(evidence.scores(passes)), truth)
+    p = settled(sharpened(evidence.scores(passes), model.sharpness), truth)
     confusion = expectation_maximisation(p, given, weights, model.confusion, BOOTSTRAP_ROUNDS)
     doubt = 1 - responsibilities(p, confusion, given)[np.arange(n_samples), given]
     wrong = rng.random(n_samples) < doubt  # the rate that came out, not the expected one
@@ -215,7 +188,6 @@ def wrong_shares(wrong: np.ndarray, given: np.ndarray, weights: np.ndarray, clas
 
     `wrong` (N,) is how probably, or whether, each label is wrong.
     """
-    counted = wrong * weights
-    totals = np.concatenate([[weights.sum()], np.bincount(given, weights, classes)])
-    sums = np.concatenate([[counted.sum()], np.bincount(given, counted, classes)])
+    totals, sums = (np.bincount(given, each, classes) for each in (weights, wrong * weights))
+    totals, sums = np.append(weights.sum(), totals), np.append((wrong * weights).sum(), sums)
     return sums / np.where(totals > 0, totals, 1)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from puridiver.auditing.noise_model import UNKNOWN, Evidence, Rate, estimate_rates, fit_noise_model
-from puridiver.auditing.settings import AuditSettings
+from puridiver.auditing.noise_model import UNKNOWN, Evidence, Rate, estimate_rates, fit_noise_model, sharpened
+from puridiver.auditing.passes import AuditSettings, LabelledSet
 from puridiver.learner.inputs import Label
 
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10 the learners
@@ -19,8 +20,7 @@ LEAST_DOUBT = 0.001  # no probability is nearer to 0 or 1: no checked label coul
 OFTEN = 0.05  # a confusion of classes that is worth mentioning
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What the audit says of one label."""
 
     row: int  # of the set, from 0
@@ -29,7 +29,6 @@ class Judgement:
     suggested_label: Label
     p_correct: float  # probability that the given label is right
     why: str
-    checked: bool = False  # a person has checked it: the label is not doubted any more
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,11 +81,25 @@ class AuditReport:
         if self.beyond_chance >= LEAST_BEYOND_CHANCE:
             return None
         return (
-            f"the learners agree with {self.agreement:.0%} of the labels, and chance alone would give "
-            f"{self.chance_agreement:.0%}: either very many labels are wrong, or the images are too hard for this "
-            "network. Do not rely on the noise rate; the order of the list is the better guide. More training (such "
-            "as --epochs 127), more images or a larger network help"
+            f"the learners agree with {self.agreement:.0%} of the labels, chance with {self.chance_agreement:.0%}: "
+            "very many labels are wrong, or the images are too hard for this network. Do not rely on the noise rate, "
+            "but on the order of the list. More epochs (such as 127), more images or a larger network help"
         )
+
+    def summary(self) -> dict[str, Any]:
+        """The figures, for programs."""
+        rates = zip(self.classes, self.noise_by_class, strict=True)
+        return {
+            "samples": len(self), "classes": len(self.classes), "checked": int(self.checked.sum()),
+            "suspects": len(self.suspect_rows()), "agreement": self.agreement,
+            "chance_agreement": self.chance_agreement, "noise_rate": self.noise.rate,
+            "noise_interval": [self.noise.low, self.noise.high], "caution": self.caution,
+            "noise_by_class": {
+                str(label): {"rate": found.rate, "interval": [found.low, found.high], "labels": found.count}
+                for label, found in rates
+            },
+            "settings": asdict(self.settings),
+        }  # fmt: skip
 
     def ranking(self) -> np.ndarray:
         """Rows of the set, the most doubtful label first."""
@@ -105,79 +118,51 @@ class AuditReport:
         """What the audit says of these rows, by default of all in the order of the set."""
         agreeing, asked = self.evidence.agreeing(self.suggested)
         for row in (np.arange(len(self)) if rows is None else rows).tolist():
-            given, suggested = int(self.given[row]), int(self.suggested[row])
-            label, better, p = self.classes[given], self.classes[suggested], float(self.p_correct[row])
-            if self.checked[row]:
-                was = self.classes[int(self.original[row])]
-                reason = (
-                    f"checked: confirmed as {label}" if was == label else f"checked: corrected from {was} to {label}"
-                )
-            else:
-                joint = self.probabilities[row] * self.confusion[:, given]
-                reason = why(
-                    label, better, p, bool(joint[suggested] > joint[given]), int(agreeing[row]), int(asked[row]),
-                    self.evidence.votes[row, given], self.evidence.votes[row, suggested],
-                    float(self.confusion[suggested, given]),
-                )  # fmt: skip
-            name = self.names[row] if self.names else ""
-            yield Judgement(row, name, label, better, p, reason, bool(self.checked[row]))
+            label, better = self.classes[self.given[row]], self.classes[self.suggested[row]]
+            name, why = self.names[row] if self.names else "", self._why(row, int(agreeing[row]), int(asked[row]))
+            yield Judgement(row, name, label, better, float(self.p_correct[row]), why)
+
+    def _why(self, row: int, agreeing: int, asked: int) -> str:
+        """What speaks for and against a label; `agreeing` of `asked` learners predict the suggested class."""
+        given, suggested, p_correct = self.given[row], self.suggested[row], self.p_correct[row]
+        label, better, was = (self.classes[c] for c in (given, suggested, self.original[row]))
+        if self.checked[row]:
+            return f"checked: confirmed as {label}" if was == label else f"checked: corrected from {was} to {label}"
+        vote_given, vote_suggested = self.evidence.votes[row, [given, suggested]]
+        learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
+        if suggested == given:
+            opening = "the label fits" if p_correct >= 0.9 else "the label fits best, with some doubt"
+            return f"{opening}: {learners} {label}, {vote_given:.0%} of similar images are labelled {label}"
+        if not agreeing:
+            learners = f"none of {asked} learners says" if asked != 1 else "the learner does not say"
+        parts = [f"{learners} {better}", f"{vote_suggested:.0%} of similar images are labelled {better}"]
+        parts.append(f"{vote_given:.0%} are labelled {label}")
+        if (confused := self.confusion[suggested, given]) >= OFTEN:
+            parts.append(f"about {confused:.0%} of all {better} here came with the label {label}")
+        joint = self.probabilities[row] * self.confusion[:, given]
+        if p_correct >= 0.5:
+            opening = f"may be {better}, but {label} remains likelier"
+        elif joint[suggested] > joint[given] and agreeing:  # alone, and not only with all other classes together
+            opening = f"looks like {better}"
+        else:
+            opening = f"probably wrong, perhaps {better}"
+        return f"{opening}: {', '.join(parts)}"
 
 
-def why(
-    given: Label, suggested: Label, p_correct: float, leads: bool, agreeing: int, asked: int, vote_given: float,
-    vote_suggested: float, confused: float,
-) -> str:  # fmt: skip
-    """A sentence on what speaks for and against a label.
-
-    `leads`: the suggested class alone is likelier than the given one, not only all others together. `agreeing` of the
-    `asked` learners predict the suggested class. `vote_*` are shares of the similar images' labels. `confused` is how
-    often the suggested class came with the given label.
-    """
-    learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
-    if suggested == given:
-        opening = "the label fits" if p_correct >= 0.9 else "the label fits best, with some doubt"
-        return f"{opening}: {learners} {given}, {vote_given:.0%} of similar images are labelled {given}"
-    if not agreeing:
-        learners = f"none of {asked} learners says" if asked != 1 else "the learner does not say"
-    parts = [f"{learners} {suggested}", f"{vote_suggested:.0%} of similar images are labelled {suggested}"]
-    parts.append(f"{vote_given:.0%} are labelled {given}")
-    if confused >= OFTEN:
-        parts.append(f"about {confused:.0%} of all {suggested} here came with the label {given}")
-    if p_correct >= 0.5:
-        opening = f"may be {suggested}, but {given} remains likelier"
-    else:
-        opening = f"looks like {suggested}" if leads and agreeing else f"probably wrong, perhaps {suggested}"
-    return f"{opening}: {', '.join(parts)}"
-
-
-def judge(
-    evidence: Evidence, given: np.ndarray, classes: list[Label], settings: AuditSettings,
-    original: np.ndarray | None = None, checked: np.ndarray | None = None, names: list[str] | None = None,
-) -> AuditReport:  # fmt: skip
+def judge(evidence: Evidence, labelled: LabelledSet, settings: AuditSettings) -> AuditReport:
     """Fit a noise model to the labels as they came, knowing those that a person has checked, and judge every label."""
-    original = given if original is None else original
-    checked = np.zeros(len(given), dtype=bool) if checked is None else checked
+    given, checked, scores = labelled.given, labelled.checked, evidence.scores()
     truth = np.where(checked, given, UNKNOWN)
-    scores = evidence.scores()
-    model = fit_noise_model(scores, original, truth)
+    model = fit_noise_model(scores, labelled.original, truth)
     posterior = model.posterior(scores, given)
-    noise, by_class = estimate_rates(evidence, original, model, truth, settings.seed)
-    p_correct = posterior[np.arange(len(given)), given]
+    noise, by_class = estimate_rates(evidence, labelled.original, model, truth, settings.seed)
+    p_correct = LEAST_DOUBT + (1 - 2 * LEAST_DOUBT) * posterior[np.arange(len(given)), given]
     return AuditReport(
-        classes=classes,
-        given=given,
-        original=original,
-        checked=checked,
-        p_correct=np.where(checked, 1.0, LEAST_DOUBT + (1 - 2 * LEAST_DOUBT) * p_correct),
+        labelled.classes, given, labelled.original, checked, p_correct=np.where(checked, 1.0, p_correct),
         suggested=np.where(checked, given, suggestions(posterior, given)),
-        probabilities=model.class_probabilities(scores),
-        noise=noise,
-        noise_by_class=by_class,
-        confusion=model.confusion,
-        evidence=evidence,
-        settings=settings,
-        names=names,
-    )
+        probabilities=sharpened(scores, model.sharpness), noise=noise, noise_by_class=by_class,
+        confusion=model.confusion, evidence=evidence, settings=settings, names=labelled.names,
+    )  # fmt: skip
 
 
 def suggestions(posterior: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -186,18 +171,3 @@ def suggestions(posterior: np.ndarray, given: np.ndarray) -> np.ndarray:
     doubted = posterior[rows, given] < 0.5
     others[rows[doubted], given[doubted]] = -1
     return others.argmax(axis=1)
-
-
-def truth_words(found: dict[str, float], kind: str) -> str:
-    """How many of the wrong labels, which were "planted" or are "known" by true labels in the data, were found."""
-    rate = found["true_noise_rate"]
-    share = {
-        "planted": f"planted: {rate:.1%} wrong",
-        "known": f"by the true labels that the data have of {found['samples']}: {rate:.1%} wrong",
-    }[kind]
-    if "auc" not in found:
-        return f"{share} among the labels that nobody has checked"
-    return (
-        f"{share}; {found['suspects_recall']:.1%} of them are among the suspects, of which "
-        f"{found['suspects_precision']:.1%} are wrong; area under the ROC curve {found['auc']:.4f}"
-    )

@@ -1,64 +1,33 @@
-"""The tables of an audit: suspects for people, labels for training, and files for cleanlab. Text is formula-safe."""
+"""The tables of an audit: suspects and corrections of people, labels for training, files for cleanlab.
+
+Text in them is safe from being taken for a formula. What a person typed is never lost when a table is written again.
+"""
 
 from __future__ import annotations
 
 import io
+import itertools
 import logging
-import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from puridiver.auditing.report import AuditReport
-from puridiver.data.base import DataSource, ImageSet
-from puridiver.data.table import guarded
-from puridiver.files import write_atomically
+from puridiver.auditing.passes import LabelledSet
+from puridiver.auditing.report import AuditReport, Judgement
+from puridiver.data.table import guarded, read_csv
+from puridiver.errors import DataError, few
+from puridiver.files import read_regular, write_atomically
 
 logger = logging.getLogger(__name__)
 
-SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab"
-PROBABILITY = "probability_given_label_is_right"
+SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB = "suspects.csv", ".suspects.sha256", "labels.csv", "cleanlab"
+FILES = (SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB)
+ROW, NAME, PROBABILITY, CORRECTED = "row", "name", "probability_given_label_is_right", "corrected_label"
 # The reviewer fills in the last column; `puridiver audit --corrections` reads it.
-SUSPECT_COLUMNS = ("row", "name", "given_label", "suggested_label", PROBABILITY, "why", "corrected_label")
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What the data say beside images and labels, so that labels.csv can replace them."""
-
-    own: pd.DataFrame = field(default_factory=pd.DataFrame)  # further columns of the audited samples
-    other: pd.DataFrame = field(default_factory=pd.DataFrame)  # the other part: name, label, further columns
-
-
-def carried(source: DataSource, split: str, rows: np.ndarray, folder: Path) -> Carried:
-    """True labels, times and the other part of data that are files in a folder; `rows` of `split` are audited.
-
-    Nothing is carried of the other part if only some rows are audited: the table is no data set then.
-    """
-    part, other_split = getattr(source, split), "test" if split == "train" else "train"
-    other: ImageSet = getattr(source, other_split)
-    own = _columns(part, source, rows)
-    if len(rows) < len(part) or not len(other) or other.names is None:
-        return Carried(own)
-    there = np.array([row for row, name in enumerate(other.names) if (folder / name).exists()], dtype=np.int64)
-    if len(there) < len(other):
-        logger.warning("left out of %s, since their names are no UTF-8: %d files", LABELS, len(other) - len(there))
-    labels = [source.class_names[label] for label in other.labels.numpy()[there].tolist()]
-    named = pd.DataFrame({"name": [other.names[row] for row in there], "label": labels})
-    return Carried(own.assign(split=split), pd.concat([named, _columns(other, source, there)], axis=1).assign(
-        split=other_split))  # fmt: skip
-
-
-def _columns(part: ImageSet, source: DataSource, rows: np.ndarray) -> pd.DataFrame:
-    found = pd.DataFrame(index=range(len(rows)))
-    if part.true is not None and part.truth_known:
-        names = [*source.class_names, ""]  # an unknown class is -1, the last
-        found["true_label"] = [names[label] for label in part.true.numpy()[rows].tolist()]
-    if part.times is not None:
-        found["timestamp"] = part.times.numpy()[rows].tolist()
-    return found
+SUSPECT_COLUMNS = (ROW, NAME, "given_label", "suggested_label", PROBABILITY, "why", CORRECTED)
 
 
 def csv_bytes(frame: pd.DataFrame) -> bytes:
@@ -68,50 +37,42 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
 
 def suspects_table(report: AuditReport) -> pd.DataFrame:
     """The doubtful labels, for a person to fill in."""
-    rows = [
-        (j.row, j.name, j.given_label, j.suggested_label, round(j.p_correct, 6), j.why, "") for j in report.suspects()
-    ]
-    return pd.DataFrame(rows, columns=SUSPECT_COLUMNS)
+    table = pd.DataFrame(report.suspects(), columns=Judgement._fields).round(6).assign(corrected_label="")
+    return table.set_axis(SUSPECT_COLUMNS, axis=1)
 
 
-def labels_table(report: AuditReport, images: str | None = None, beside: Carried | None = None) -> pd.DataFrame:
+def labels_table(report: AuditReport, data: pd.DataFrame | None = None) -> pd.DataFrame:
     """Every label as it is now, in the order of the set, and what it was.
 
-    With the folder `images` of the named files, and with what is `beside` the labels, `run --data` reads the table.
+    With the `data_table` of image files, `run --data` reads the table instead of the data.
     """
     classes = np.array(report.classes, dtype=object)
     frame = pd.DataFrame({
-        "row": range(len(report)), "name": report.names or "", "label": classes[report.given],
+        ROW: range(len(report)), NAME: report.names or "", "label": classes[report.given],
         "original_label": classes[report.original], "checked": report.checked,
-    })  # fmt: skip
-    if images is None:
+    }, dtype=object)  # fmt: skip
+    if data is None:
         return frame
-    beside = beside or Carried()
-    if len(beside.own.columns):
-        frame = pd.concat([frame, beside.own], axis=1)
-    if len(beside.other):
-        others = beside.other.assign(original_label=beside.other["label"])
-        frame = pd.concat([frame.astype(object), others.astype(object)], ignore_index=True).fillna("")
-    frame.insert(5, "path", [os.path.join(images, name) for name in frame["name"]])
-    return frame
+    columns = list(dict.fromkeys([*frame, *data]))
+    return frame.combine_first(data.astype(object))[columns].fillna("")
 
 
-def write_tables(report: AuditReport, folder: Path, images: Path | None = None, beside: Carried | None = None) -> None:
-    """Write suspects.csv, labels.csv and the folder for cleanlab; `images` is the folder of the named files."""
+def write_tables(report: AuditReport, folder: Path, data: pd.DataFrame | None = None) -> None:
+    """Write suspects.csv, labels.csv and the folder for cleanlab."""
     suspects = csv_bytes(suspects_table(report))
     mark = b"" if suspects.isascii() else b"\xef\xbb\xbf"  # spreadsheets need it for letters beyond a to z
     issues = pd.DataFrame({
         "is_label_issue": report.p_correct < 0.5, "label_quality": report.p_correct.round(6),
         "given_label": report.given, "predicted_label": report.probabilities.argmax(axis=1),
     })  # fmt: skip
-    classes = pd.DataFrame({"id": range(len(report.classes)), "label": report.classes})
     contents = {
         SUSPECTS: mark + suspects,
-        LABELS: csv_bytes(labels_table(report, None if images is None else _path_from(folder, images), beside)),
+        LABELS: csv_bytes(labels_table(report, data)),
         f"{CLEANLAB}/pred_probs.npy": _npy(report.probabilities.astype(np.float32)),
         f"{CLEANLAB}/labels.npy": _npy(report.given),
         f"{CLEANLAB}/label_issues.csv": csv_bytes(issues),
-        f"{CLEANLAB}/classes.csv": csv_bytes(classes),
+        SUSPECTS_DIGEST: sha256(mark + suspects).hexdigest().encode(),
+        f"{CLEANLAB}/classes.csv": csv_bytes(pd.DataFrame(enumerate(report.classes), columns=["id", "label"])),
     }
     (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
@@ -124,8 +85,57 @@ def _npy(array: np.ndarray) -> bytes:
     return content.getvalue()
 
 
-def _path_from(folder: Path, images: Path) -> str:
-    try:
-        return os.path.relpath(images, folder)
-    except ValueError:  # on another drive of Windows
-        return os.path.abspath(images)
+def read_corrections(path: Path, labelled: LabelledSet) -> dict[int, int]:
+    """Row of the set to class id, from a CSV with the column `corrected_label`, and `row` or `name`.
+
+    Names decide where the samples and the table have them: rows may have moved since. `row` decides between samples of
+    one name. Lines without a corrected label were not reviewed. Lines that contradict each other are an error.
+    """
+    table, keys = read_csv(path, [(ROW, NAME), (CORRECTED,)]), (ROW, NAME) if labelled.names else (ROW,)
+    if CORRECTED not in table or not any(key in table for key in keys):
+        have = few(map(str, table.columns)) or "none"
+        raise DataError(f"{path} should have the columns {CORRECTED} and {' or '.join(keys)}, but has {have}")
+    ids, found = {str(label): i for i, label in enumerate(labelled.classes)}, dict[int, int]()
+    rows_of: dict[str, Sequence[int]] = {"": range(len(labelled.original))}
+    for row, name in enumerate(labelled.names or ()):
+        rows_of[name] = [*rows_of.get(name, ()), row] if name else rows_of[""]
+    for number, cells in enumerate(table.to_dict("records"), 2):
+        if not (text := cells[CORRECTED].strip()):
+            continue
+        line, label = f"{path}, line {number}", ids.get(cells[CORRECTED], ids.get(text))
+        if label is None:
+            raise DataError(f"{line}: {CORRECTED} should be one of {few(ids, 12)}, but is {text!r}")
+        name, place = cells.get(NAME, "") if labelled.names else "", cells.get(ROW, "").strip()
+        if name not in rows_of:
+            raise DataError(f"{line}: {name} is not in this set (any more): take the line out")
+        if len(rows := rows_of[name]) == 1:
+            place = str(rows[0])
+        if not (place.isdecimal() and len(place) < 19 and int(place) in rows):
+            raise DataError(f"{line}: {ROW} should be one of {few(map(str, rows), 12)}, but is {place!r:.40}")
+        if found.setdefault(int(place), label) != label:
+            raise DataError(f"{line}: row {place} is {text!r} here, but something else in an earlier line")
+    return found
+
+
+def corrections_csv(labelled: LabelledSet) -> bytes:
+    """The corrections of a set as a table that `read_corrections` reads."""
+    rows = sorted(labelled.corrections)
+    labels = [labelled.classes[labelled.corrections[row]] for row in rows]
+    names = [labelled.names[row] if labelled.names else "" for row in rows]
+    return csv_bytes(pd.DataFrame({ROW: rows, NAME: names, CORRECTED: labels}))
+
+
+def keep_edited(folder: Path) -> None:
+    """Keep the list of suspects under another name if somebody has edited it since it was written."""
+    suspects, digest = folder / SUSPECTS, folder / SUSPECTS_DIGEST
+    written = digest.read_text() if digest.exists() else ""
+    if suspects.exists() and sha256(read_regular(suspects)).hexdigest() != written:
+        keep_beside(suspects)
+
+
+def keep_beside(path: Path) -> None:
+    """Give a file that a person worked on another name, and say so."""
+    others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(1))
+    kept = next(other for other in others if not other.exists())
+    path.rename(kept)
+    logger.warning("%s was edited and is kept as %s", path.name, kept)

@@ -31,6 +31,7 @@ COLUMNS = {
     "split": ("split", "part"),
 }
 REQUIRED = ("path", "label")
+REQUIRED_NAMES = [COLUMNS[name] for name in REQUIRED]
 PARTS = {"train": TRAIN, "test": TEST, "val": TEST, "validation": TEST}
 MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
 WHOLE_NUMBER = re.compile(r"\+?(-?\d+)(?:\.0*)?", re.ASCII)
@@ -154,7 +155,7 @@ def _times(file: Path, cells: list[Any]) -> np.ndarray:
 # Files -------------------------------------------------------------------------------------------------------------
 
 
-def _read_csv(file: Path) -> pd.DataFrame:
+def read_csv(file: Path, wanted: Sequence[Collection[str]] = REQUIRED_NAMES) -> pd.DataFrame:
     """Every cell as text. Not pandas' own reader: it fills short rows up, and takes no name that is not UTF-8."""
     import pandas as pd
 
@@ -162,7 +163,7 @@ def _read_csv(file: Path) -> pd.DataFrame:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{file} is in UTF-16, as some spreadsheets save text: save it as CSV in UTF-8")
     text = content.decode("utf-8-sig", "surrogateescape")
-    mark = separator_of(text.partition("\n")[0], [COLUMNS[name] for name in REQUIRED])
+    mark = separator_of(text.partition("\n")[0], wanted)
     try:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
         headings, *rows = [row for row in reader if row] or [[]]
@@ -244,8 +245,8 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
 
 READERS: dict[str, Callable[[Path], pd.DataFrame]] = {
-    ".csv": _read_csv,
-    ".tsv": _read_csv,
+    ".csv": read_csv,
+    ".tsv": read_csv,
     ".jsonl": _read_jsonl,
     ".parquet": _read_parquet,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +92,7 @@ def gallery_content(report: AuditReport, images: np.ndarray, rows: np.ndarray) -
 
 def review_key(report: AuditReport, images: np.ndarray) -> str:
     """The key under which a browser keeps corrections; it stays the same when the audit continues with some of them."""
-    words = [report.settings.to_dict(), report.classes, report.names]
+    words = [asdict(report.settings), report.classes, report.names]
     found = hashlib.sha256(json.dumps(words).encode() + report.original.tobytes())
     found.update(np.ascontiguousarray(images[:KEY_IMAGES]).tobytes())
     return f"puridiver-audit-{found.hexdigest()[:16]}"
