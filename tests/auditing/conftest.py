@@ -1,10 +1,17 @@
+"""One audit of a small set, which most tests look at."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from puridiver.auditing import noise_model
+from puridiver.auditing.audit import audit_set
+from puridiver.auditing.passes import AuditSettings, LabelledSet
+from puridiver.auditing.report import AuditReport
+from tests.auditing.samples import CLASSES, QUICK, planted
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -13,3 +20,14 @@ def few_draws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(noise_model, "DRAWS", 30)
         yield
+
+
+@pytest.fixture(scope="session")
+def labelled() -> LabelledSet:
+    images, given, _ = planted()
+    return LabelledSet(torch.from_numpy(images), given, CLASSES, [f"-img/{row}.png" for row in range(150)])
+
+
+@pytest.fixture(scope="session")
+def report(labelled: LabelledSet) -> AuditReport:
+    return audit_set(labelled, AuditSettings(**QUICK))

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import puridiver
-from puridiver.auditing.corrections import read_corrections
+from puridiver.auditing.passes import LabelledSet
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import SUSPECT_COLUMNS
+from puridiver.auditing.tables import SUSPECT_COLUMNS, read_corrections
 from puridiver.report import audit_page
 from tests.auditing.samples import QUICK, planted
 
@@ -121,7 +122,8 @@ def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened
     path, lines = downloaded(opened, ".corrections")
     assert tuple(lines[0]) == SUSPECT_COLUMNS
     second = report.suspects()[1]
-    assert read_corrections(path, EVIL, 150) == {worst.row: 1, second.row: 0}
+    labelled = LabelledSet(torch.zeros(150, 8, 8, 1), report.given, EVIL)
+    assert read_corrections(path, labelled) == {worst.row: 1, second.row: 0}
     opened.locator("[name=doubt]").select_option("reviewed")
     assert opened.locator(".cards li").count() == 2
     _, shown = downloaded(opened, ".download")
