@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from puridiver.auditing.audit import audit
     from puridiver.auditing.passes import AuditSettings
     from puridiver.auditing.report import AuditReport
-    from puridiver.data.pictures import image_batch
+    from puridiver.data.images import image_batch
     from puridiver.errors import (
         BusyError,
         ConsolidatingError,
@@ -69,7 +69,7 @@ _NAMES = {
     "puridiver.auditing.audit": "audit",
     "puridiver.auditing.passes": "AuditSettings",
     "puridiver.auditing.report": "AuditReport",
-    "puridiver.data.pictures": "image_batch",
+    "puridiver.data.images": "image_batch",
     "puridiver.errors": "BusyError ConsolidatingError DataError DivergedError ManifestError PuridiverError",
     "puridiver.grid.run": "run_grid",
     "puridiver.learner.learner": "Learner",

@@ -143,10 +143,10 @@ def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callabl
 
 def is_place(name: str, value: str) -> bool:
     """Whether the value of a setting is a file or folder, and no name that the package knows."""
-    from puridiver.data.sources import SOURCES, is_own_or_arrays
+    from puridiver.data.sources import SOURCES, is_own
 
     if name == "data":
-        return value not in SOURCES and is_own_or_arrays(value)
+        return value not in SOURCES and (is_own(value) or value.endswith(".npz"))
     return {"stream": value.endswith(".json"), "noise": value.startswith("matrix:")}.get(name, SETTINGS[name].path)
 
 

@@ -139,7 +139,7 @@ def _learn(
     learner: Learner, images: ImageSet, labels: list[Label], rows: np.ndarray, every: int, epochs: int, bar: Progress
 ) -> float | None:
     """Learn from every image once. Returns the share of labels that the learner had predicted itself."""
-    from puridiver.data.pictures import image_batch
+    from puridiver.data.images import image_batch
 
     bar.start(len(rows) + max(1, round(len(rows) / every)) * epochs * learner.capacity)
     agreed, asked, since, batch = 0, 0, 0, learner.options.batch_size
@@ -160,7 +160,7 @@ def _learn(
 
 def _accuracy(learner: Learner, source: DataSource) -> float | None:
     """Accuracy on the data's test part; None where it has none."""
-    from puridiver.data.pictures import image_batch
+    from puridiver.data.images import image_batch
 
     given, right = [source.class_names[label] for label in source.test.labels.tolist()], 0
     for start in range(0, len(given) if learner.classes else 0, 1000):

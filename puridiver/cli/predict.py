@@ -105,14 +105,14 @@ def load_learner(folder: Path, device: str, grow: bool | None = None, memory: in
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
     """The files named, and those in the folders named."""
-    from puridiver.data.decode import ENDINGS
+    from puridiver.data.images import ENDINGS
     from puridiver.data.listing import images_in
 
     found: list[Path] = []
     for path in paths:
         if not path.exists():
             raise DataError(f"there is no {path}")
-        inside = images_in(str(path), "")[0] if path.is_dir() else []
+        inside = images_in(path)[0] if path.is_dir() else []
         if path.is_dir() and not inside:
             raise DataError(f"{path} holds no image: files should end in {', '.join(sorted(ENDINGS))}")
         found += [path / name for name in inside] or [path]
@@ -125,7 +125,7 @@ def batches(
     """Images in the learner's shape with their names, some at a time; a bad file is left out or ends in an error."""
     import numpy as np
 
-    from puridiver.data.pictures import image_batch
+    from puridiver.data.images import image_batch
 
     batch: list[tuple[str, np.ndarray]] = []
     bad: list[str] = []
@@ -154,7 +154,7 @@ def batches(
 
 
 def _arrays_of(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:
-    from puridiver.data.numpy_files import read_arrays
+    from puridiver.data.arrays import read_arrays
 
     arrays = read_arrays(path, (), ARRAYS)
     images = next((arrays[key] for key in ARRAYS if key in arrays), None)

@@ -57,12 +57,12 @@ def make(
             root = data.cache_folder(Path(config.data_root) if config.data_root else None)
             found = data.look_into(Path(config.data), root, file_options(config), progress.count)
             if not json:  # also where the data are refused
-                say("\n  ".join([f"{config.data}:", *found.lines()]))
+                say("\n  ".join([f"{config.data}:", *data.describe(found)]))
         manifest = resolve_run_stream(config, load_source(config, progress.count))
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)
     if json:
-        say_json({"file": str(out), **summary(manifest), **({"found": found.to_dict()} if found else {})})
+        say_json({"file": str(out), **summary(manifest), **({"found": found} if found else {})})
         return 0
     say(f"{out}: {describe(manifest)}")
     words = ["--data", config.data] if own else []

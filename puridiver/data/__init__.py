@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from puridiver.data.base import UNKNOWN, Archive, DataSet, DataSource, FileOptions, ImageSet
@@ -9,40 +10,18 @@ from puridiver.data.sources import SOURCES, cache_folder, default_root, fetch_so
 
 if TYPE_CHECKING:
     from puridiver.data.arrays import from_arrays, load_npz
-    from puridiver.data.findings import Findings, look_into
+    from puridiver.data.findings import describe, look_into
+
+# Only your own data need these: they are imported on demand.
+_LATE = {"describe": "findings", "from_arrays": "arrays", "load_npz": "arrays", "look_into": "findings"}
 
 __all__ = [
-    "SOURCES",
-    "UNKNOWN",
-    "Archive",
-    "DataSet",
-    "DataSource",
-    "FileOptions",
-    "Findings",
-    "ImageSet",
-    "cache_folder",
-    "default_root",
-    "fetch_source",
-    "find",
-    "from_arrays",
-    "load",
-    "load_npz",
-    "look_into",
-    "verify",
-]
-
-# What only data of one's own need is imported when it is asked for.
-_LATE = {
-    "Findings": "puridiver.data.findings",
-    "from_arrays": "puridiver.data.arrays",
-    "load_npz": "puridiver.data.arrays",
-    "look_into": "puridiver.data.findings",
-}
+    "SOURCES", "UNKNOWN", "Archive", "DataSet", "DataSource", "FileOptions", "ImageSet", "cache_folder",
+    "default_root", "describe", "fetch_source", "find", "from_arrays", "load", "load_npz", "look_into", "verify",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_LATE[name]), name)
+    return getattr(importlib.import_module(f"{__name__}.{_LATE[name]}"), name)

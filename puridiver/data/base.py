@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,73 +21,68 @@ UNKNOWN = -1  # a true label that nobody knows
 USUAL_TASKS = 5
 LONGEST_NAME = 1000  # letters of a class name: every record and every table repeats it
 BAD_FILES = ("refuse", "skip")
+SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
 
 
-def suited_tasks(labels: np.ndarray) -> int:
-    """How many tasks a stream of these labels has unless one says: no more than classes that occur can fill."""
-    return max(1, min(USUAL_TASKS, len(np.unique(labels))))
+def own_defaults(labels: Tensor) -> dict[str, Any]:
+    """Run settings that suit your own data: labels as they are, and no more tasks than classes that occur."""
+    return {"noise": "none", "tasks": max(1, min(USUAL_TASKS, len(labels.unique())))}
 
 
 def check_class_names(names: Sequence[str]) -> None:
-    """Refuse names that are empty, not unique, too long, or that some programs cut off at a NUL character."""
+    """Refuse class names that are empty, too long, not unique or contain NUL."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"class names should all differ, but more than one is called {few(twice)}")
-    for name in names:
-        if not name.strip() or len(name) > LONGEST_NAME or "\0" in name:
-            raise ValueError(
-                f"a class name should have 1 to {LONGEST_NAME} letters and no NUL among them, but got {name[:40]!r} of "
-                f"{len(name):,}"
-            )
+    if bad := [name for name in names if not name.strip() or len(name) > LONGEST_NAME or "\0" in name]:
+        raise ValueError(f"a class name should have 1 to {LONGEST_NAME} letters and no NUL, but got {bad[0][:40]!r}")
+
+
+def natural(names: Iterable[str]) -> list[str]:
+    """Sort names; whole numbers within them count by size, so that 10 comes after 9."""
+    digits = re.compile(r"(\d+)", re.ASCII)
+    return sorted(names, key=lambda name: [(int(t), "") if t[:1].isdecimal() else (-1, t) for t in digits.split(name)])
+
+
+def choose_test_rows(labels: np.ndarray, share: float) -> np.ndarray:
+    """A mask of a seeded share of each class."""
+    if not 0 <= share < 1:
+        raise ValueError(f"test share should be at least 0 and below 1, but got {share}")
+    # Raw bits, not Generator.permutation: NumPy promises the bits for ever, but not what its methods do.
+    order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(labels)))
+    chosen = np.zeros(len(labels), dtype=bool)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        wanted = round(share * len(members))
+        if share and len(members) > 1:  # both parts need every class
+            wanted = min(max(1, wanted), len(members) - 1)
+        chosen[members[:wanted]] = True
+    return chosen
 
 
 @dataclass(frozen=True, repr=False)
 class ImageSet:
-    """Images with the labels their source gives them.
+    """Images with the labels their source gives them. A stream may contaminate the labels further."""
 
-    Parameters
-    ----------
-    images
-        uint8, (N, H, W, C) with 1 or 3 channels. May lie in a memory-mapped file.
-    labels
-        int64, (N,): class ids from 0, as the source gives them. The stream may contaminate them further.
-    true
-        int64, (N,): the true class ids, UNKNOWN where nobody knows. None: `labels` are the true ones.
-    times
-        float64, (N,): when each was taken or labelled, in seconds; for streams in the order of time.
-    names
-        Where each image came from: file names, relative to the data.
-    pixels_digest
-        Stands for the pixels in the fingerprint, where a checksum of them is known already.
-    verified
-        bool, (N,): of images to test on, whose labels are true for certain. None: nothing is said of single ones.
-    """
-
-    images: Tensor
-    labels: Tensor
-    true: Tensor | None = None
-    times: Tensor | None = None
-    names: Sequence[str] | None = None
-    pixels_digest: str | None = None
-    verified: Tensor | None = None
+    images: Tensor  # uint8 (N, H, W, 1 or 3), perhaps in a memory-mapped file
+    labels: Tensor  # int64 (N,): class ids from 0
+    true: Tensor | None = None  # int64 (N,): true class ids, UNKNOWN where nobody knows; None: `labels` are true
+    times: Tensor | None = None  # float64 (N,): when each image was taken or labelled, in seconds
+    names: Sequence[str] | None = None  # file names, relative to the data
+    pixels_digest: str | None = None  # stands for the pixels in the fingerprint
+    verified: Tensor | None = None  # bool (N,): which labels of a test part are certainly true; None: nothing is said
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[3] not in (1, 3):
-            raise ValueError(
-                "images should be uint8 of shape (N, H, W, 1 or 3), "
-                f"but got {self.images.dtype} of shape {tuple(self.images.shape)}"
-            )
-        for name, dtype in (("labels", torch.int64), ("true", torch.int64), ("times", torch.float64),
-                            ("verified", torch.bool)):  # fmt: skip
+        images, shape = self.images, tuple(self.images.shape)
+        if images.dtype != torch.uint8 or images.ndim != 4 or shape[3] not in (1, 3):
+            raise ValueError(f"images should be uint8 (N, H, W, 1 or 3), but got {images.dtype} of shape {shape}")
+        dtypes = {"labels": torch.int64, "true": torch.int64, "times": torch.float64, "verified": torch.bool}
+        for name, dtype in dtypes.items():
             found = getattr(self, name)
-            if found is not None and (found.dtype != dtype or found.shape != self.images.shape[:1]):
-                raise ValueError(
-                    f"{name} should be {dtype} of shape ({len(self.images)},), "
-                    f"but got {found.dtype} of shape {tuple(found.shape)}"
-                )
-        if self.names is not None and len(self.names) != len(self.images):
-            raise ValueError(f"names should be as many as images, {len(self.images)}, but got {len(self.names)}")
+            if found is not None and (found.dtype != dtype or found.shape != images.shape[:1]):
+                got = f"{found.dtype} of shape {tuple(found.shape)}"
+                raise ValueError(f"{name} should be {dtype} of shape ({len(images)},), but got {got}")
 
     @property
     def true_labels(self) -> Tensor:
@@ -95,26 +91,22 @@ class ImageSet:
 
     @property
     def best_labels(self) -> Tensor:
-        """The true class ids where they are known, the given ones elsewhere: what accuracy is judged by."""
+        """The true class ids where they are known, the given ones elsewhere: the reference for accuracy."""
         return torch.where(self.true_labels == UNKNOWN, self.labels, self.true_labels)
-
-    def to_test_on(self) -> ImageSet:
-        """The same with the best labels there are, and which of them are true for certain."""
-        verified = None if self.true is None else self.true != UNKNOWN
-        return replace(self, labels=self.best_labels, true=None, verified=verified)
 
     @property
     def truth_known(self) -> bool:
         """Whether any true label is known."""
         return self.true is None or bool((self.true != UNKNOWN).any())
 
-    def taken(self, chosen: Tensor) -> ImageSet:
-        """The images that a mask (N,) chooses."""
-        rows = chosen.nonzero().squeeze(1)
-        parts = {name: getattr(self, name) for name in ("images", "labels", "true", "times", "verified")}
-        chosen_parts: dict[str, Any] = {name: None if part is None else part[rows] for name, part in parts.items()}
-        names = None if self.names is None else [self.names[row] for row in rows.tolist()]
-        return replace(self, **chosen_parts, names=names, pixels_digest=None)
+    def to_test_on(self) -> ImageSet:
+        """The same images with their best labels, and which of these are certainly true."""
+        verified = None if self.true is None else self.true != UNKNOWN
+        return replace(self, labels=self.best_labels, true=None, verified=verified)
+
+    def trusted(self) -> ImageSet:
+        """The same images with their labels taken for true, unless some true labels are known."""
+        return self if self.truth_known else replace(self, true=None)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -122,36 +114,25 @@ class ImageSet:
 
 @dataclass(frozen=True, repr=False)
 class DataSource:
-    """A named data set: train and test images, class names, and what suits it by default.
-
-    `asymmetric_map` is the class map that the literature uses for asymmetric noise on this data (class id to
-    class id); where it is None the stream maker falls back to the next class. `defaults` holds run settings that
-    suit the data (network, memory size, epochs, augmentation); a user's own settings override them. `left_out` names
-    files that could not be read.
-    """
+    """A named data set: train and test images, class names, and what suits it by default."""
 
     name: str
     class_names: tuple[str, ...]
     train: ImageSet
     test: ImageSet
-    asymmetric_map: dict[int, int] | None = None
-    defaults: dict[str, Any] = field(default_factory=dict)
-    left_out: tuple[str, ...] = ()
+    asymmetric_map: dict[int, int] | None = None  # the literature's class map of asymmetric noise; None: next class
+    defaults: dict[str, Any] = field(default_factory=dict)  # run settings that a user's own settings override
+    left_out: tuple[str, ...] = ()  # files that could not be read
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """(height, width, channels)."""
-        height, width, channels = self.train.images.shape[1:]
-        return height, width, channels
+        return tuple(self.train.images.shape[1:])  # type: ignore[return-value]
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over class names, shapes, labels and pixels: equal data from one kind of source, equal fingerprint.
-
-        Pixels in a cache file count by the file's checksum, so that gigabytes need not be read again.
-        """
-        digest = hashlib.sha256()
-        digest.update("\x1f".join(self.class_names).encode())
+        """SHA-256 of class names, shapes, labels and pixels. A cache file's checksum stands for its pixels."""
+        digest = hashlib.sha256("\x1f".join(self.class_names).encode())
         for part in (self.train, self.test):
             digest.update(repr(tuple(part.images.shape)).encode())
             digest.update(part.labels.contiguous().numpy().tobytes())
@@ -167,24 +148,12 @@ class DataSource:
 
 @dataclass(frozen=True)
 class FileOptions:
-    """How data of one's own become a data source.
+    """How your own data become a data source."""
 
-    Parameters
-    ----------
-    image_size
-        Pixels of the square that every image file is cut and resized to; None: what suits the data.
-    test_share
-        Share of each class that is kept out of the stream for testing, where the data have no test part.
-    bad_files
-        What happens with files that cannot be read: "refuse" the data or "skip" the files.
-    trust_labels
-        Take the labels for true where the data say nothing of true ones; then noise can be planted and measured.
-    """
-
-    image_size: int | None = None
-    test_share: float | None = None
-    bad_files: str = "refuse"
-    trust_labels: bool = False
+    image_size: int | None = None  # pixels of the square that image files are cut and resized to; None: what suits them
+    test_share: float | None = None  # share of each class to test on, where the data have no test part
+    bad_files: str = "refuse"  # "refuse" data with unreadable files, or "skip" those files
+    trust_labels: bool = False  # take the labels for true where the data tell no true ones
 
     def __post_init__(self) -> None:
         if self.bad_files not in BAD_FILES:
@@ -220,7 +189,7 @@ class DataSet:
     fingerprint: ClassVar[str | None] = None  # of the official data
 
     def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
-        """Load the data that lie in `root`; decoded image files are kept in `cache`."""
+        """Load the data in the folder `root`; decoded image files stay in the folder `cache`."""
         raise NotImplementedError
 
     def is_here(self, root: Path) -> bool:

@@ -1,9 +1,7 @@
-"""Decoded images in one file of fixed-size uint8 pixels that is mapped, not read: made once, in parallel, verified.
+"""Decoded images in one file of fixed-size pixels that is memory-mapped: made once, in parallel, with a checksum.
 
-A cache is a folder: `images.u8` (the good images, one after the other), `facts.npz` (of every good image its row in the
-listing, its size and the hash of its pixels) and `index.json` (the checksum, what was wrong with the bad ones). It is
-built beside its final place and moved there when whole. Files that could not be read are tried again when a cache is
-opened; if one can be read by then, the cache is made anew.
+A cache is a folder: `images.u8` holds the good images, one after the other; `facts.npz` says of each its row in the
+listing, its size and the hash of its pixels, and what is wrong with the bad files. Each opening tries bad files again.
 """
 
 from __future__ import annotations
@@ -14,23 +12,24 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from puridiver.data.arrays import read_arrays
 from puridiver.data.base import OnProgress
-from puridiver.data.decode import HASH_BYTES, Decoded, decode, require_pillow
+from puridiver.data.images import HASH_BYTES, Decoded, decode
 from puridiver.data.listing import Listing, printable
-from puridiver.data.numpy_files import read_arrays
 from puridiver.errors import DataError
-from puridiver.files import file_lock, read_json, sync_folder, write_atomically
+from puridiver.files import file_lock, sync_folder, write_atomically
 
-FORMAT = 2  # of the cache, and of what `decode` makes of a file: a new one makes every cache anew
+FORMAT = 3  # of the cache and of what `decode` returns: a new number makes every cache anew
 BLOCK = 256  # files that the threads have before them at a time
-IMAGES, FACTS, INDEX = "images.u8", "facts.npz", "index.json"
+IMAGES, FACTS = "images.u8", "facts.npz"
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,10 @@ class ImageCache:
     """The good images of a listing."""
 
     images: np.ndarray  # uint8 (N, S, S, 3), mapped from the file
-    rows: np.ndarray  # int64 (N,): where each stands in the listing
+    rows: np.ndarray  # int64 (N,): rows of the listing
     sizes: np.ndarray  # int32 (N, 2): width and height before resizing
     hashes: np.ndarray  # uint8 (N, 16): of all pixels before resizing
-    bad: dict[str, str]  # file -> what is wrong with it
+    bad: dict[str, str]  # file name and what is wrong with it
     digest: str  # SHA-256 of the pixels
 
 
@@ -49,13 +48,16 @@ def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgres
     """The cache of these files at this size below `folder`; built if there is none, rebuilt if it is damaged."""
     if not 1 <= side <= 4096:
         raise ValueError(f"image size should be from 1 to 4096 pixels, but got {side}")
-    key = hashlib.sha256(f"{FORMAT} {side} {listing.fingerprint()}".encode()).hexdigest()[:16]
     name = "".join(c if c.isalnum() and c.isascii() else "-" for c in listing.name)[:40] or "images"
-    place = folder / f"{name}-{side}px-{key}"
+    place = folder / f"{name}-{side}px-{_key(listing, side)}"
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / f".{place.name}.lock", what=f"the image cache {place}"):
         found = _load(place, side)
-        if found is None or _any_readable(listing, side, found):
+        if found is not None and found.bad:
+            bad = np.setdiff1d(np.arange(len(listing.files)), found.rows).tolist()
+            if any(not one.problem for one in _decode_rows(listing, side, bad)):  # a disk or a network had failed
+                found = None
+        if found is None:
             shutil.rmtree(place, ignore_errors=True)
             _build(listing, side, place, on_progress or (lambda done, total: None))
             found = _load(place, side)
@@ -63,78 +65,81 @@ def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgres
             raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
     if not len(found.rows):
         name, problem = next(iter(found.bad.items()))
-        raise DataError(f"none of the {len(listing)} files of {listing.origin} can be read; {name}: {problem}")
+        raise DataError(f"none of the {len(listing.files)} files of {listing.origin} can be read; {name}: {problem}")
     return found
+
+
+def _key(listing: Listing, side: int) -> str:
+    """Changes with the names, sizes, times and order of files."""
+    digest, root = hashlib.sha256(f"{FORMAT} {side}".encode()), os.path.realpath(listing.root)
+    for path in listing.files["path"]:
+        whole = os.path.join(root, path)
+        try:
+            found = os.stat(whole)
+            # The time of change, too: programs that copy or pack files set the time of writing.
+            facts = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        except (OSError, ValueError) as error:  # ValueError: what cannot be a path
+            facts = type(error).__name__
+        digest.update(whole.encode("utf-8", "surrogatepass") + f"\0{facts}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 def _load(place: Path, side: int) -> ImageCache | None:
     """The cache, its checksum compared; None where there is none or it is damaged."""
     try:
-        index, facts = read_json(place / INDEX), read_arrays(place / FACTS, ("rows", "sizes", "hashes"))
+        facts: dict[str, Any] = read_arrays(place / FACTS, ("rows", "sizes", "hashes", "index"))
+        index = json.loads(str(facts.pop("index")))
         with (place / IMAGES).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != index["images_sha256"]:
+            if hashlib.file_digest(file, "sha256").hexdigest() != index["digest"]:
                 return None
         shape = (len(facts["rows"]), side, side, 3)
-        # "c": the system reads on demand, and what is written to the array stays in memory. Nothing cannot be mapped.
+        # "c": the system reads on demand, and writes to the array stay in memory. An empty file cannot be mapped.
         images = np.memmap(place / IMAGES, np.uint8, "c", shape=shape) if shape[0] else np.zeros(shape, np.uint8)
-        return ImageCache(images, **facts, bad=index["bad"], digest=index["images_sha256"])
-    except (DataError, OSError, ValueError, KeyError, TypeError):
+        return ImageCache(images, **facts, **index)
+    except (DataError, OSError, ValueError):
         return None
 
 
-def _any_readable(listing: Listing, side: int, found: ImageCache) -> bool:
-    """Whether a bad file can be read by now: a disk, a network or a permission may have failed for a while."""
-    bad = np.setdiff1d(np.arange(len(listing)), found.rows).tolist()
-    return any(not one.problem for one in _decode_rows(listing, side, bad))
-
-
-def _decode_rows(listing: Listing, side: int, rows: Iterable[int]) -> Iterator[Decoded]:
+def _decode_rows(listing: Listing, side: int, rows: Sequence[int]) -> Iterator[Decoded]:
     """Decode in as many threads as there are processors; results come in order, some at a time."""
-    require_pillow()
-    rows = list(rows)
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(min(32, workers)) as pool, warnings.catch_warnings():
-        # Pillow warns of odd metadata and of large pictures; the latter are refused by their size.
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
         for start in range(0, len(rows), BLOCK):
             yield from pool.map(lambda row: decode(listing.full_path(row), side), rows[start : start + BLOCK])
 
 
 def _build(listing: Listing, side: int, place: Path, on_progress: OnProgress) -> None:
-    scratch = place.with_name(place.name + ".building")
+    """Build the cache beside its place, and move it there when it is whole."""
+    scratch, paths = place.with_name(place.name + ".building"), listing.files["path"].tolist()
     shutil.rmtree(scratch, ignore_errors=True)  # left by a killed process: we hold the lock
     scratch.mkdir()
-    digest, bad = hashlib.sha256(), {}
-    rows, sizes, hashes = [], [], []
+    digest, bad, good = hashlib.sha256(), {}, []
     try:
         with (scratch / IMAGES).open("wb") as images:
-            for row, one in enumerate(_decode_rows(listing, side, range(len(listing)))):
+            for row, one in enumerate(_decode_rows(listing, side, range(len(paths)))):
                 if row % BLOCK == 0:
-                    on_progress(row, len(listing))
+                    on_progress(row, len(paths))
                 if one.pixels is None:
-                    bad[printable(listing.paths[row])] = one.problem
+                    bad[printable(paths[row])] = one.problem
                     continue
                 pixels = one.pixels.tobytes()
                 images.write(pixels)
                 digest.update(pixels)
-                rows.append(row)
-                sizes.append(one.size)
-                hashes.append(one.digest)
+                good.append((row, one.size, one.digest))
             images.flush()
             os.fsync(images.fileno())
-        on_progress(len(listing), len(listing))
+        on_progress(len(paths), len(paths))
         facts = io.BytesIO()
         np.savez(
-            facts, rows=np.array(rows, dtype=np.int64), sizes=np.array(sizes, dtype=np.int32).reshape(-1, 2),
-            hashes=np.frombuffer(b"".join(hashes), dtype=np.uint8).reshape(-1, HASH_BYTES),
-        )  # fmt: skip
+            facts,
+            rows=np.array([row for row, _, _ in good], dtype=np.int64),
+            sizes=np.array([size for _, size, _ in good], dtype=np.int32).reshape(-1, 2),
+            hashes=np.frombuffer(b"".join(one for _, _, one in good), dtype=np.uint8).reshape(-1, HASH_BYTES),
+            index=json.dumps({"digest": digest.hexdigest(), "bad": bad}),
+        )
         write_atomically(scratch / FACTS, facts.getvalue())
-        write_atomically(scratch / INDEX, json.dumps({"images_sha256": digest.hexdigest(), "bad": bad}).encode())
         os.rename(scratch, place)
-    except OSError as error:  # a write that fails does not say where
-        if error.errno is None or error.filename is not None:
-            raise
-        raise type(error)(error.errno, error.strerror, str(place.parent)) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     sync_folder(place.parent)

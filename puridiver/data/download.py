@@ -8,31 +8,30 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any
 
 from puridiver.errors import DataError, DownloadError, first_line
 from puridiver.files import file_lock
-
-CHUNK_BYTES = 1 << 16
 
 logger = logging.getLogger(__name__)
 
 Progress = Callable[[int, int | None], None]
 
 
-def fetch(url: str, target: Path, md5: str, progress: Progress | None = None, timeout: float = 30.0) -> Path:
-    """Download `url` to `target` unless a file with the right checksum is there already.
+def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) -> Path:
+    """Download `url` to `target` unless a file with the right checksum is there. It appears whole, or not at all.
 
-    `target` appears whole and verified, or not at all. `progress` is called with the bytes that are here and the bytes
-    expected (None where the server does not say).
+    `progress` is called with the bytes that are here and the bytes expected (None where the server does not say).
     """
     import pooch  # type: ignore[import-untyped]
 
-    target.parent.mkdir(parents=True, exist_ok=True)
-    pooch.get_logger().setLevel(logging.WARNING)
     if url.partition(":")[0] not in ("http", "https"):
         raise ValueError(f"url should start with http or https, but got {url!r}")
-    bar = _Bar(progress) if progress else False
-    downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK_BYTES, timeout=timeout)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pooch.get_logger().setLevel(logging.WARNING)
+    bar = _progress_bar(progress) if progress else False
+    downloader = pooch.HTTPDownloader(progressbar=bar, chunk_size=1 << 16, timeout=30)
     with file_lock(target.with_name(f".{target.name}.lock")):
         try:
             pooch.retrieve(url, f"md5:{md5}", target.name, target.parent, downloader=downloader)
@@ -44,49 +43,40 @@ def fetch(url: str, target: Path, md5: str, progress: Progress | None = None, ti
     return target
 
 
-class _Bar:
-    """What pooch takes for a progress bar."""
+def _progress_bar(report: Progress) -> Any:
+    """A progress bar as pooch wants one."""
+    bar: Any = SimpleNamespace(total=None, done=0, reset=lambda: setattr(bar, "done", 0), close=lambda: None)
 
-    total: int | None = None
+    def update(amount: int) -> None:
+        bar.done += amount
+        report(bar.done, bar.total or None)
 
-    def __init__(self, report: Progress) -> None:
-        self._report, self._done = report, 0
-
-    def update(self, amount: int) -> None:
-        self._done = min(self._done + amount, self.total) if self.total else self._done + amount
-        self._report(self._done, self.total or None)
-
-    def reset(self) -> None:
-        """Called at the end, before a last update with everything."""
-        self._done = 0
-
-    def close(self) -> None:
-        """Called when nothing more comes."""
+    bar.update = update
+    return bar
 
 
 def unpack(archive: Path, into: Path, top: str) -> Path:
     """Unpack `archive`, whose members all lie in the folder `top`, and return `into / top`.
 
-    A folder of that name that is there already is set aside under another name, never deleted.
+    A folder of that name that is there already gets another name; nothing is deleted.
     """
     into.mkdir(parents=True, exist_ok=True)
+    scratch, final = into / f".{top}.unpacking", into / top
     with file_lock(into / f".{top}.lock"):
-        scratch, final = into / f".{top}.unpacking", into / top
         shutil.rmtree(scratch, ignore_errors=True)  # left by a killed process: we hold the lock
         try:
             with tarfile.open(archive, "r:gz") as tar:
-                members = tar.getmembers()
-                for member in members:
-                    inside = PurePosixPath(member.name).parts[:1] in ((top,), ())
+                for member in tar.getmembers():
+                    inside = PurePosixPath(member.name).parts[:1] == (top,)
                     if not inside or not (member.isfile() or member.isdir()):
                         raise DataError(f"it should hold only files under {top}/, but holds {member.name!r}")
-                tar.extractall(scratch, members, filter="data")
+                tar.extractall(scratch, filter="data")
             if not (scratch / top).is_dir():
                 raise DataError(f"it should hold the folder {top}")
             if os.path.lexists(final):
                 aside = next(name for n in range(1, 10**6) if not (name := final.with_name(f"{top}.old-{n}")).exists())
                 os.rename(final, aside)
-                logger.warning("%s was incomplete or damaged; it was set aside as %s", final, aside)
+                logger.warning("%s was incomplete or damaged; it is now %s", final, aside)
             os.rename(scratch / top, final)
         except Exception as error:  # tarfile, gzip and zlib raise many kinds at damaged bytes
             raise DataError(f"{archive} was not unpacked: {first_line(error)}") from error

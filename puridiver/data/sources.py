@@ -1,4 +1,4 @@
-"""Data by name: the data sets in `puridiver/data/sets`, or data of one's own by the path of a folder, table or .npz."""
+"""Data by name: the data sets in `puridiver/data/sets`, or your own by the path of a folder, table or .npz file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from puridiver.discovery import member, members
 from puridiver.errors import DataError
 
 PACKAGE = "puridiver.data.sets"
-ROOT_VARIABLE = "PURIDIVER_DATA"
-CACHE = "image-cache"  # below the data root
-Progress = Callable[[int, int | None], None]  # bytes that are here, bytes expected if known
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 class _DataSets(Mapping[str, DataSet]):
-    """The data sets by name, found by listing the folder; looking one up imports its file alone."""
+    """The data sets by name, found by listing the folder. Looking one up imports its file alone."""
 
     def __getitem__(self, name: str) -> DataSet:
-        found = member(PACKAGE, DataSet, name)
-        if found is None:
+        if (found := member(PACKAGE, DataSet, name)) is None:
             raise KeyError(name)
         return found()
 
@@ -37,8 +33,8 @@ SOURCES: Mapping[str, DataSet] = _DataSets()
 
 
 def default_root() -> Path:
-    """Where data sets lie: $PURIDIVER_DATA, or `puridiver` in the platform's cache folder."""
-    if chosen := os.environ.get(ROOT_VARIABLE):
+    """The folder of data sets: $PURIDIVER_DATA, or `puridiver` in the platform's cache folder."""
+    if chosen := os.environ.get("PURIDIVER_DATA"):
         return Path(chosen).expanduser()
     import platformdirs
 
@@ -46,8 +42,8 @@ def default_root() -> Path:
 
 
 def cache_folder(root: Path | None = None) -> Path:
-    """Where decoded images are kept."""
-    return _root(root) / CACHE
+    """The folder of decoded images."""
+    return _root(root) / "image-cache"
 
 
 def _root(root: Path | None) -> Path:
@@ -55,13 +51,8 @@ def _root(root: Path | None) -> Path:
 
 
 def is_own(name: str) -> bool:
-    """Whether this names a folder or a table of image files."""
+    """Whether this is the path of a folder or a table of image files."""
     return Path(name).suffix.lower() in TABLES or Path(name).is_dir()
-
-
-def is_own_or_arrays(name: str) -> bool:
-    """Whether this names data of one's own: image files, or arrays in an .npz file."""
-    return is_own(name) or name.endswith(".npz")
 
 
 def find(name: str) -> DataSet:
@@ -76,39 +67,36 @@ def find(name: str) -> DataSet:
 
 
 def load(
-    name: str,
-    root: Path | None = None,
-    options: FileOptions | None = None,
-    on_progress: OnProgress | None = None,
+    name: str, root: Path | None = None, options: FileOptions | None = None, on_progress: OnProgress | None = None
 ) -> DataSource:
     """The data set called `name`, or your own if `name` is the path of a folder, a table or an .npz file.
 
-    `root` is the folder in which data sets lie, with the cache of decoded images; `default_root()` if left out.
+    `root` is the folder of data sets and of the cache of decoded images; `default_root()` if left out.
     `on_progress` is called with (done, total) while image files are decoded.
     """
-    options = options or FileOptions()
+    options, cache = options or FileOptions(), cache_folder(root)
     if name not in SOURCES and is_own(name):
         from puridiver.data.files import list_own, load_listing
 
-        return load_listing(list_own(Path(name), options), cache_folder(root), options, on_progress)
-    if name not in SOURCES and name.endswith(".npz"):
+        found = load_listing(list_own(Path(name), options.test_share), cache, options, on_progress, {})
+    elif name not in SOURCES and name.endswith(".npz"):
         from puridiver.data.arrays import load_npz
-        from puridiver.data.files import trust_message
 
         options.refuse_any(name, but="test_share")
         found = load_npz(Path(name), test_share=options.test_share, trust_labels=options.trust_labels)
-        if options.trust_labels and found.train.true is not None:
-            raise DataError(trust_message(name))
-        return found
-    found_set = find(name)
-    if not found_set.image_files:
-        options.refuse_any(name)
-    return found_set.load(_root(root), cache_folder(root), options, on_progress)
+    else:
+        data_set = find(name)
+        if not data_set.image_files:
+            options.refuse_any(name)
+        found = data_set.load(_root(root), cache, options, on_progress)
+    if options.trust_labels and found.train.true is not None:
+        raise DataError(f"{name} tells the true labels of some images: leave --trust-labels out")
+    return found
 
 
 def verify(name: str, root: Path | None = None) -> list[str]:
     """What is wrong with a data set, one line each: missing or damaged files, unofficial content."""
-    if name in SOURCES or not is_own_or_arrays(name):
+    if name in SOURCES or not (is_own(name) or name.endswith(".npz")):
         return find(name).problems(_root(root))
     try:
         load(name, root)
@@ -120,12 +108,10 @@ def verify(name: str, root: Path | None = None) -> list[str]:
 def fetch_source(
     name: str,
     root: Path | None = None,
-    *,
     url: str | None = None,
-    progress: Progress | None = None,
-    timeout: float = 30.0,
+    progress: Callable[[int, int | None], None] | None = None,
 ) -> Path:
-    """Download and unpack a data set unless a good copy is here; its folder.
+    """Download and unpack a data set unless a good copy is here. Returns its folder.
 
     `url` is another place that serves the same archive; the checksum must match.
     """
@@ -137,6 +123,5 @@ def fetch_source(
         return folder if folder.is_dir() else root  # `root` may be the folder itself
     from puridiver.data.download import fetch, unpack
 
-    target = root / Path(source.archive.url).name
-    fetch(url or source.archive.url, target, source.archive.md5, progress, timeout)
-    return unpack(target, root, source.archive.folder)
+    archive = fetch(url or source.archive.url, root / Path(source.archive.url).name, source.archive.md5, progress)
+    return unpack(archive, root, source.archive.folder)

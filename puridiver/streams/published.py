@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from puridiver.data.arrays import read_arrays
 from puridiver.data.base import DataSource
-from puridiver.data.numpy_files import read_arrays
 from puridiver.errors import DataError, ManifestError
 from puridiver.files import read_json
 from puridiver.streams.checks import IntArray, as_ids, require

@@ -12,7 +12,7 @@ from PIL import Image
 
 from puridiver.data import cache as module
 from puridiver.data.cache import open_cache
-from puridiver.data.decode import Decoded, decode
+from puridiver.data.images import Decoded, decode
 from puridiver.data.listing import Listing, list_folder
 from puridiver.errors import DataError
 from tests.wild import write_bad_kinds, write_classes
@@ -35,11 +35,12 @@ def small_blocks(monkeypatch):
 def test_it_holds_the_good_images_in_order_and_names_the_bad(listing, tmp_path):
     progress = []
     found = open_cache(listing, SIDE, tmp_path / "cache", lambda done, total: progress.append((done, total)))
-    expected = [decode(listing.full_path(row), SIDE).pixels for row in range(len(listing))]
+    expected = [decode(listing.full_path(row), SIDE).pixels for row in range(28)]
     assert np.array_equal(found.images, np.stack([pixels for pixels in expected if pixels is not None]))
     assert isinstance(found.images, np.memmap)
     assert {os.path.basename(name) for name in found.bad} >= {"cut.jpg", "empty.jpg", "text.jpg", "bomb.png"}
-    assert [listing.paths[row] for row in found.rows.tolist()] == [p for p in listing.paths if p not in found.bad]
+    paths = listing.files["path"].tolist()
+    assert [paths[row] for row in found.rows.tolist()] == [path for path in paths if path not in found.bad]
     assert progress == sorted(progress)
     assert progress[-1] == (28, 28)
 
@@ -53,7 +54,7 @@ def test_it_is_made_once_and_anew_when_a_file_changes(listing, tmp_path, monkeyp
     decoded.clear()
     os.utime(listing.full_path(0), (1, 1))
     open_cache(listing, SIDE, tmp_path / "cache")
-    assert len(decoded) == len(listing)
+    assert len(decoded) == len(listing.files)
 
 
 def test_another_set_in_the_same_place_with_the_same_names_sizes_and_times_has_its_own_cache(tmp_path):
@@ -82,7 +83,7 @@ def test_a_file_that_could_not_be_read_for_a_while_is_tried_again(tmp_path, monk
     assert (found.bad, len(found.rows)) == ({}, 12)
 
 
-@pytest.mark.parametrize("name", ["images.u8", "facts.npz", "index.json"])
+@pytest.mark.parametrize("name", ["images.u8", "facts.npz"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_a_damaged_cache_is_noticed_and_made_anew(name, damage, listing, tmp_path):
     first = open_cache(listing, SIDE, tmp_path / "cache")
@@ -140,7 +141,7 @@ def test_two_processes_at_once_decode_each_file_once(listing, tmp_path):
     for worker in workers:
         worker.join(60)
     assert [worker.exitcode for worker in workers] == [0, 0]
-    assert count.value == len(listing) + 7  # the second tries those again that could not be read
+    assert count.value == len(listing.files) + 7  # the second tries those again that could not be read
 
 
 def test_where_nothing_can_be_read_that_is_said(tmp_path):

@@ -19,7 +19,7 @@ from puridiver.errors import DataError, DownloadError
 
 
 def get(server: Any, target: Path, path: str = "/file", **options: Any) -> Path:
-    return fetch(server.url + path, target, md5=hashlib.md5(server.body).hexdigest(), timeout=5.0, **options)
+    return fetch(server.url + path, target, md5=hashlib.md5(server.body).hexdigest(), **options)
 
 
 def test_a_good_transfer_gives_the_file_once_and_nothing_else(server: Any, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_another_file_and_no_server_are_told(server: Any, tmp_path: Path) -> Non
     with pytest.raises(DownloadError, match="hash"):
         fetch(server.url + "/file", tmp_path / "file", md5="0" * 32)
     with pytest.raises(DownloadError, match="could not fetch"):
-        fetch("http://127.0.0.1:9/file", tmp_path / "file", md5="0" * 32, timeout=5.0)
+        fetch("http://127.0.0.1:9/file", tmp_path / "file", md5="0" * 32)
     with pytest.raises(ValueError, match="http or https"):
         fetch("file:///etc/passwd", tmp_path / "file", md5="0" * 32)
     assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.data import UNKNOWN, FileOptions, load, look_into, verify
+from puridiver.data import UNKNOWN, FileOptions, describe, load, look_into, verify
 from puridiver.errors import DataError
 from tests.wild import COLOURS, write_bad_kinds, write_classes, write_good_kinds, write_oddly_named
 
@@ -81,7 +81,7 @@ def test_a_table_brings_true_labels_times_and_a_test_part(pictures, tmp_path):
     assert (source.train.labels != source.train.true_labels).tolist() == [True] + [False] * 14
     assert source.train.times.tolist() == sorted(source.train.times.tolist(), reverse=True)
     assert source.class_names[source.test.labels[0]] == "blue"  # judged by the true label
-    with pytest.raises(DataError, match=r"what their true labels are.*leave --trust-labels out"):
+    with pytest.raises(DataError, match=r"true labels of some images: leave --trust-labels out"):
         load(str(pictures / "list.csv"), tmp_path, FileOptions(trust_labels=True))
 
 
@@ -105,12 +105,12 @@ def test_what_is_found_is_told(pictures, tmp_path):
     shutil.copy(train / "red" / "000.png", pictures / "test" / "red" / "leak.png")
     (train / "red" / "readme.txt").write_text("x")
     found = look_into(pictures, tmp_path, FileOptions(image_size=8))
-    assert (found.files, found.images, found.train, found.test) == (48, 41, 31, 10)
-    assert found.per_class == {"blue": 7, "green": 6, "kinds": 12, "red": 6}
-    assert (found.smallest, found.largest) == ((24, 20), (40, 30))
-    assert len(found.bad) == 7
-    assert found.conflicts == [["train/blue/copy.png (blue)", "train/red/000.png (red)", "test/red/leak.png (red)"]]
-    text = "\n".join(found.lines())
+    assert [found[key] for key in ("files", "images", "train", "test")] == [48, 41, 31, 10]
+    assert found["per_class"] == {"blue": 7, "green": 6, "kinds": 12, "red": 6}
+    assert (found["smallest"], found["largest"]) == ([24, 20], [40, 30])
+    assert len(found["bad"]) == 7
+    assert found["conflicts"] == [["train/blue/copy.png (blue)", "train/red/000.png (red)", "test/red/leak.png (red)"]]
+    text = "\n".join(describe(found))
     for phrase in (
         "41 images in 4 classes",
         "unreadable files: 7",
@@ -122,7 +122,7 @@ def test_what_is_found_is_told(pictures, tmp_path):
     ):
         assert phrase in text
     # White, white and white again, and two greys: pictures of one colour are duplicates by their pixels.
-    assert ["train/kinds/alpha.png", "train/kinds/bits.png", "train/kinds/clear.png"] in found.duplicates
+    assert ["train/kinds/alpha.png", "train/kinds/bits.png", "train/kinds/clear.png"] in found["duplicates"]
 
 
 def test_of_a_large_group_of_duplicates_a_few_are_named(pictures, tmp_path):
@@ -130,8 +130,8 @@ def test_of_a_large_group_of_duplicates_a_few_are_named(pictures, tmp_path):
     rows = [f"{image},{'red' if number % 2 else 'blue'}" for number in range(300)]
     (pictures / "t.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
     found = look_into(pictures / "t.csv", tmp_path, FileOptions(test_share=0.2, image_size=8))
-    assert len(found.conflicts[0]) == 300  # whole, for --json
-    (line,) = (line for line in found.lines() if line.startswith("  /"))
+    assert len(found["conflicts"][0]) == 300  # whole, for --json
+    (line,) = (line for line in describe(found) if line.startswith("  /"))
     assert line.endswith(" and 290 more")
 
 

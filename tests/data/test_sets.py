@@ -12,7 +12,6 @@ from sklearn.datasets import load_digits
 import puridiver.data
 from puridiver.data import SOURCES, FileOptions, load, verify
 from puridiver.data.sets import digits
-from puridiver.data.sets.cifar100 import next_in_superclass
 from puridiver.errors import DataError, ManifestError
 from puridiver.streams import make_stream
 from puridiver.streams.published import find_official
@@ -89,8 +88,6 @@ def test_asymmetric_maps_are_the_usual_ones(small_cifar: Path) -> None:
     fine = load("cifar100", small_cifar)
     assert fine.asymmetric_map == {label: (label + 20) % 100 for label in range(100)}
     assert fine.train.labels.tolist() == [*range(100), *range(100)]
-    with pytest.raises(DataError, match="one coarse class"):
-        next_in_superclass(np.array([0, 1]), np.array([5, 5]))
 
 
 def test_missing_cut_and_foreign_cifar_files_are_told(small_cifar: Path) -> None:

@@ -1,7 +1,6 @@
 """CIFAR-10, and what it shares with CIFAR-100: both from their official binary files.
 
-A record is its label bytes (CIFAR-100: coarse, then fine) and 3,072 pixel bytes: the red, the green and the
-blue plane.
+A record is its label bytes (CIFAR-100: coarse, then fine) and 3,072 pixel bytes: the red, green and blue plane.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ import numpy as np
 import torch
 
 from puridiver.data.base import Archive, DataSet, DataSource, FileOptions, ImageSet, OnProgress
-from puridiver.errors import DataError
-from puridiver.files import open_regular
+from puridiver.errors import DataError, few
+from puridiver.files import read_regular
 
-SIDE = 32
+PIXELS = 3 * 32 * 32
 PAIRS = (("truck", "airplane"), ("automobile", "horse"), ("frog", "ship"), ("cat", "dog"), ("bird", "deer"))
 
 
@@ -35,11 +34,15 @@ class Cifar(DataSet):
         if problems := self.file_problems(root):
             folder = shlex.quote(str(self.find_folder(root).parent))
             raise DataError(f"{'; '.join(problems)}. Get it with: puridiver data fetch {self.name} --root {folder}")
-        train, test = (self.read(root, files) for files in (self.train_files, self.test_files))
-        return DataSource(
-            self.name, self.class_names, self.image_set(train), self.image_set(test), self.noise_map(train),
-            dict(self.defaults),
-        )  # fmt: skip
+        records = [self.read(root, files) for files in (self.train_files, self.test_files)]
+        train, test = (
+            ImageSet(
+                torch.from_numpy(part[:, self.label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).copy()),
+                torch.from_numpy(part[:, self.label_bytes - 1].astype(np.int64)),
+            )
+            for part in records
+        )
+        return DataSource(self.name, self.class_names, train, test, self.noise_map(records[0]), dict(self.defaults))
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
         """The usual class map of asymmetric noise."""
@@ -56,12 +59,11 @@ class Cifar(DataSet):
 
     def file_problems(self, root: Path) -> list[str]:
         """What is wrong with the files' presence and sizes, one line each."""
-        folder = self.find_folder(root)
+        folder, problems = self.find_folder(root), []
         if not folder.is_dir():
             return [f"{self.name} was not found: looked for the folder {folder}"]
-        problems = []
         for name, records in (self.train_files | self.test_files).items():
-            path, expected = folder / name, records * (self.label_bytes + 3 * SIDE * SIDE)
+            path, expected = folder / name, records * (self.label_bytes + PIXELS)
             if not path.is_file():
                 problems.append(f"{path} is missing")
             elif (actual := path.stat().st_size) != expected:
@@ -70,22 +72,12 @@ class Cifar(DataSet):
 
     def read(self, root: Path, files: dict[str, int]) -> np.ndarray:
         """All records of the files: uint8, (N, label bytes + 3072)."""
-        parts = []
-        for name in files:
-            path = self.find_folder(root) / name
-            with open_regular(path) as file:
-                records = np.frombuffer(file.read(), dtype=np.uint8).reshape(-1, self.label_bytes + 3 * SIDE * SIDE)
-            largest, allowed = int(records[:, self.label_bytes - 1].max()), len(self.class_names) - 1
-            if largest > allowed:
-                raise DataError(f"{path} should hold labels from 0 to {allowed}, but the largest is {largest}")
-            parts.append(records)
-        return np.concatenate(parts)
-
-    def image_set(self, records: np.ndarray) -> ImageSet:
-        planes = records[:, self.label_bytes :].reshape(-1, 3, SIDE, SIDE)
-        images = np.ascontiguousarray(planes.transpose(0, 2, 3, 1))  # (N, 32, 32, 3)
-        labels = records[:, self.label_bytes - 1].astype(np.int64)
-        return ImageSet(torch.from_numpy(images), torch.from_numpy(labels))
+        content = b"".join(read_regular(self.find_folder(root) / name) for name in files)
+        records = np.frombuffer(content, dtype=np.uint8).reshape(-1, self.label_bytes + PIXELS)
+        largest, allowed = int(records[:, self.label_bytes - 1].max()), len(self.class_names) - 1
+        if largest > allowed:
+            raise DataError(f"{few(files)} should hold labels from 0 to {allowed}, but the largest is {largest}")
+        return records
 
 
 class Cifar10(Cifar):
@@ -101,12 +93,8 @@ class Cifar10(Cifar):
     test_files = {"test_batch.bin": 10_000}  # noqa: RUF012
     label_bytes = 1
     class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-    archive = Archive(
-        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        "c32a1d4ab5d03f1284b67883e8d87530",
-        170_052_171,
-        folder,
-    )
+    url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+    archive = Archive(url, "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171, folder)
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
         pairs = [(self.class_names.index(one), self.class_names.index(other)) for one, other in PAIRS]

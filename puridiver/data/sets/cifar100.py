@@ -6,9 +6,7 @@ import numpy as np
 
 from puridiver.data.base import Archive
 from puridiver.data.sets.cifar10 import Cifar
-from puridiver.errors import DataError
 
-# One text, not a hundred quoted lines.
 CLASS_NAMES = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly
 camel can castle caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup
@@ -34,24 +32,13 @@ class Cifar100(Cifar):
     test_files = {"test.bin": 10_000}  # noqa: RUF012
     label_bytes = 2
     class_names = tuple(CLASS_NAMES.split())
-    archive = Archive(
-        "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        "03b5dce01913d631647c71ecec9e9cb8",
-        168_513_733,
-        folder,
-    )
+    url = "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"
+    archive = Archive(url, "03b5dce01913d631647c71ecec9e9cb8", 168_513_733, folder)
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
-        return next_in_superclass(records[:, 0], records[:, 1])
-
-
-def next_in_superclass(coarse: np.ndarray, fine: np.ndarray) -> dict[int, int]:
-    """Each fine class to the next one, by id and cyclically, that shares its coarse class."""
-    pairs = np.unique(np.stack([coarse, fine], axis=1), axis=0)  # sorted by coarse, then fine
-    if len(pairs) != len(np.unique(fine)):
-        raise DataError("every fine class should lie in one coarse class, but some lie in several")
-    following: dict[int, int] = {}
-    for superclass in np.unique(pairs[:, 0]):
-        members = [int(label) for label in pairs[pairs[:, 0] == superclass, 1]]
-        following.update(zip(members, members[1:] + members[:1], strict=True))
-    return dict(sorted(following.items()))
+        """Each fine class to the next one, by id and cyclically, that shares its coarse class."""
+        following: dict[int, int] = {}
+        for coarse in np.unique(records[:, 0]):
+            members = np.unique(records[records[:, 0] == coarse, 1]).tolist()
+            following.update(zip(members, members[1:] + members[:1], strict=True))
+        return dict(sorted(following.items()))

@@ -9,10 +9,8 @@ import torch
 
 from puridiver.data.base import DataSet, DataSource, FileOptions, ImageSet, OnProgress
 
-CLASSES = 10
 TEST_PER_CLASS = 40
 SPLIT_SEED = 0
-LARGEST_VALUE = 16
 
 
 class Digits(DataSet):
@@ -30,18 +28,17 @@ class Digits(DataSet):
         from sklearn.datasets import load_digits
 
         values, labels = load_digits(return_X_y=True)
-        images = np.rint(values.reshape(-1, 8, 8, 1) * (255 / LARGEST_VALUE)).astype(np.uint8)
+        images = np.rint(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
         train, test = (
             ImageSet(torch.from_numpy(images[rows]), torch.from_numpy(labels[rows].astype(np.int64)))
             for rows in split(labels)
         )
-        names = tuple(str(digit) for digit in range(CLASSES))
-        return DataSource(self.name, names, train, test, defaults=dict(self.defaults))
+        return DataSource(self.name, tuple("0123456789"), train, test, defaults=dict(self.defaults))
 
 
 def split(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Train and test indices: the first 40 of each class, in a seeded order, are the test part."""
     # Raw bits, not Generator.permutation: NumPy promises the bits for ever, but not what its methods do.
     order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(labels)))
-    test = np.concatenate([order[labels[order] == digit][:TEST_PER_CLASS] for digit in range(CLASSES)])
+    test = np.concatenate([order[labels[order] == digit][:TEST_PER_CLASS] for digit in range(10)])
     return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)

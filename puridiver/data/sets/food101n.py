@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from puridiver.data.base import UNKNOWN
 from puridiver.data.files import FileRow, PublishedList, list_lines
 from puridiver.errors import DataError
 
 
 class Food101N(PublishedList):
-    """52,867 train and 4,741 test images. The published streams have one image less than its home tells of."""
+    """52,867 train and 4,741 test images. The published streams have one image less than its home page says."""
 
     name = "food101n"
     title = "Food-101N's verified lists, dishes as the web labels them"
@@ -21,27 +20,22 @@ class Food101N(PublishedList):
     proof = "meta/verified_train.tsv"
     counts = ((52_867, 52_868), (4_741,))
 
-    def read(self, folder: Path) -> tuple[tuple[str, ...], list[FileRow], list[FileRow]]:
+    def read(self, folder: Path) -> tuple[list[str], list[FileRow], list[FileRow]]:
         names = [line for line in list_lines(folder / "meta" / "classes.txt") if line != "class_name"]  # the heading
-        ids = {name: label for label, name in enumerate(names)}
-        train, test = (_read_verified(folder / "meta" / f"verified_{part}.tsv", ids) for part in ("train", "val"))
+        train, test = (_read_verified(folder / "meta" / f"verified_{part}.tsv", names) for part in ("train", "val"))
         # Of the train images only right labels would be known: a purity by these alone would always be 100 %.
-        return tuple(names), [(path, label, UNKNOWN) for path, label, _ in train], test
+        return names, [(path, label, "") for path, label, _ in train], test
 
 
-def _read_verified(path: Path, ids: dict[str, int]) -> list[FileRow]:
-    """Every image of the list, whatever the verification says of its label: the paper's stream has them all.
-
-    A label that was found right is the true one; of one that was found wrong nobody knows what would be right.
-    """
+def _read_verified(path: Path, names: list[str]) -> list[FileRow]:
+    """Every image of the list, as in the paper's stream; a label that was verified as right is the true one."""
     rows: list[FileRow] = []
     for number, line in enumerate(list_lines(path), start=1):
         key, _, verified = line.partition("\t")
-        if key == "class_name/key":
-            continue
         name, slash, _ = key.partition("/")
-        if not slash or name not in ids:
+        if key == "class_name/key":  # the heading
+            continue
+        if not slash or name not in names:
             raise DataError(f"{path}, line {number}, should be CLASS/KEY with a class of classes.txt, but is {line!r}")
-        image = f"images/{key}" if key.endswith(".jpg") else f"images/{key}.jpg"
-        rows.append((image, ids[name], ids[name] if verified.strip() == "1" else UNKNOWN))
+        rows.append((f"images/{key.removesuffix('.jpg')}.jpg", name, name if verified.strip() == "1" else ""))
     return rows

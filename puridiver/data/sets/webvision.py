@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from puridiver.data.base import UNKNOWN
 from puridiver.data.files import FileRow, PublishedList, list_lines
 from puridiver.errors import DataError
 
@@ -23,26 +22,23 @@ class WebVision(PublishedList):
     proof = "info/train_filelist_google.txt"
     counts = ((65_944,), (2_500,))
 
-    def read(self, folder: Path) -> tuple[tuple[str, ...], list[FileRow], list[FileRow]]:
-        synsets = list_lines(folder / "info" / "synsets.txt")[:CLASSES]
+    def read(self, folder: Path) -> tuple[list[str], list[FileRow], list[FileRow]]:
+        synsets = [line.partition(" ") for line in list_lines(folder / "info" / "synsets.txt")[:CLASSES]]
         if len(synsets) < CLASSES:
             raise DataError(f"{folder}/info/synsets.txt should name at least {CLASSES} classes, not {len(synsets)}")
         # "n01440764 tench, Tinca tinca": the number keeps classes of one name apart (two are "crane").
-        names = [line.partition(" ") for line in synsets]
-        class_names = tuple(f"{words.split(',')[0].strip()} ({key})" if words else key for key, _, words in names)
-        test_folder = next((name for name in ("val_images_256", "val_images") if (folder / name).is_dir()), None)
-        if test_folder is None:
-            raise DataError(f"{folder} should hold the folder val_images_256 or val_images")
-        train = _read_list(folder / "info" / "train_filelist_google.txt", "")
-        return class_names, train, _read_list(folder / "info" / "val_filelist.txt", test_folder + "/")
+        names = [f"{words.split(',')[0].strip()} ({key})" if words else key for key, _, words in synsets]
+        tests = "val_images_256/" if (folder / "val_images_256").is_dir() else "val_images/"
+        train = _read_list(folder / "info" / "train_filelist_google.txt", "", names)
+        return names, train, _read_list(folder / "info" / "val_filelist.txt", tests, names)
 
 
-def _read_list(path: Path, prefix: str) -> list[FileRow]:
+def _read_list(path: Path, prefix: str, names: list[str]) -> list[FileRow]:
     rows: list[FileRow] = []
     for number, line in enumerate(list_lines(path), start=1):
         name, _, label = line.rpartition(" ")
         if not name or not label.isdecimal() or len(label) > 9:
             raise DataError(f"{path}, line {number}, should be a path and a class number, but is {line[:80]!r}")
         if int(label) < CLASSES:
-            rows.append((prefix + name, int(label), UNKNOWN))
+            rows.append((prefix + name, names[int(label)], ""))
     return rows

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from puridiver.data.numpy_files import read_arrays
+from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
 from puridiver.files import open_regular
 from puridiver.streams.checks import IntArray, require

@@ -1,12 +1,10 @@
-"""Files of every kind the wild has: the good come out right, the bad are named, nothing hangs or fills memory."""
+"""Files and pictures of every kind: the good come out right, the bad are named, nothing hangs or fills memory."""
 
 from __future__ import annotations
 
 import doctest
 import os
-import subprocess
-import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,8 @@ import torch
 from PIL import Image
 
 from puridiver import image_batch
-from puridiver.data import decode as module
-from puridiver.data import pictures
-from puridiver.data.decode import Budget, as_rgb, decode, grey
+from puridiver.data import images as module
+from puridiver.data.images import as_rgb, decode, grey
 from tests.wild import write_bad_kinds, write_good_kinds, write_turned
 
 SHAPE = (8, 8, 3)
@@ -30,27 +27,35 @@ def noise(*shape: int) -> np.ndarray:
 
 
 def test_every_good_kind_comes_out_in_its_colour(tmp_path: Path) -> None:
-    for name, colour in write_good_kinds(tmp_path).items():
+    kinds = write_good_kinds(tmp_path)
+    batches = {channels: image_batch([tmp_path / name for name in kinds], (8, 8, channels)) for channels in (1, 3)}
+    for row, (name, colour) in enumerate(kinds.items()):
         found = decode(str(tmp_path / name), 8)
-        assert found.problem == "", name
+        assert (found.problem, found.size) == ("", (40, 30)), name
         assert found.pixels is not None
-        assert found.size == (40, 30), name
         assert np.abs(found.pixels.astype(int) - np.array(colour)).max() <= 3, (name, found.pixels[4, 4])
+        assert np.array_equal(batches[3][row], found.pixels), name
+        assert np.array_equal(batches[1][row], grey(found.pixels)), name
 
 
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # who decodes many silences it
-def test_every_bad_kind_is_told_and_raises_nothing(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # the cache silences it
+def test_every_bad_kind_is_told(tmp_path: Path) -> None:
     bad = write_bad_kinds(tmp_path)
     (tmp_path / "script.png").write_bytes(POSTSCRIPT)  # which Pillow would hand to another program
     os.mkfifo(tmp_path / "pipe.png")
     os.symlink("/dev/zero", tmp_path / "device.png")
     (tmp_path / "folder.png").mkdir()
     hostile = {"script.png": "not an image", "pipe.png": "regular", "device.png": "regular", "folder.png": "regular"}
-    for name, word in {**bad, **hostile, "nul\0.png": ""}.items():
+    good = noise(8, 8, 3)
+    for name, word in {**bad, **hostile, "nul\0.png": "null"}.items():
         found = decode(str(tmp_path / name), 8)
-        assert word in found.problem, (name, found.problem)
-        assert found.problem
         assert found.pixels is None
+        assert word in found.problem, (name, found.problem)
+        with pytest.raises(ValueError, match="1 of 3 pictures cannot be used: picture 1") as told:
+            image_batch([good, str(tmp_path / name), good], SHAPE)
+        assert word in str(told.value), name
+    with pytest.raises(ValueError, match=r"15 of 16 pictures .*\.\.\. and 5 more$"):
+        image_batch([good, *[b"no image"] * 15], SHAPE)
 
 
 # Where the white quarter, stored at the top left, is to be seen: (bottom?, right?), and whether the picture is turned.
@@ -81,61 +86,37 @@ def test_the_middle_of_a_wide_picture_is_kept_and_a_thin_strip_stays_small(tmp_p
     assert (decode(str(tmp_path / "strip.png"), 1000).pixels == 77).all()
 
 
-def test_sixteen_bits_are_scaled_and_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("whole", "part"), [((20, 60), np.s_[:, 10:50]), ((60, 40), np.s_[20:40, :])])
+def test_the_middle_is_cut_in_the_proportions_asked_for(whole: tuple[int, int], part: Any) -> None:
+    pixels = np.zeros((*whole, 3), dtype=np.uint8)
+    pixels[part] = 200
+    assert (image_batch([pixels], (20, 40, 3)) == 200).all()
+
+
+def test_sixteen_bits_are_scaled_and_not_cut_off() -> None:
     ramp = np.array([[0, 257], [32896, 65535]], dtype=np.uint16)
     assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
-    monkeypatch.setattr(module, "STRIP_PIXELS", 2)  # a row at a time
-    assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
 
 
-def test_equal_pixels_have_equal_digests_whatever_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_pixels_have_equal_digests_whatever_the_file(tmp_path: Path) -> None:
     picture = Image.fromarray(noise(9, 9, 3))
     picture.save(tmp_path / "a.png")
     picture.save(tmp_path / "b.bmp")
     picture.rotate(90).save(tmp_path / "c.png")
     digests = [decode(str(tmp_path / name), 4).digest for name in ("a.png", "b.bmp", "c.png")]
     assert digests[0] == digests[1] != digests[2]
-    monkeypatch.setattr(module, "STRIP_PIXELS", 20)
-    assert decode(str(tmp_path / "a.png"), 4).digest == digests[0]
 
 
-def test_a_large_16_bit_picture_takes_a_few_bytes_a_pixel(tmp_path: Path) -> None:
-    """Of the kind that took 2.6 GB: what NumPy and Pillow hold at once is counted."""
-    Image.fromarray(np.zeros((3000, 3000), dtype=np.uint16)).save(tmp_path / "large.png")
-    code = (
-        "import resource, sys; from puridiver.data.decode import decode\n"
-        "from PIL import Image, ImageOps\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "assert not decode(sys.argv[1], 8).problem\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
-    )
-    told = subprocess.run([sys.executable, "-c", code, str(tmp_path / "large.png")], capture_output=True, check=True)
-    assert int(told.stdout) * 1024 < 16 * 3000 * 3000 + (50 << 20)
-
-
-def test_threads_wait_for_bytes_that_others_hold() -> None:
-    budget, holding, most, lock = Budget(10), 0, 0, threading.Lock()
-
-    def work(amount: int) -> None:
-        nonlocal holding, most
-        for _ in range(50):
-            with budget.hold(amount):
-                with lock:
-                    holding += min(amount, 10)
-                    most = max(most, holding)
-                with lock:
-                    holding -= min(amount, 10)
-
-    threads = [threading.Thread(target=work, args=(amount,)) for amount in (1, 4, 6, 25, 10)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert not any(thread.is_alive() for thread in threads)
-    assert most <= 10
-
-
-# Batches of pictures -----------------------------------------------------------------------------------------------
+def test_threads_share_the_bytes_to_decode_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNIT_BYTES", 100)  # so that some pictures need all units, and some a part
+    for side in (4, 10, 30):
+        Image.new("RGB", (side, side), (side, 0, 0)).save(tmp_path / f"{side}.png")
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda side: decode(str(tmp_path / f"{side}.png"), 4), [4, 10, 30, 10] * 20, timeout=60))
+    assert not any(one.problem for one in found)
+    assert all(module._free_units.acquire(blocking=False) for _ in range(module.UNITS))  # everything was given back
+    assert not module._free_units.acquire(blocking=False)
+    module._free_units.release(module.UNITS)
 
 
 def test_files_bytes_pictures_and_arrays_of_one_picture_are_the_same_pixels(tmp_path: Path) -> None:
@@ -147,21 +128,10 @@ def test_files_bytes_pictures_and_arrays_of_one_picture_are_the_same_pixels(tmp_
         Image.open(tmp_path / "a.png"), pixels, torch.from_numpy(pixels), torch.from_numpy(floats).requires_grad_(),
     ]  # fmt: skip
     found = image_batch(kinds, SHAPE)
-    expected = decode(str(tmp_path / "a.png"), 8).pixels  # as the data loaders have it
     assert found.dtype == np.uint8
-    assert all(np.array_equal(each, expected) for each in found)
+    assert all(np.array_equal(each, decode(str(tmp_path / "a.png"), 8).pixels) for each in found)
     names = np.array([str(tmp_path / "a.png")] * 3, dtype=object)  # a column of a table
     assert np.array_equal(image_batch(names, SHAPE), found[:3])
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_every_kind_of_file_is_as_the_loaders_have_it(channels: int, tmp_path: Path) -> None:
-    names = sorted(write_good_kinds(tmp_path))
-    found = image_batch([tmp_path / each for each in names], (8, 8, channels))
-    for each, pixels in zip(names, found, strict=True):
-        expected = decode(str(tmp_path / each), 8).pixels
-        assert expected is not None
-        assert np.array_equal(pixels, expected if channels == 3 else grey(expected)), each
 
 
 def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
@@ -177,46 +147,15 @@ def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
     assert found.any()
 
 
-@pytest.mark.parametrize(("whole", "part"), [((20, 60), np.s_[:, 10:50]), ((60, 40), np.s_[20:40, :])])
-def test_the_middle_is_cut_in_the_proportions_asked_for(whole: tuple[int, int], part: Any) -> None:
-    pixels = np.zeros((*whole, 3), dtype=np.uint8)
-    pixels[part] = 200
-    assert (image_batch([pixels], (20, 40, 3)) == 200).all()
-
-
-@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_every_bad_file_is_named_with_what_is_wrong(tmp_path: Path) -> None:
-    bad = write_bad_kinds(tmp_path)
-    os.mkfifo(tmp_path / "pipe.png")
-    good = noise(8, 8, 3)
-    for name, word in {**bad, "pipe.png": "regular file"}.items():
-        with pytest.raises(ValueError, match="1 of 3 pictures cannot be used: picture 1") as told:
-            image_batch([good, tmp_path / name, good], SHAPE)
-        assert word in str(told.value), name
-    with pytest.raises(ValueError, match=r"15 of 16 pictures .*\.\.\. and 5 more$"):
-        image_batch([good, *[b"no image"] * 15], SHAPE)
-
-
-@pytest.mark.parametrize(
-    ("picture", "message"),
-    [
-        ("nowhere.png", r"picture 0 \('nowhere.png'\): there is no such file"),
-        (b"", "the file is empty"),
-        (POSTSCRIPT, "not an image that can be read"),
-        (None, "but this is a NoneType"),
-        (np.zeros((3, 8, 8), np.uint8), "channels last"),
-        (np.zeros((8, 8, 2), np.uint8), r"but has \(8, 8, 2\)"),
-        (np.full((8, 8), np.nan), "should be finite"),
-    ],
-)
-def test_pictures_that_cannot_be_used_are_told(picture: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        image_batch([picture], SHAPE)
-
-
 @pytest.mark.parametrize(
     ("pictures", "message"),
     [
+        (["nowhere.png"], r"picture 0 \('nowhere.png'\): there is no such file"),
+        ([b""], "the file is empty"),
+        ([POSTSCRIPT], "not an image that can be read"),
+        ([None], "but this is a NoneType"),
+        ([np.zeros((3, 8, 8), np.uint8)], "channels last"),
+        ([np.full((8, 8), np.nan)], "should be finite"),
         ("a.png", "a single picture is a list of one"),
         (Image.new("RGB", (4, 4)), "a single picture is a list of one"),
         (noise(8, 8, 3), r"four axes, but got \(8, 8, 3\)"),
@@ -230,4 +169,4 @@ def test_what_is_no_list_of_pictures_is_refused(pictures: Any, message: str) -> 
 
 
 def test_the_example_of_the_documentation_runs() -> None:
-    assert doctest.testmod(pictures).failed == 0
+    assert doctest.testmod(module).failed == 0
