@@ -143,6 +143,7 @@ def read_arrays(
         raise DataError(f"there is no file {path}")
     with open_regular(path) as file:
         try:
+            members: dict[str, zipfile.ZipInfo] = {}
             if not zipfile.is_zipfile(file):
                 file.seek(0)
                 found = {alone: np.lib.format.read_array(file, allow_pickle=False)}
@@ -162,5 +163,5 @@ def read_arrays(
                 "dictionary becomes plain with np.savez('new.npz', **np.load(FILE, allow_pickle=True).item())"
             ) from error
     if set(required) - set(found):
-        raise DataError(f"{path} should hold {', '.join(required)}, but holds {few(found) or 'none of them'}")
+        raise DataError(f"{path} should hold {', '.join(required)}, but holds {few(members) or 'one array'}")
     return found
