@@ -90,7 +90,7 @@ def test_labels_may_be_large_numbers_and_true_ones_may_have_gaps(kind, tmp_path)
         ("csv", "path,label,time\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* timestamp should be"),
         ("csv", "path,label,time\na.png,cat,1e999\n", "row 1 .* timestamp should be"),
         ("csv", "path,label,time\na.png,cat,99999-01-01\n", "row 1 .* timestamp should be"),
-        ("csv", 'path,label\n"a.png,cat\n', "row 1 .* unexpected end"),
+        ("csv", 'path,label\n"a.png,cat\n', "not a CSV file, or a damaged one"),
         ("csv", "path,label\na.png,ca\0t\n", "no NUL"),
         ("jsonl", '{"path": "a.png"', "row 1 "),
         ("jsonl", "[1]", "should have rows"),
