@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import monotonic, time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -32,43 +32,31 @@ class Consolidation:
         return f"consolidation {self.epochs_done} of {self.epochs} under way"
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A consolidation that is over, at its end or before; times in seconds since 1970."""
-
-    how_far: Consolidation
-    begun_at: float | None  # None: by an earlier process
-    ended_at: float
-
-
 class TimeBudget:
     """Stops memory training at the last learning-rate minimum that fits a number of seconds.
 
-    Between two lows of the rate the network is much worse. So the training stops at a low if the next one is not
-    likely to be reached in time, by the mean time of the epochs since the low before: the first ones may have taken
-    longer than any that follow. Lows before `FEWEST_EPOCHS` do not count. If epochs got slower, the training stops
-    after the one in which the time ran out, whatever the rate.
+    Between two minima the network is much worse. So the training stops at one if it is unlikely to reach the next in
+    time, by the mean time of the epochs since the minimum before. Minima before `FEWEST_EPOCHS` do not count. If epochs
+    got slower, the training stops after the one in which the time ran out, whatever the rate.
     """
 
     def __init__(self, seconds: float, asked_at: float, lows: Sequence[int], epochs_done: int = 0) -> None:
         self.seconds, self._end, self._lows = seconds, asked_at + seconds, lows
-        self._since = epochs_done, monotonic()  # the last low, or the beginning
+        self._since = epochs_done, monotonic()  # the last minimum, or the beginning
 
     def is_spent(self, epochs_done: int) -> bool:
         """Whether the training should stop after so many epochs."""
-        now = monotonic()
-        return now >= self._end or (self.stops_low(epochs_done) and not self._reaches_next(epochs_done, now))
+        now, (done_before, then) = monotonic(), self._since
+        if now >= self._end or not self.stops_low(epochs_done):
+            return now >= self._end
+        an_epoch = (now - then) / (epochs_done - done_before)
+        self._since = epochs_done, now
+        next_low = next((low for low in self._lows if low > epochs_done), epochs_done)
+        return now + an_epoch * (next_low - epochs_done) > self._end
 
     def stops_low(self, epochs_done: int) -> bool:
         """Whether the network after so many epochs is good enough to answer."""
         return epochs_done in self._lows and epochs_done >= FEWEST_EPOCHS
-
-    def _reaches_next(self, epochs_done: int, now: float) -> bool:
-        done_before, then = self._since
-        an_epoch = (now - then) / (epochs_done - done_before)
-        self._since = epochs_done, now
-        next_low = next((low for low in self._lows if low > epochs_done), epochs_done)
-        return now + an_epoch * (next_low - epochs_done) <= self._end
 
 
 class Consolidations:
@@ -78,25 +66,19 @@ class Consolidations:
         self._learner = learner
         self.count = 0  # of those that ended, at their end or after an epoch or more
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self.begun_at: float | None = None
-        self.last: Ended | None = None
-        self._running: object | None = None  # stands for the `run` that is under way
-
-    def load_state(self, count: int, begun: Consolidation | None) -> None:
-        self.count, self.begun = count, begun
-
-    @property
-    def under_way(self) -> bool:
-        return self._running is not None
+        self.begun_at: float | None = None  # in seconds since 1970; None: by an earlier process
+        self.last: dict[str, Any] | None = None  # how far the last one came, and when, for `Learner.status`
+        self.running: object | None = None  # stands for the `run` that is under way
 
     def run(self, epochs: int | None, seconds: float | None, warn_if_left: bool) -> Generator[int, None, None]:
         """Train for some epochs, or continue what was begun; yields the number of each finished epoch."""
         asked_at = monotonic()  # the seconds include the time spent waiting
-        lock, trainer, me = self._learner.lock, self._learner.trainer, object()
+        lock, me = self._learner.lock, object()
         steps: Generator[int, None, None] | None = None
         spent: TimeBudget | None = None
         try:
             planned, budget = lock.run(self._begin, me, epochs, seconds, asked_at)
+            trainer = self._learner.trainer
             steps = trainer.consolidate(self._learner.memory.samples, planned.epochs, planned.epochs_done)
             while spent is None:
                 epoch = lock.run(self._next_epoch, steps, planned.epochs)
@@ -107,24 +89,22 @@ class Consolidations:
                     trainer.runtime.wait()  # for what a GPU has yet to do
                     spent = budget if budget.is_spent(epoch + 1) else None
         finally:  # also where the caller leaves before the last epoch
-            if self._running is me:
-                lock.run(self._close, steps, warn_if_left, spent)
+            if self.running is me:
+                lock.run(self._end, steps, warn_if_left, spent)
+
+    def check_none_under_way(self, before: str) -> None:
+        if self.running is not None:
+            raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
     def abandon(self) -> None:
         """End a consolidation that was saved and loaded, and is not continued."""
-        if self.begun is not None:
-            self._learner.trainer.end_consolidation()
-            self._end(warn_if_left=True)
-
-    def check_none_under_way(self, before: str) -> None:
-        if self.under_way:
-            raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
+        self._learner.trainer.end_consolidation()
+        self._end(None, warn_if_left=True, spent=None)
 
     def _begin(
         self, me: object, epochs: int | None, seconds: float | None, asked_at: float
     ) -> tuple[Consolidation, TimeBudget | None]:
-        learner = self._learner
-        memory, trainer = learner.memory, learner.trainer
+        learner, memory = self._learner, self._learner.memory
         if not len(memory) and not len(memory.waiting):
             raise ValueError("the memory is empty: observe a batch before consolidating")
         self.check_none_under_way("another")
@@ -133,29 +113,26 @@ class Consolidations:
                 f"epochs should be {self.begun.epochs}, or left out, to continue the consolidation that this learner "
                 f"was saved in, but got {epochs}"
             )
-        planned = self.begun or Consolidation(0, learner.options.epochs if epochs is None else epochs)
-        budget = None if seconds is None else self._budget(seconds, asked_at, planned)
+        planned, budget = self.begun or Consolidation(0, epochs or learner.options.epochs), None
+        if seconds is not None:
+            found = lows(learner.trainer.memory_rate, planned.epochs)
+            if found == [planned.epochs] and planned.epochs > FEWEST_EPOCHS:
+                raise ValueError(
+                    "seconds should be left out if the learning rate is low only at the end of memory training: give a "
+                    "number of epochs, or make a learner with schedule='warm_restarts' (and a trainer that uses it)"
+                )
+            budget = TimeBudget(seconds, asked_at, found, planned.epochs_done)
         if self.begun is None:
             learner.replay.drop()
             if not len(memory):  # all that came is still waiting
                 no_loss = torch.zeros((), device=learner.runtime.device)
-                memory.choose_early(learner.moment(no_loss), trainer.on_candidates)
-        trainer.runtime.wait()  # other lanes have the host meanwhile
+                memory.choose_early(learner.moment(no_loss), learner.trainer.on_candidates)
+        learner.runtime.wait()  # other lanes have the host meanwhile
         memory.counts()  # whoever asks for them during the training need not wait for the device
-        self.begun, self._running, self.begun_at = planned, me, time()
+        self.begun, self.running, self.begun_at = planned, me, time()
         if planned.epochs_done == 0:
-            learner.predictor.begin(memory.samples.labels, trainer.n_classes)
+            learner.predictor.begin(memory.samples.labels, learner.trainer.n_classes)
         return planned, budget
-
-    def _budget(self, seconds: float, asked_at: float, planned: Consolidation) -> TimeBudget:
-        found = lows(self._learner.trainer.memory_rate, planned.epochs)
-        if found == [planned.epochs] and planned.epochs > FEWEST_EPOCHS:
-            raise ValueError(
-                "seconds should be left out if the learning rate is low only at the end of memory training, since a "
-                "network from before that never answers: give a number of epochs, or make a learner with "
-                "schedule='warm_restarts' (and a trainer that uses it)"
-            )
-        return TimeBudget(seconds, asked_at, found, planned.epochs_done)
 
     def _next_epoch(self, steps: Generator[int, None, None], epochs: int) -> int | None:
         """Train for one epoch; None after the last."""
@@ -169,22 +146,19 @@ class Consolidations:
             self._learner.predictor.after_epoch(done, is_last, rises)
         return epoch
 
-    def _close(self, steps: Generator[int, None, None] | None, warn_if_left: bool, spent: TimeBudget | None) -> None:
+    def _end(self, steps: Generator[int, None, None] | None, warn_if_left: bool, spent: TimeBudget | None) -> None:
+        """A training that stopped because its time was `spent` gets a warning only if that was not at a minimum."""
         if steps is not None:
             steps.close()
-        self._end(warn_if_left, spent)
-
-    def _end(self, warn_if_left: bool, spent: TimeBudget | None = None) -> None:
-        """A training that stopped because its time was `spent` gets a warning only if that was not at a low."""
         self._learner.predictor.end()
         if self.begun is not None:
             done, epochs = self.begun.epochs_done, self.begun.epochs
             self.count += done > 0
-            self.last = Ended(self.begun, self.begun_at, time())
+            self.last = asdict(self.begun) | {"begun_at": self.begun_at, "ended_at": time()}
             if done < epochs and warn_if_left and not (spent and spent.stops_low(done)):
                 logger.warning(
                     "a consolidation stopped after %d of %d epochs%s: the weights that answered meanwhile go on to "
                     "answer (online_prediction='network': the live network) until another one has come to its end",
                     done, epochs, f", when its {spent.seconds:g} seconds were over" if spent else "",
                 )  # fmt: skip
-        self.begun, self._running, self.begun_at = None, None, None
+        self.begun, self.running, self.begun_at = None, None, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
@@ -16,14 +17,14 @@ import torch
 from torch import Tensor
 
 from puridiver import plugins
+from puridiver.errors import DataError, first_line
 from puridiver.learner import inputs, state, storage
 from puridiver.learner.consolidation import Consolidation, Consolidations
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.replay import Replay
-from puridiver.learner.samples import AuditRow, Corrections, SampleIds, audit_rows
-from puridiver.learner.status import status_of
+from puridiver.learner.samples import AuditRow, SampleIds, audit_rows
 from puridiver.memory import SAMPLERS, Memory, Moment, Sampler, Samples
 from puridiver.nets import Network, choose_network
 from puridiver.options import Options, check_reached, resolve
@@ -33,6 +34,7 @@ from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerConte
 logger = logging.getLogger(__name__)
 
 INFER_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
+NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
 
 
@@ -42,23 +44,18 @@ class Learner:
     Parameters
     ----------
     classes
-        The class labels (all integers or all strings), a number n for 0 to n - 1, or None: then classes are added
-        as their labels appear.
+        The class labels (all integers or all strings), a number n for 0 to n - 1, or None: classes join as they appear.
     image_shape
         (height, width, channels) of the images; 1 or 3 channels.
     memory
         How many samples the episodic memory holds, including those in a sampler's delay buffer.
-    sampler, trainer, recipe
-        Short names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
-        (`puridiver.register`). A recipe is made for 32 px and more: for images under 24 px its augmentation, online
-        rate and epochs are replaced by what suits them (`puridiver.options.SUITS_TINY_IMAGES`).
-    network
-        "auto" (by image size, on a CPU small), "small", "resnet18", "resnet32" or "resnet34".
-    device
-        "auto", "cpu", "cuda" or "cuda:N".
-    precision, graphs
-        On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32" or "bfloat16"; and whether steps
-        are captured as CUDA graphs. A CPU always computes in float32, uncaptured.
+    sampler, trainer, recipe, network
+        Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
+        (`puridiver.register`). For images under 24 px a recipe's augmentation, online rate and epochs are replaced
+        (`puridiver.options.SUITS_TINY_IMAGES`). The network "auto" goes by image size, and is small on a CPU.
+    device, precision, graphs
+        "auto", "cpu", "cuda" or "cuda:N". On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32"
+        or "bfloat16"; and whether steps are captured as CUDA graphs. A CPU computes in float32, uncaptured.
     seed
         Fixes initial weights, augmentation and every random choice.
     grow
@@ -81,7 +78,8 @@ class Learner:
     (4,)
     """
 
-    predictor: Predictor  # from the first class on
+    _trainer: Trainer  # both from the first class on
+    predictor: Predictor
 
     def __init__(
         self,
@@ -101,24 +99,28 @@ class Learner:
         hint: NoiseHint | None = None,
         **options: Any,
     ) -> None:
-        self.classes = inputs.as_classes(classes)
-        self.image_shape = inputs.as_image_shape(image_shape)
-        places, self.seed = inputs.as_whole(memory, "memory", 1, " sample"), inputs.as_whole(seed, "seed", 0)
+        self.classes, self.image_shape = inputs.as_classes(classes), inputs.as_image_shape(image_shape)
+        self.capacity = inputs.as_whole(memory, "memory", 1, " sample")  # including those that wait
+        self.seed = inputs.as_whole(seed, "seed", 0)
         if hint is not None and not isinstance(hint, NoiseHint):
             raise ValueError(f"hint should be a NoiseHint, such as NoiseHint('sym', 0.4), or None, but got {hint!r}")
         self.grow, self.hint = bool(grow) or classes is None, hint
         plugins.load_all()
-        self.options = resolve(recipe, self.image_shape, overrides=options, others=inputs.LEARNER_ARGUMENTS)
-        self.sampler: Sampler = inputs.member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
-        self._trainer_class: type[Trainer] = inputs.member(TRAINERS, "trainer", plugins.as_name(trainer))
+        arguments = [name for name in inspect.signature(Learner).parameters if name != "options"]
+        self.options = resolve(recipe, self.image_shape, overrides=options, others=arguments)
+        self.sampler: Sampler = _member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
+        self._trainer_class: type[Trainer] = _member(TRAINERS, "trainer", plugins.as_name(trainer))
+        self.trainer_name = self._trainer_class.name
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
+        # Sampler, trainer and network as `puridiver.options` names them.
+        self.methods = f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
         check_reached(options, self.methods)
-        self.memory = Memory(self.sampler, places, self.image_shape, self.runtime.device)
-        self.source_ids, self.corrections = SampleIds[SourceId](self.memory), Corrections(self.memory)
-        trainer_seed, sampler_seed = np.random.SeedSequence(self.seed).generate_state(2).tolist()
-        self._trainer_generator = torch.Generator().manual_seed(trainer_seed)
-        self._sampler_generator = torch.Generator().manual_seed(sampler_seed)
+        self.memory = Memory(self.sampler, self.capacity, self.image_shape, self.runtime.device)
+        self.source_ids = SampleIds[SourceId](self.memory)
+        self.came_with = SampleIds[int](self.memory)  # the labels of checked samples before the check, as class ids
+        seeds = zip(("trainer", "sampler"), np.random.SeedSequence(self.seed).generate_state(2).tolist(), strict=True)
+        self.generators = {name: torch.Generator().manual_seed(seed) for name, seed in seeds}
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
         self.has_said_nan = False  # among its predictions: it has diverged
         # When this process last did it, in seconds since 1970. Saves leave it out: equal learners have equal saves.
@@ -126,9 +128,8 @@ class Learner:
         self.saved_at: float | None = None
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self._saving = FairLock(), threading.Lock()
-        self.replay = Replay(self.options, self.memory, self._sampler_generator, self.runtime)
+        self.replay = Replay(self.options, self.memory, self.generators["sampler"])
         self.consolidating = Consolidations(self)
-        self._trainer: Trainer | None = None
         self._class_ids: dict[Label, int] = {}
         if self.classes:
             self._set_classes(self.classes)
@@ -147,10 +148,9 @@ class Learner:
         """Learn from one batch of the stream, once, and let the sampler decide what the memory keeps.
 
         Returns the arrivals of the images, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or
-        floats in [0, 1]. `ids`, strings or integers of your own, one for each image, stay with what the memory keeps
-        (`held_ids`, `audit`); they need not differ. A `ValueError` leaves the learner unchanged. More than 64 images
-        (four times the option `batch_size`) are learnt from as several batches. A single image is joined by memory
-        samples from the start, if the recipe replays: BatchNorm has no statistics of one.
+        floats in [0, 1]. `ids`, strings or integers of your own, stay with what the memory keeps (`held_ids`, `audit`).
+        A `ValueError` leaves the learner unchanged. More than 64 images (four times the option `batch_size`) are learnt
+        from as several batches. Memory samples join a single image: BatchNorm has no statistics of one.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
@@ -158,37 +158,34 @@ class Learner:
         return self.lock.run(self._observe, x, given, own_ids)
 
     def _observe(self, images: Tensor, labels: list[Label], ids: list[SourceId] | None) -> range:
-        self.consolidating.check_none_under_way("observing")
+        if self.consolidating.begun is not None:
+            self.consolidating.check_none_under_way("observing")
         numbers, new = inputs.class_ids(labels, self._class_ids, self.grow)
-        self.consolidating.abandon()
+        if self.consolidating.begun is not None:
+            self.consolidating.abandon()
         if new:
             self._set_classes(self.classes + new)
-        first = self.seen
+        first, options, trainer, device = self.seen, self.options, self._trainer, self.runtime.device
         # A large batch has as much to teach as the small ones that it could have come as.
-        n_parts = max(1, -(-len(images) // (LARGE * self.options.batch_size)))
+        n_parts = max(1, -(-len(images) // (LARGE * options.batch_size)))
         for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
+            n, full = len(part), self.memory.full
             with learning():
-                self._learn(part, part_numbers)
+                # (N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing.
+                x, y = self.runtime.move(part).permute(0, 3, 1, 2).contiguous(), self.runtime.move(part_numbers)
+                arrivals = torch.arange(self.seen, self.seen + n, device=device)
+                freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
+                replayed = self.replay.next(trainer, self.consolidating.count > 0, alone=n == 1)
+                loss = trainer.observe(x, y, replayed, freeze)
+                batch = Samples(x, y, arrivals, torch.zeros(n, device=device))
+                self.memory.update(batch, self.moment(loss), trainer.on_candidates)
+            self.seen += n
+            self.seen_of.update(part_numbers.tolist())
+            self.observed_at = time.time()
+            self.predictor.publish(learnt_online=trainer.learns_online)
             if ids is not None:  # not before: if learning fails, the next samples would inherit them
-                self.source_ids.note({a: ids[a - first] for a in range(self.seen - len(part), self.seen)})
+                self.source_ids.note({a: ids[a - first] for a in range(self.seen - n, self.seen)})
         return range(first, self.seen)
-
-    def _learn(self, images: Tensor, numbers: Tensor) -> None:
-        """Learn from one batch, labelled by class ids."""
-        trainer, n, options = self.trainer, len(images), self.options
-        arrivals = torch.arange(self.seen, self.seen + n, device=self.runtime.device)
-        notes = torch.zeros(n, device=self.runtime.device)
-        batch = Samples(self._on_device(images), self.runtime.move(numbers), arrivals, notes)
-        freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and self.memory.full
-        replayed = self.replay.next(trainer, self.consolidating.count > 0, alone=n == 1)
-        if trainer.learns_online:
-            self.predictor.learns_on()
-        loss = trainer.observe(batch.images, batch.labels, replayed, freeze)
-        self.memory.update(batch, self.moment(loss), trainer.on_candidates)
-        self.seen += n
-        self.seen_of.update(numbers.tolist())
-        self.observed_at = time.time()
-        self.predictor.publish()
 
     def consolidate(
         self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None, *, seconds: float | None = None
@@ -196,8 +193,7 @@ class Learner:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
 
         After 15, 31, 63, ... epochs the rate of warm restarts is low, and the network at its best. With `seconds`
-        training stops at the last such low that the time is likely to suffice for, and no later than after the epoch
-        in which it runs out (`status` tells how many epochs it were).
+        training stops at the last such low that is likely to fit, and at the latest after the epoch in which they end.
         """
         for epoch in self.consolidation(epochs, seconds=seconds):
             if on_epoch is not None:
@@ -209,8 +205,8 @@ class Learner:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
         If you stop before the last, the weights that answered meanwhile go on to answer, and a warning is logged
-        (unless `warn_if_left=False`, for callers that save the learner and continue later). A learner that was saved
-        in the middle of a consolidation and loaded continues it here; if it observes a batch instead, that ends it.
+        (unless `warn_if_left=False`). A learner that was saved in the middle of a consolidation and loaded continues
+        it here; if it observes a batch instead, that ends it.
         """
         wanted = None if epochs is None else inputs.as_whole(epochs, "epochs", 1)
         return self.consolidating.run(wanted, inputs.as_seconds(seconds), warn_if_left)
@@ -220,10 +216,10 @@ class Learner:
     def predict(self, images: Any) -> np.ndarray:
         """The most likely class label of each image, (N,).
 
-        The option `online_prediction` decides which weights answer: the snapshot of the last consolidation (the
-        default: it has forgotten nothing since), the live network, or the mean of both; the live network always
-        answers for classes that the snapshot saw too little of. During a consolidation the weights from before it
-        answer, until its rate comes to a low. On a CPU a prediction waits for nobody. `DivergedError`: it is all nan.
+        The option `online_prediction` decides which weights answer: the snapshot of the last consolidation (default),
+        the live network, or the mean of both. The live network answers for classes that the snapshot saw too little of.
+        During a consolidation the weights from before it answer, until its rate comes to a low. On a CPU a prediction
+        waits for nobody. `DivergedError`: it is all nan.
         """
         probabilities, labels = self._answer(images)
         check_finite(probabilities)
@@ -236,10 +232,15 @@ class Learner:
     def _answer(self, images: Any, live: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities, and the labels of their columns."""
         x = inputs.as_images(images, self.image_shape)
-        self.trainer  # noqa: B018
-        predict = partial(self.predictor.predict, self._on_device(x), live)
-        p, labels = self.lock.run(predict) if live or self.predictor.waits else predict()
-        found = self.runtime.read(p.float()).numpy()
+        if not self.classes:
+            raise ValueError(NO_CLASS)
+        if live or self.predictor.waits:
+            x = self.runtime.move(x).permute(0, 3, 1, 2).contiguous()
+            p, labels = self.lock.run(self.predictor.predict, x, live)
+            found = self.runtime.read(p.float()).numpy()
+        else:
+            p, labels = self.predictor.predict(x.cpu().permute(0, 3, 1, 2).contiguous())
+            found = p.float().numpy()
         if not np.isfinite(found).all():
             self.has_said_nan = True
             logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")
@@ -248,8 +249,8 @@ class Learner:
     @exclusive
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
         """Log-probabilities (N, C) and features (N, d) by the live network, on the learner's device."""
-        x = inputs.as_images(images, self.image_shape)
-        seen = [self.trainer.outputs(self._on_device(part)) for part in x.split(INFER_AT_ONCE)]
+        parts = inputs.as_images(images, self.image_shape).split(INFER_AT_ONCE)
+        seen = [self.trainer.outputs(self.runtime.move(part).permute(0, 3, 1, 2).contiguous()) for part in parts]
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
@@ -258,16 +259,17 @@ class Learner:
         """Replace the labels of memory samples; returns how many of them are held.
 
         Samples are named by their arrival, or with `by_id` by the ids that you gave to `observe`. For labels that a
-        person has checked, including those found right. The trainer `puridiver`, `split` and `audit` no longer doubt
-        such a label, and the sampler `puridiver` evicts others first (for half of a class at most: option
-        `checked_share`). Samples that the memory does not hold any more change nothing: what the network learnt from
-        them in passing stays. The next `consolidate` trains on the corrected labels. `uncheck` undoes it.
+        person has checked, including those found right: the trainer `puridiver`, `split` and `audit` no longer doubt
+        them, and the sampler `puridiver` evicts others first (option `checked_share`). The next `consolidate` trains on
+        them. Samples that the memory no longer holds change nothing. `uncheck` undoes it.
         """
         self.consolidating.check_none_under_way("correcting labels")
         ids = self.source_ids.held() if by_id else None
-        new = inputs.as_corrections(labels, self.classes, self.seen, self.grow, ids)
+        new = inputs.as_corrections(labels, self._class_ids, self.seen, ids)
         self.replay.drop()  # drawn with the old labels
-        return self.corrections.make(new)
+        known, held = self.came_with.held(), self.memory.labels()
+        self.came_with.note({a: held[a] for a in new if a in held and a not in known})
+        return self.memory.relabel(new, checked=True)
 
     @exclusive
     def uncheck(self, samples: Iterable[Any], *, by_id: bool = False) -> int:
@@ -278,7 +280,10 @@ class Learner:
         self.consolidating.check_none_under_way("undoing checks of labels")
         arrivals = inputs.as_arrivals(samples, self.seen, self.source_ids.held() if by_id else None)
         self.replay.drop()
-        return self.corrections.undo(arrivals)
+        checked, known = self.memory.labels(checked=True), self.came_with.held()
+        before = {a: known[a] for a in arrivals if a in checked}
+        self.came_with.forget(before)
+        return self.memory.relabel(before, checked=False)
 
     @exclusive
     def held_ids(self) -> dict[int, SourceId]:
@@ -307,12 +312,7 @@ class Learner:
         Samples and classes that came, what of them is held, how far consolidations are, the sizes of the sets of the
         last memory epoch, when something was last done (seconds since 1970, by this process); see docs/production.md.
         """
-        return status_of(self, self.consolidating)
-
-    @property
-    def capacity(self) -> int:
-        """How many samples are held at most, including those that wait."""
-        return self.memory.capacity + self.memory.delay
+        return state.status_of(self)
 
     @property
     def consolidations(self) -> int:
@@ -325,18 +325,9 @@ class Learner:
         return self.consolidating.begun
 
     @property
-    def methods(self) -> tuple[str, str, str]:
-        """Sampler, trainer and network as `puridiver.options` names them."""
-        return f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
-
-    @property
-    def trainer_name(self) -> str:
-        return self._trainer_class.name
-
-    @property
     def trainer(self) -> Trainer:
-        if self._trainer is None:
-            raise ValueError("the learner knows no class yet: observe a batch first, or name classes")
+        if not self.classes:
+            raise ValueError(NO_CLASS)
         return self._trainer
 
     # Keeping it ------------------------------------------------------------------------------------------------
@@ -367,8 +358,11 @@ class Learner:
         """
         settings, tensors = state.read(Path(folder), grow, memory)
         choose_runtime(device)  # a device that is not there is no fault of the save
-        with state.faults_named(folder):
+        try:
             return cls._restore(settings, tensors, device)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
+            why = f"it lacks {error}" if isinstance(error, KeyError) else first_line(error)
+            raise DataError(f"{folder} does not hold a whole learner of this version: {why}") from error
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
@@ -389,33 +383,29 @@ class Learner:
 
     # Inside ----------------------------------------------------------------------------------------------------
 
-    @property
-    def generators(self) -> dict[str, torch.Generator]:
-        return {"trainer": self._trainer_generator, "sampler": self._sampler_generator}
-
     def _set_classes(self, classes: list[Label]) -> None:
         """Make the trainer, or let it grow."""
-        if self._trainer is None:
-            context = TrainerContext(
-                self.options, self.network, len(classes), self.image_shape, self.runtime, self._trainer_generator,
-                self.hint,
-            )  # fmt: skip
-            trainer = self._trainer_class(context)
-            self._trainer, self.predictor = trainer, Predictor(trainer, classes)
+        if not self._class_ids:
+            shape, generator, runtime = self.image_shape, self.generators["trainer"], self.runtime
+            context = TrainerContext(self.options, self.network, len(classes), shape, runtime, generator, self.hint)
+            self._trainer = self._trainer_class(context)
+            self.predictor = Predictor(self._trainer, classes)
         else:
             self._trainer.grow(len(classes))
             self.predictor.publish(classes)
         # At last: if there can be no trainer, nothing has changed.
         self.classes, self._class_ids = classes, {label: number for number, label in enumerate(classes)}
 
-    def _on_device(self, images: Tensor) -> Tensor:
-        """(N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing."""
-        return self.runtime.move(images).permute(0, 3, 1, 2).contiguous()
-
     def moment(self, loss: Tensor) -> Moment:
         """What the sampler is told of a batch with this training loss."""
-        trainer, generator = self.trainer, self._sampler_generator
-        return Moment(
-            trainer, loss, len(self.classes), self.seen, generator, partial(trainer.strong_view, generator=generator),
-            self.runtime, self.seen_of,
-        )  # fmt: skip
+        trainer, generator = self._trainer, self.generators["sampler"]
+        view = partial(trainer.strong_view, generator=generator)
+        return Moment(trainer, loss, len(self.classes), self.seen, generator, view, self.runtime, self.seen_of)
+
+
+def _member(registry: Mapping[str, Any], family: str, name: str) -> Any:
+    """What a registry has under a name, or a ValueError that says what there is."""
+    if name not in registry:
+        found = f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}"
+        raise ValueError(f"{found} (one of your own needs its plugin: docs/methods.md)")
+    return registry[name]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
-Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _Turn:
     """One thread's place in the queue: `held` is locked from before it joins until it is done."""
-
-    __slots__ = ("before", "held", "inside", "thread")
 
     def __init__(self) -> None:
         self.held = threading.Lock()
@@ -35,10 +33,9 @@ class FairLock:
 
     def __init__(self) -> None:
         self._queue = threading.Lock()
-        self._last = _Turn()
-        self._owner = self._last
+        self._last = self._owner = _Turn()
 
-    def run(self, function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+    def run(self, function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Call a function when the turn has come; at once if this thread holds the lock already."""
         owner = self._owner
         if owner.thread == threading.get_ident() and owner.inside.locked():
@@ -56,9 +53,6 @@ class FairLock:
             turn.before = None
             self._owner = turn
             return function(*args, **kwargs)
-
-
-Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def exclusive(method: Method) -> Method:

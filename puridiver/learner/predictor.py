@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,10 +13,9 @@ from torch import Tensor
 
 from puridiver.errors import DivergedError
 from puridiver.learner.inputs import Label, label_array
+from puridiver.runtime.model import TrainableModel
 from puridiver.runtime.snapshots import Snapshot
 from puridiver.trainers import Trainer
-
-logger = logging.getLogger(__name__)
 
 # After this many epochs a low of the rate is good enough to answer: on digits' validation images, under three noises
 # in four tasks, it beats the state before in 11 of 12 cases after seven epochs, and in 4 after three.
@@ -43,14 +42,15 @@ class Predictor:
     ("both"), or the live network alone ("network"). The live network always answers for classes that the snapshot saw
     too little of.
 
-    During a consolidation the rate rises again and again, and the live network is worse for it. So what answered
-    before goes on to, until the rate comes to a low (`FEWEST_EPOCHS` or later). With "network" the live network
-    answers, as it was after the last epoch. If the consolidation stops early, what answered meanwhile stays, as if the
-    last consolidation had left it. Weights from before the first one stay only until the network learns on.
+    During a consolidation what answered before goes on to, until the rate comes to a low (`FEWEST_EPOCHS` or later);
+    with "network" the live network answers, as it was after the last epoch. If the consolidation stops early, what
+    answered meanwhile stays. Weights from before the first one stay only until the network learns on.
 
     On a CPU `publish` copies the live network after each change, so that a prediction waits for nobody. On a GPU
     captured passes refer to fixed addresses, so a prediction holds the learner's lock instead.
     """
+
+    _answer: _Answer
 
     def __init__(self, trainer: Trainer, classes: Sequence[Label]) -> None:
         self._trainer, self._mode = trainer, trainer.options.online_prediction
@@ -62,59 +62,44 @@ class Predictor:
         self._served: Tensor | None = None  # as `taught`: of what answers meanwhile
         self._served_jointly = False  # by `serving` and `kept`
         self._provisional = False  # what answers, or is to if this consolidation stops, is from before the first one
-        self._answer = _Answer(label_array(list(classes)), None)
-        self.publish()
+        self.publish(classes)
 
-    def publish(self, classes: Sequence[Label] | None = None) -> None:
-        """Let predictions see the networks as they are now; classes are given where new ones have joined."""
+    def publish(self, classes: Sequence[Label] | None = None, learnt_online: bool = False) -> None:
+        """Let predictions see the networks as they are now.
+
+        Classes are given where new ones have joined; `learnt_online`: the networks have just learnt from the stream.
+        """
+        if learnt_online:
+            if self._provisional:
+                self._kept, self._taught, self._provisional = None, None, False
+            self._learnt_online = True
         labels = self._answer.labels if classes is None else label_array(list(classes))
-        if self._serving is not None:
-            joint = self._served_jointly
-            self._answer = _Answer(labels, self._serving, self._kept if joint else None, self._served)
-            return
-        now = None if self.waits else [model.snapshot() for model in self._trainer.models]
-        self._answer = _Answer(labels, now, self._kept if self._joins else None, self._taught)
-
-    @property
-    def _joins(self) -> bool:
-        return self._learnt_online and self._kept is not None
-
-    # Answers ---------------------------------------------------------------------------------------------------
+        now, then, taught = self._serving, self._kept if self._served_jointly else None, self._served
+        if now is None:
+            then, taught = self._kept if self._learnt_online else None, self._taught
+            now = None if self.waits else self._snapshots()
+        self._answer = _Answer(labels, now, then, taught)
 
     def predict(self, images: Tensor, live: bool = False) -> tuple[Tensor, np.ndarray]:
         """Probabilities (N, C) of uint8 images, and the labels of their columns. `live` readers hold the lock."""
-        answer = self._answer
-        if live:
-            return self._probabilities(images, None), answer.labels
-        found = self._probabilities(images, answer.now)
-        if answer.then is not None and answer.taught is not None:
-            then = self._probabilities(images, answer.then)
-            found = joined(found, then, answer.taught, self._mode == "consolidated")
-        return found, answer.labels
-
-    def _probabilities(self, images: Tensor, snapshots: Snapshots | None) -> Tensor:
-        def logits_of(network: int) -> Tensor:
-            return self._trainer.inference[network](images, snapshots[network] if snapshots else None).logits
-
-        return self._trainer.probabilities(logits_of)
+        answer, infer = self._answer, self._trainer.inference
+        now, then = (None, None) if live else (answer.now, answer.then)
+        found = self._trainer.probabilities(lambda k: infer[k](images, now[k] if now else None).logits)
+        if then is None or answer.taught is None:
+            return found, answer.labels
+        kept = self._trainer.probabilities(lambda k: infer[k](images, then[k]).logits)
+        return joined(found, kept, answer.taught, self._mode == "consolidated"), answer.labels
 
     # Changes ---------------------------------------------------------------------------------------------------
 
-    def learns_on(self) -> None:
-        """The networks are about to learn from the stream."""
-        if self._provisional and self._serving is None:
-            self._kept = self._taught = None
-            self._provisional = False
-        self._learnt_online = True
-
     def begin(self, labels: Tensor, n_classes: int) -> None:
         """A consolidation on a memory with these labels begins; the networks are still as they were."""
-        before, jointly = self._taught, self._joins
-        self._taught = well_taught(labels, n_classes)
+        before, self._taught = self._taught, well_taught(labels, n_classes)
         if self._mode != "network" and (before is not None or self._learnt_online):
             self._serving = self._snapshots()
             # Before the first consolidation nothing was taught: the stream has shown what the memory holds.
-            self._served, self._served_jointly = self._taught if before is None else before, jointly
+            self._served = self._taught if before is None else before
+            self._served_jointly = self._learnt_online and self._kept is not None
             self._provisional = self._provisional or before is None
         self._learnt_online = False
         self.publish()
@@ -122,7 +107,7 @@ class Predictor:
     def after_epoch(self, epochs_done: int, is_last: bool, is_low: bool) -> None:
         """An epoch is over; at a low of the rate, and at the end, the networks are good enough to answer."""
         if is_last:
-            self._stop_serving()
+            self._serving, self._served, self._served_jointly = None, None, False
         elif is_low and self._serving is not None and epochs_done >= FEWEST_EPOCHS:
             self._serving = self._snapshots(self._serving)
             self._served, self._served_jointly, self._provisional = self._taught, False, False
@@ -135,19 +120,15 @@ class Predictor:
                 self._kept = self._serving
             self._taught = self._served
             self._learnt_online = True  # the networks are others than what answers
-            self._stop_serving()
+            self._serving, self._served, self._served_jointly = None, None, False
         else:
             self._provisional = False
             if self._mode != "network":
                 self._kept = self._snapshots(self._kept) if self._trainer.learns_online else None
         self.publish()
 
-    def _stop_serving(self) -> None:
-        self._serving, self._served, self._served_jointly = None, None, False
-
     def _snapshots(self, older: Snapshots | None = None) -> Snapshots:
-        models = self._trainer.models
-        return [model.snapshot(older[k] if older else None) for k, model in enumerate(models)]
+        return list(map(TrainableModel.snapshot, self._trainer.models, older or itertools.repeat(None)))
 
     # State -----------------------------------------------------------------------------------------------------
 
@@ -166,24 +147,18 @@ class Predictor:
 
     def load_state(self, tensors: Mapping[str, Tensor], classes: Sequence[Label]) -> None:
         """Go back to a `state`, once the trainer has gone back to its own."""
-        move = self._trainer.runtime.move
+        moved = {key: self._trainer.runtime.move(value) for key, value in tensors.items()}
         self._learnt_online, self._provisional = bool(tensors["learnt_online"]), "provisional" in tensors
-        self._taught = move(tensors["taught"]) if "taught" in tensors else None
         self._served_jointly = "served_jointly" in tensors
-        served = tensors.get("served_jointly", tensors.get("served"))
-        self._served = None if served is None else move(served)
-        self._kept, self._serving = self._loaded("kept", tensors), self._loaded("serving", tensors)
+        self._taught, self._served = moved.get("taught"), moved.get("served_jointly", moved.get("served"))
+        for name in ("kept", "serving"):
+            found: Snapshots = []
+            for k, model in enumerate(self._trainer.models):
+                prefix = f"{name}{k}."
+                own = {key.removeprefix(prefix): value for key, value in moved.items() if key.startswith(prefix)}
+                found += [model.loaded_snapshot(own)] if own else []
+            setattr(self, f"_{name}", found or None)
         self.publish(classes)
-
-    def _loaded(self, name: str, tensors: Mapping[str, Tensor]) -> Snapshots | None:
-        found = []
-        for k, model in enumerate(self._trainer.models):
-            prefix = f"{name}{k}."
-            own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            if not own:
-                return None
-            found.append(model.loaded_snapshot(own))
-        return found
 
 
 def well_taught(labels: Tensor, n_classes: int) -> Tensor:

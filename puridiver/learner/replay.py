@@ -10,7 +10,6 @@ from torch import Tensor
 
 from puridiver.memory import Memory, Samples
 from puridiver.options import Options
-from puridiver.runtime.device import Runtime
 from puridiver.trainers import Trainer
 
 # Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
@@ -21,8 +20,8 @@ REPLAY_AHEAD = 16
 class Replay:
     """A stock of replayed samples, a part for each stream batch to come."""
 
-    def __init__(self, options: Options, memory: Memory, generator: torch.Generator, runtime: Runtime) -> None:
-        self.options, self.memory, self.generator, self.runtime = options, memory, generator, runtime
+    def __init__(self, options: Options, memory: Memory, generator: torch.Generator) -> None:
+        self.options, self.memory, self.generator = options, memory, generator
         self._stock: list[Samples] = []
 
     def next(self, trainer: Trainer, consolidated: bool, alone: bool = False) -> Samples | None:
@@ -31,25 +30,23 @@ class Replay:
         A batch of one (`alone`) needs them, since a network with BatchNorm learns nothing from it: memory samples
         join it as soon as there are any, unless the recipe never replays.
         """
-        begun = consolidated or alone
-        wanted = {"never": False, "after_first_consolidation": begun, "always": True}[self.options.replay]
-        if not wanted or not len(self.memory.samples) or not trainer.learns_online:
+        held, mode = self.memory.samples, self.options.replay
+        wanted = mode == "always" or (mode == "after_first_consolidation" and (consolidated or alone))
+        if not wanted or not len(held.labels) or not trainer.learns_online:
             return None
         if not self._stock:
-            self._stock = self._draw(trainer, REPLAY_AHEAD if self.memory.full else 1)
+            # Batches of distinct memory samples with their strong views, all augmented in one pass.
+            n, n_batches = len(held.labels), REPLAY_AHEAD if self.memory.full else 1
+            size, drawn = min(self.options.batch_size, n), list[Tensor]()
+            for _ in range(n_batches):
+                drawn.append(torch.randperm(n, generator=self.generator)[:size])
+            picked = held.take(trainer.runtime.move(torch.cat(drawn)))
+            self._stock = dataclasses.replace(picked, images=trainer.strong_view(picked.images)).split(size)
         return self._stock.pop()
 
     def drop(self) -> None:
         """Empty the stock: the memory or its labels have changed since it was drawn."""
         self._stock = []
-
-    def _draw(self, trainer: Trainer, n_batches: int) -> list[Samples]:
-        """Batches of distinct memory samples with their strong views, all augmented in one pass."""
-        n = len(self.memory.samples)
-        size = min(self.options.batch_size, n)
-        drawn = [torch.randperm(n, generator=self.generator)[:size] for _ in range(n_batches)]
-        picked = self.memory.samples.take(self.runtime.move(torch.cat(drawn)))
-        return dataclasses.replace(picked, images=trainer.strong_view(picked.images)).split(size)
 
     def state(self) -> dict[str, Tensor]:
         parts = enumerate(self._stock)

@@ -1,8 +1,8 @@
-"""What is known of the samples that a memory holds: ids of the caller, corrections of labels, and audit rows."""
+"""What a learner knows of the samples it holds: values by arrival, and its opinion of their labels."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -23,56 +23,21 @@ class SampleIds(Generic[Value]):
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        self._values: dict[int, Value] = {}
+        self.values: dict[int, Value] = {}
 
     def note(self, values: Mapping[int, Value]) -> None:
-        self._values |= values
-        if len(self._values) > 2 * (self._memory.capacity + self._memory.delay):
-            self._values = self.held()
+        self.values |= values
+        if len(self.values) > 2 * (self._memory.capacity + self._memory.delay):
+            self.values = self.held()
 
     def forget(self, arrivals: Iterable[int]) -> None:
         for arrival in arrivals:
-            self._values.pop(arrival, None)
+            self.values.pop(arrival, None)
 
     def held(self) -> dict[int, Value]:
         """Those of samples that are held, in the order of the memory."""
-        if not self._values:
-            return {}
-        return {arrival: self._values[arrival] for arrival in self._memory.arrivals() if arrival in self._values}
-
-    def state(self) -> list[tuple[int, Value]]:
-        """As JSON, whose objects have no numbers as keys."""
-        return list(self.held().items())
-
-    def load_state(self, state: Iterable[tuple[int, Value]]) -> None:
-        self._values = dict(state)
-
-
-class Corrections:
-    """Gives held samples labels that a person has checked, and takes them back. Labels are class ids, by arrival."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._came_with = SampleIds[int](memory)  # the labels of checked samples before the check
-
-    def make(self, labels: Mapping[int, int]) -> int:
-        """Returns how many of the samples are held."""
-        known, held = self._came_with.held(), self._memory.labels()
-        self._came_with.note({a: held[a] for a in labels if a in held and a not in known})
-        return self._memory.relabel(labels, checked=True)
-
-    def undo(self, arrivals: Collection[int]) -> int:
-        """Returns how many of the samples are held and were checked."""
-        checked, known = self._memory.labels(checked=True), self._came_with.held()
-        before = {a: known[a] for a in arrivals if a in checked}
-        self._came_with.forget(before)
-        return self._memory.relabel(before, checked=False)
-
-    def state(self) -> list[tuple[int, int]]:
-        return self._came_with.state()
-
-    def load_state(self, state: Iterable[tuple[int, int]]) -> None:
-        self._came_with.load_state(state)
+        arrivals = self._memory.labels() if self.values else ()
+        return {arrival: self.values[arrival] for arrival in arrivals if arrival in self.values}
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +14,14 @@ import torch
 from torch import Tensor
 
 from puridiver import plugins
-from puridiver.errors import DataError, first_line
+from puridiver.errors import DataError, few
 from puridiver.learner import storage
 from puridiver.learner.consolidation import Consolidation
 from puridiver.learner.inputs import as_whole
 from puridiver.learner.storage import Tensors
 from puridiver.memory import Samples
 from puridiver.options import Options
-from puridiver.trainers import NoiseHint
+from puridiver.trainers import SET_NAMES, NoiseHint
 
 if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
@@ -47,28 +46,25 @@ SAMPLE_TYPES = {
 
 def settings_of(learner: Learner) -> dict[str, Any]:
     """What the learner is and how far it has come, as JSON."""
+    names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
     return {
         "classes": learner.classes,
         "image_shape": list(learner.image_shape),
         "memory": learner.capacity,
-        "sampler": learner.sampler.name,
-        "trainer": learner.trainer_name,
-        "network": learner.network,
+        **names,
         "seed": learner.seed,
         "grow": learner.grow,
         "precision": learner.runtime.precision,
         "graphs": learner.runtime.graphs,
         "hint": asdict(learner.hint) if learner.hint else None,
         "options": {**learner.options.changed(), **learner.options.of(learner.methods)},
-        "plugins": plugins.codes(
-            ("sampler", learner.sampler.name), ("trainer", learner.trainer_name), ("network", learner.network)
-        ),
+        "plugins": plugins.codes(*names.items()),
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
         "consolidations": learner.consolidations,
         "consolidation": asdict(learner.begun) if learner.begun else None,
-        "ids": learner.source_ids.state(),
-        "came_with": learner.corrections.state(),
+        "ids": list(learner.source_ids.held().items()),  # as pairs: JSON's objects have no numbers as keys
+        "came_with": list(learner.came_with.held().items()),
     }
 
 
@@ -84,85 +80,27 @@ def tensors_of(learner: Learner) -> dict[str, Tensor]:
 
 def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> None:
     """Put a learner that was made with these settings into a saved state."""
-    groups = _grouped(tensors)
+    groups, begun = _grouped(tensors), settings["consolidation"]
     learner.seen, learner.seen_of = settings["seen"], Counter(dict(enumerate(settings["seen_of"])))
-    begun = settings["consolidation"]
-    learner.consolidating.load_state(settings["consolidations"], Consolidation(**begun) if begun else None)
+    learner.consolidating.count = settings["consolidations"]
+    learner.consolidating.begun = Consolidation(**begun) if begun else None
     waiting = as_samples(groups["waiting"], "waiting", learner) if "waiting" in groups else None
     learner.memory.load_state(as_samples(groups["memory"], "memory", learner), waiting)
-    learner.source_ids.load_state(settings["ids"])
-    learner.corrections.load_state(settings["came_with"])
+    learner.source_ids.values, learner.came_with.values = dict(settings["ids"]), dict(settings["came_with"])
     if learner.classes:
-        _check_types(groups["trainer"], learner.trainer.state(), "trainer")
-        _check_types(groups["predictor"], learner.trainer.state(), "predictor")
+        expected = learner.trainer.state()
+        for part in ("trainer", "predictor"):
+            for name, value in groups[part].items():
+                # Copies of the weights and the optimiser's state have names such as "kept0.x" for "network0.x".
+                like = expected.get(name, expected.get(re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)))
+                if like is not None and value.dtype != like.dtype:
+                    raise ValueError(f"{part}.{name} should be {like.dtype}, but is {value.dtype}")
         learner.trainer.load_state(groups["trainer"])
         learner.predictor.load_state(groups["predictor"], learner.classes)
     replayed = _grouped(groups.get("replay", {}))
     learner.replay.load_state({int(k): as_samples(part, f"replay.{k}", learner) for k, part in replayed.items()})
     for name, generator in learner.generators.items():
         generator.set_state(groups["generator"][name])
-
-
-def read(folder: Path, grow: bool | None, memory: int | None) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Settings and tensors of the learner that was saved in a folder, or that a run left in its own.
-
-    `grow` and `memory` replace what it was saved with; nobody can tell which samples a smaller memory should lose.
-    """
-    kept = folder / IN_RUN
-    in_run = (kept / storage.INDEX).exists() and not (folder / storage.INDEX).exists()
-    place = kept if in_run else folder
-    settings, tensors = storage.load(place)
-    for name, kind in FIELDS.items():
-        if name not in settings or not isinstance(settings[name], kind):
-            came = type(settings[name]).__name__ if name in settings else "nothing"
-            words = getattr(kind, "__name__", str(kind))
-            raise DataError(f"{place / storage.INDEX} holds no learner: its {name!r} should be {words}, but is {came}")
-    then = settings["plugins"]
-    now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
-    if edited := [key for key, code in then.items() if now.get(key, code) != code]:
-        logger.warning(
-            "%s was saved with another version of %s: it may predict and learn otherwise", folder, " and ".join(edited)
-        )
-    if memory is not None:
-        settings["memory"] = as_whole(memory, "memory", settings["memory"], " samples, as it was saved with")
-    if grow is not None:
-        settings["grow"] = bool(grow)
-    return settings, tensors
-
-
-@contextlib.contextmanager
-def faults_named(folder: str | Path) -> Iterator[None]:
-    """Whatever does not fit in a save is a `DataError` that names its folder and says what."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, RuntimeError, OverflowError) as error:
-        why = f"it lacks {error}" if isinstance(error, KeyError) else first_line(error)
-        raise DataError(f"{folder} does not hold a whole learner of this version: {why}") from error
-
-
-def frozen(learner: Learner, folder: Path) -> storage.Frozen:
-    """A learner's state, ready to be written to a folder that may hold it."""
-    check_place(folder)
-    tensors = tensors_of(learner)
-    weights = [value for name, value in tensors.items() if name.startswith("trainer.network")]
-    if not all(bool(value.isfinite().all()) for value in weights):
-        logger.warning("the learner saved to %s has diverged: its weights are not finite; keep an older save", folder)
-    return storage.freeze(settings_of(learner), tensors)
-
-
-def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
-    """What a learner with these settings is made from."""
-    hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
-    if device == "cpu" or not torch.cuda.is_available():
-        given["precision"] = "float32"  # whatever it was on a GPU
-    return {
-        **given,
-        "classes": settings["classes"] or None,
-        "image_shape": tuple(settings["image_shape"]),
-        "device": device,
-        "recipe": Options(**settings["options"]),
-        "hint": NoiseHint(**hint) if hint else None,
-    }
 
 
 def _grouped(tensors: Tensors) -> dict[str, dict[str, Tensor]]:
@@ -190,32 +128,97 @@ def as_samples(tensors: Tensors, where: str, learner: Learner) -> Samples:
     return Samples(**{name: learner.runtime.move(tensors[name]) for name in SAMPLE_TYPES})
 
 
-def _check_types(tensors: Tensors, expected: Tensors, where: str) -> None:
-    """A ValueError names a tensor whose type is not that of the same weight in a new learner.
+def read(folder: Path, grow: bool | None, memory: int | None) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Settings and tensors of the learner that was saved in a folder, or that a run left in its own.
 
-    Copies of the weights and the optimiser's state have names such as "kept0.x" for "network0.x".
+    `grow` and `memory` replace what it was saved with; nobody can tell which samples a smaller memory should lose.
     """
-    for name, value in tensors.items():
-        weight = re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)
-        like = expected.get(name, expected.get(weight))
-        if like is not None and value.dtype != like.dtype:
-            raise ValueError(f"{where}.{name} should be {like.dtype}, but is {value.dtype}")
+    in_run = (folder / IN_RUN / storage.INDEX).exists() and not (folder / storage.INDEX).exists()
+    place = folder / IN_RUN if in_run else folder
+    settings, tensors = storage.load(place)
+    for name, kind in FIELDS.items():
+        if not isinstance(settings.get(name, ...), kind):
+            came = type(settings[name]).__name__ if name in settings else "nothing"
+            words = getattr(kind, "__name__", str(kind))
+            raise DataError(f"{place / storage.INDEX} holds no learner: its {name!r} should be {words}, but is {came}")
+    then = settings["plugins"]
+    now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
+    if edited := [key for key, code in then.items() if now.get(key, code) != code]:
+        found = " and ".join(edited)
+        logger.warning("%s was saved with another version of %s: it may predict and learn otherwise", folder, found)
+    if memory is not None:
+        settings["memory"] = as_whole(memory, "memory", settings["memory"], " samples, as it was saved with")
+    if grow is not None:
+        settings["grow"] = bool(grow)
+    return settings, tensors
+
+
+def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """What a learner with these settings is made from."""
+    hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
+    if device == "cpu" or not torch.cuda.is_available():
+        given["precision"] = "float32"  # whatever it was on a GPU
+    return given | {
+        "classes": settings["classes"] or None,
+        "image_shape": tuple(settings["image_shape"]),
+        "device": device,
+        "recipe": Options(**settings["options"]),
+        "hint": NoiseHint(**hint) if hint else None,
+    }
+
+
+def frozen(learner: Learner, folder: Path) -> storage.Frozen:
+    """A learner's state, ready to be written to a folder that may hold it."""
+    check_place(folder)
+    tensors = tensors_of(learner)
+    weights = [value for name, value in tensors.items() if name.startswith("trainer.network")]
+    if not all(bool(value.isfinite().all()) for value in weights):
+        logger.warning("the learner saved to %s has diverged: its weights are not finite; keep an older save", folder)
+    return storage.freeze(settings_of(learner), tensors)
 
 
 def check_place(folder: Path) -> None:
     """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
     if folder.is_file():
         raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
-    if (folder / IN_RUN / storage.INDEX).exists() and not (folder / storage.INDEX).exists():
+    if not folder.is_dir() or (folder / storage.INDEX).exists():
+        return
+    if (folder / IN_RUN / storage.INDEX).exists():
         raise DataError(
             f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
-            f"as {folder.name}-later, which `puridiver predict` and `Learner.load` take just so"
+            f"as {folder.name}-later"
         )
-    if folder.is_dir() and not (folder / storage.INDEX).exists():
-        names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-        others = sorted(name for name in names if not storage.is_of_a_save(name))
-        if others:
-            raise DataError(
-                f"{folder} has other files and no learner ({', '.join(others[:3])}{', ...' * (len(others) > 3)}): "
-                "name a new folder, or one that a learner was saved to"
-            )
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others := [name for name in names if not storage.is_of_a_save(name)]:
+        raise DataError(
+            f"{folder} has other files and no learner ({few(others, 3)}): name a new folder, or one that a learner was "
+            "saved to"
+        )
+
+
+def status_of(learner: Learner) -> dict[str, Any]:
+    """What `Learner.status` tells. No lock is taken: while a batch is learnt it may tell only a part of it."""
+    held, checked = learner.memory.counts()  # before the classes: a class is there before its first sample
+    classes: list[dict[str, Any]] = [
+        {"label": label, "seen": learner.seen_of[k], "held": held[k], "checked": checked[k]}
+        for k, label in enumerate(learner.classes)
+    ]
+    waiting, total, all_checked = len(learner.memory.waiting), held.total(), checked.total()
+    sets, going = learner.trainer.sets if learner.classes else None, learner.consolidating
+    begun, running = going.begun, going.running is not None  # not running: saved in it and loaded
+    return {
+        "samples_seen": learner.seen,
+        "classes_seen": sum(known["seen"] > 0 for known in classes),
+        "classes": classes,
+        "memory": {"held": total, "waiting": waiting, "checked": all_checked, "capacity": learner.capacity},
+        "consolidations": going.count,
+        "consolidation": begun and {
+            "running": running, "epochs_done": begun.epochs_done, "epochs": begun.epochs,
+            "begun_at": going.begun_at if running else None,
+        },
+        "last_consolidation": going.last,
+        "sets": None if sets is None else dict(zip(SET_NAMES, sets.sizes(), strict=True)),
+        "diverged": learner.has_said_nan,
+        "observed_at": learner.observed_at,
+        "saved_at": learner.saved_at,
+    }  # fmt: skip

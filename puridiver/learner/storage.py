@@ -6,10 +6,8 @@ settings, and is replaced atomically as the last step: it is the commit. One wri
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,8 +21,7 @@ from puridiver.errors import DataError, first_line
 from puridiver.files import file_lock, parse_json, read_regular, write_atomically
 
 FORMAT = 2
-INDEX = "state.json"
-LOCK = ".state.lock"
+INDEX, LOCK = "state.json", ".state.lock"
 WAIT_SECONDS = 10.0  # for another writer of the same folder
 # What safetensors calls the types; 8 bytes tell the length of its header.
 TYPES = {
@@ -57,8 +54,7 @@ def freeze(settings: dict[str, Any], tensors: Tensors) -> Frozen:
 def packed(tensors: Tensors) -> memoryview:
     """Tensors as a safetensors file, each copied once, from its device to its place in it.
 
-    The library's own function copies three times and holds Python's lock meanwhile. Unlike it this one also takes
-    tensors that share memory.
+    The library's own function copies three times, holds Python's lock meanwhile and refuses tensors that share memory.
     """
     header, starts, end = dict[str, Any](), dict[str, int](), 0
     # Wide types first, so that each tensor lies at a multiple of its own width.
@@ -82,7 +78,6 @@ def write(folder: Path, frozen: Frozen) -> Path:
     """Write what was frozen, as `save` does; a `BusyError` where another writer takes too long."""
     folder.mkdir(parents=True, exist_ok=True)
     with file_lock(folder / LOCK, WAIT_SECONDS, what=f"saving to {folder}"):
-        before = _file_before(folder)
         digest = hashlib.sha256(frozen.tensors).hexdigest()
         name = f"state-{digest[:16]}.safetensors"
         write_atomically(folder / name, frozen.tensors)
@@ -91,11 +86,9 @@ def write(folder: Path, frozen: Frozen) -> Path:
             "settings": frozen.settings,
         }  # fmt: skip
         write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
-        if before is not None and before.name != name:
-            _remove_up_to(before)
-        for torn in folder.glob(".state-*.tmp"):
-            if not _may_be_running(torn):
-                torn.unlink(missing_ok=True)  # of a process that was killed amid a save
+        for path in folder.iterdir():  # what the save before and killed ones have left
+            if is_of_a_save(path.name) and path.name not in (INDEX, name):
+                path.unlink(missing_ok=True)
     return folder
 
 
@@ -108,68 +101,28 @@ def is_of_a_save(name: str) -> bool:
     return name == INDEX or re.fullmatch(r"state-[0-9a-f]{16}\.safetensors|\.state.*\.tmp", name) is not None
 
 
-def _file_before(folder: Path) -> Path | None:
-    """The file that the index names as yet, whatever else is wrong with it."""
-    try:
-        name = Path(json.loads((folder / INDEX).read_text())["tensors"]).name
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):  # none, or a damaged one
-        return None
-    return folder / name if is_of_a_save(name) and (folder / name).is_file() else None
-
-
-def _remove_up_to(before: Path) -> None:
-    """Remove a file of tensors, and older ones, which killed saves have left.
-
-    A newer one may belong to a writer that ignores the lock, and is about to be named.
-    """
-    age = before.stat().st_mtime_ns
-    for path in before.parent.glob("state-*.safetensors"):
-        with contextlib.suppress(FileNotFoundError):
-            if path == before or (is_of_a_save(path.name) and path.stat().st_mtime_ns < age):
-                path.unlink()
-
-
-def _may_be_running(temporary: Path) -> bool:
-    """Whether the process that writes a temporary file may still be there."""
-    process = temporary.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):  # of another user; or no process at all
-        return True
-    return True
-
-
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
-    index, path, blob = _read_tensors(folder)
-    if index["settings_sha256"] != _digest_of(index["settings"]):
-        raise DataError(f"{folder / INDEX} is damaged: the checksum of its settings does not match")
-    if hashlib.sha256(blob).hexdigest() != index["sha256"]:
-        raise DataError(f"{path} is damaged: its checksum does not match")
-    try:
-        return index["settings"], from_bytes(blob)
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise DataError(f"{path} does not hold tensors: {first_line(error)}") from error
-
-
-def _read_tensors(folder: Path) -> tuple[dict[str, Any], Path, bytes]:
-    """The index, and the file that it names with its content; again if a newer save has just replaced both."""
-    index = _read_index(folder)
-    while True:
+    index, content = _read_index(folder), None
+    while content is None:
         path = folder / Path(index["tensors"]).name
         try:
-            return index, path, read_regular(path)
-        except FileNotFoundError:
+            content = read_regular(path)
+        except FileNotFoundError:  # a newer save may have just replaced index and file
             before, index = index, _read_index(folder)
             if index["tensors"] == before["tensors"]:
                 raise DataError(f"{folder} is incomplete: {path.name} is missing") from None
+    if index["settings_sha256"] != _digest_of(index["settings"]):
+        raise DataError(f"{folder / INDEX} is damaged: the checksum of its settings does not match")
+    if hashlib.sha256(content).hexdigest() != index["sha256"]:
+        raise DataError(f"{path} is damaged: its checksum does not match")
+    try:
+        return index["settings"], from_bytes(content)
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise DataError(f"{path} does not hold tensors: {first_line(error)}") from error
 
 
 def _read_index(folder: Path) -> dict[str, Any]:
@@ -179,10 +132,16 @@ def _read_index(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         why = f"there is no {INDEX}" if folder.is_dir() else "there is no such folder"
         raise DataError(f"{folder} holds no saved state: {why}") from None
-    fields = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": dict}
-    if isinstance(index, dict) and isinstance(index.get("format"), int) and index["format"] != FORMAT:
+    index = index if isinstance(index, dict) else {}
+    if isinstance(index.get("format"), int) and index["format"] != FORMAT:
         raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
-    for name, kind in fields.items():
-        if not isinstance(index, dict) or not isinstance(index.get(name), kind):
+    for name, kind in (
+        ("format", int),
+        ("tensors", str),
+        ("sha256", str),
+        ("settings_sha256", str),
+        ("settings", dict),
+    ):
+        if not isinstance(index.get(name), kind):
             raise DataError(f"{path} is damaged: it should hold {name!r}, a {kind.__name__}")
     return index

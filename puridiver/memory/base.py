@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter, methodcaller
 from typing import ClassVar, Protocol
 
 import torch
@@ -22,8 +23,6 @@ NTD_VIEWS = Option(8, "augmented views over which an arriving sample's loss is a
 class Samples:
     """Labelled images as the memory and the trainers pass them on: tensors of one device, a row a sample."""
 
-    NAMES: ClassVar = ("images", "labels", "arrivals", "notes", "checked")
-
     images: Tensor  # uint8 (N, C, H, W)
     labels: Tensor  # int64 (N,): class ids of the given labels
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
@@ -38,19 +37,18 @@ class Samples:
         return len(self.labels)
 
     def tensors(self) -> dict[str, Tensor]:
-        return dict(zip(self.NAMES, (self.images, self.labels, self.arrivals, self.notes, self.checked), strict=True))
+        return dict(vars(self))
 
     def split(self, size: int) -> list[Samples]:
         """Consecutive parts of `size` samples, as views."""
-        parts = [tensor.split(size) for tensor in self.tensors().values()]
-        return [Samples(*part) for part in zip(*parts, strict=True)]
+        return list(map(Samples, *map(methodcaller("split", size), vars(self).values())))
 
     def take(self, rows: Tensor | slice) -> Samples:
-        return Samples(*[tensor[rows] for tensor in self.tensors().values()])
+        return Samples(*map(itemgetter(rows), vars(self).values()))
 
     def joined(self, others: Samples) -> Samples:
         """These and then the others."""
-        return Samples(*map(torch.cat, zip(self.tensors().values(), others.tensors().values(), strict=True)))
+        return Samples(*map(torch.cat, zip(vars(self).values(), vars(others).values(), strict=True)))
 
 
 class NetworkView(Protocol):
@@ -123,8 +121,8 @@ class Sampler(ABC):
 def row_faults(rows: object, n: int, capacity: int) -> Iterator[str]:
     """What is wrong with a choice among n samples."""
     if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
-        shape = f"tensor of {rows.dtype} and shape {tuple(rows.shape)}" if isinstance(rows, Tensor) else ""
-        yield f"choose should return row numbers as an int64 tensor (N,), but returns a {shape or type(rows).__name__}"
+        came = f"{rows.dtype} {tuple(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
+        yield f"choose should return row numbers as an int64 tensor (N,), but returns {came}"
         return
     if len(rows) > capacity:
         yield f"choose keeps more samples than the memory holds: {len(rows)} instead of at most {capacity}"
@@ -132,9 +130,6 @@ def row_faults(rows: object, n: int, capacity: int) -> Iterator[str]:
         yield "choose keeps a sample twice"
     if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < n):
         yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
-
-
-# What several samplers use ---------------------------------------------------------------------------------------
 
 
 def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:
@@ -154,6 +149,17 @@ def surviving_rows(alive: Tensor, n: int) -> Tensor:
     return alive.logical_not().to(torch.uint8).argsort(stable=True)[:n]
 
 
-def largest_class(counts: Tensor, tie_breakers: Tensor) -> Tensor:
-    """The class with the most samples, (); ties go by the larger tie-breaker (numbers in [0, 1))."""
-    return (counts + tie_breakers).argmax()
+def rows_by_class(labels: list[int]) -> dict[int, list[int]]:
+    """The rows of each class, in order."""
+    rows_of: dict[int, list[int]] = {}
+    for row, label in enumerate(labels):
+        rows_of.setdefault(label, []).append(row)
+    return rows_of
+
+
+def drop_one_of_largest(rows_of: dict[int, list[int]], generator: torch.Generator, newest: int | None = None) -> None:
+    """Drop any row of the largest class: of that of the newest sample, itself included, if none is larger."""
+    most = max(map(len, rows_of.values()))
+    largest = [label for label, rows in sorted(rows_of.items()) if len(rows) == most]
+    chosen = newest if newest in largest else largest[int(torch.randint(len(largest), (), generator=generator))]
+    rows_of[chosen].pop(int(torch.randint(most, (), generator=generator)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler, Samples
+from puridiver.memory.base import Moment, Sampler, Samples, drop_one_of_largest, rows_by_class
 
 
 class ClassReservoir(Sampler):
@@ -20,9 +20,7 @@ class ClassReservoir(Sampler):
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         labels = moment.runtime.read(pool.labels).tolist()
-        rows_of: dict[int, list[int]] = {}
-        for row in range(n_old):
-            rows_of.setdefault(labels[row], []).append(row)
+        rows_of = rows_by_class(labels[:n_old])
         seen_of = {label: max(moment.seen_of.get(label, 0), len(rows)) for label, rows in rows_of.items()}
         for row in range(n_old, len(pool)):
             label = labels[row]
@@ -32,14 +30,5 @@ class ClassReservoir(Sampler):
                 own.append(row)
             elif float(torch.rand((), generator=moment.generator)) < (len(own) + 1) / seen_of[label]:
                 own.append(row)
-                _drop_one(rows_of, label, moment.generator)
+                drop_one_of_largest(rows_of, moment.generator, newest=label)
         return torch.tensor(sorted(row for rows in rows_of.values() for row in rows), dtype=torch.int64)
-
-
-def _drop_one(rows_of: dict[int, list[int]], newest: int, generator: torch.Generator) -> None:
-    """Drop any of the largest class: of that of the newest sample, itself included, if none is larger."""
-    most = max(map(len, rows_of.values()))
-    largest = [label for label, rows in sorted(rows_of.items()) if len(rows) == most]
-    chosen = newest if newest in largest else largest[int(torch.randint(len(largest), (), generator=generator))]
-    rows = rows_of[chosen]
-    rows.pop(int(torch.randint(len(rows), (), generator=generator)))

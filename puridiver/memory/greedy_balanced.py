@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler, Samples
+from puridiver.memory.base import Moment, Sampler, Samples, drop_one_of_largest, rows_by_class
 
 
 class GreedyBalanced(Sampler):
@@ -17,9 +17,7 @@ class GreedyBalanced(Sampler):
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         labels = moment.runtime.read(pool.labels).tolist()
-        rows_of: dict[int, list[int]] = {}
-        for row in range(n_old):
-            rows_of.setdefault(labels[row], []).append(row)
+        rows_of = rows_by_class(labels[:n_old])
         for row in range(n_old, len(pool)):
             own = rows_of.setdefault(labels[row], [])
             if len(own) >= capacity / len(rows_of):
@@ -27,13 +25,6 @@ class GreedyBalanced(Sampler):
             if sum(map(len, rows_of.values())) >= capacity:
                 if own and len(own) + 1 >= max(map(len, rows_of.values())):
                     continue  # a share that is no whole number: classes would take turns for ever
-                self._drop_one_of_largest(rows_of, moment.generator)
+                drop_one_of_largest(rows_of, moment.generator)
             own.append(row)
         return torch.tensor(sorted(row for rows in rows_of.values() for row in rows), dtype=torch.int64)
-
-    @staticmethod
-    def _drop_one_of_largest(rows_of: dict[int, list[int]], generator: torch.Generator) -> None:
-        most = max(map(len, rows_of.values()))
-        largest = [label for label, rows in sorted(rows_of.items()) if len(rows) == most]
-        rows = rows_of[largest[int(torch.randint(len(largest), (), generator=generator))]]
-        rows.pop(int(torch.randint(len(rows), (), generator=generator)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,8 +15,7 @@ from puridiver.memory.base import Moment, Sampler, Samples, row_faults
 OnCandidates = Callable[[Samples, int], None]  # gets a pool, and how many of it are the memory's, before a choice
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     """Samples of each class, by class id: those that are held, and those of them whose label a person has checked."""
 
     held: Counter[int]
@@ -30,12 +30,9 @@ class Memory:
         self.sampler = sampler
         self.capacity = max(1, int(places * (1 - sampler.delay_share)))
         self.delay = places - self.capacity
-        self._empty = self.samples = self.waiting = Samples(
-            torch.empty(0, channels, height, width, dtype=torch.uint8, device=device),
-            torch.empty(0, dtype=torch.int64, device=device),
-            torch.empty(0, dtype=torch.int64, device=device),
-            torch.empty(0, dtype=torch.float32, device=device),
-        )
+        images, numbers = torch.empty(0, channels, height, width, dtype=torch.uint8), torch.empty(0, dtype=torch.int64)
+        empty = (tensor.to(device) for tensor in (images, numbers, numbers, torch.empty(0)))
+        self._empty = self.samples = self.waiting = Samples(*empty)
         # The package's own samplers are tested, and a GPU would have to wait for the answer.
         self._checks_choices = not type(sampler).__module__.startswith("puridiver.")
         self._counted: tuple[Samples, Samples, Counts] | None = None  # what was counted last, and the result
@@ -47,12 +44,9 @@ class Memory:
     def full(self) -> bool:
         return len(self.samples) == self.capacity
 
-    # Choosing --------------------------------------------------------------------------------------------------
-
     def update(self, batch: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
         """Let the sampler choose from the memory and a batch that has arrived, or from every full delay buffer."""
-        notes = moment.runtime.move(self.sampler.note_arrivals(batch, moment))
-        noted = Samples(batch.images, batch.labels, batch.arrivals, notes, batch.checked)
+        noted = replace(batch, notes=moment.runtime.move(self.sampler.note_arrivals(batch, moment)))
         if not self.delay:
             self._choose(noted, moment, on_candidates)
             return
@@ -79,12 +73,6 @@ class Memory:
                 raise ValueError(f"sampler {self.sampler.name}: {fault}")
         self.samples = pool.take(moment.runtime.move(rows))
 
-    # What is held ----------------------------------------------------------------------------------------------
-
-    def arrivals(self) -> list[int]:
-        """Of all samples that are held: those chosen, then those that wait."""
-        return [*self.samples.arrivals.tolist(), *self.waiting.arrivals.tolist()]
-
     def labels(self, checked: bool = False) -> dict[int, int]:
         """Class ids by arrival of all samples that are held, or of those whose labels a person has checked."""
         found: dict[int, int] = {}
@@ -95,9 +83,15 @@ class Memory:
 
     def relabel(self, labels: Mapping[int, int], checked: bool) -> int:
         """Give held samples these class ids, by arrival, and set whether a person has checked them; how many were."""
-        self.samples, first = _relabelled(self.samples, labels, checked)
-        self.waiting, second = _relabelled(self.waiting, labels, checked)
-        return first + second
+        changed = 0
+        for name in ("samples", "waiting"):
+            old: Samples = getattr(self, name)
+            new = torch.tensor([labels.get(arrival, -1) for arrival in old.arrivals.tolist()], dtype=torch.int64)
+            given = new.to(old.labels.device)
+            marks = old.checked | (given >= 0) if checked else old.checked & (given < 0)
+            setattr(self, name, replace(old, labels=torch.where(given >= 0, given, old.labels), checked=marks))
+            changed += int((new >= 0).sum())
+        return changed
 
     def counts(self) -> Counts:
         """Counts of all that is held. Nobody waits for the device where nothing has changed since the last call."""
@@ -111,8 +105,6 @@ class Memory:
         self._counted = samples, waiting, found
         return found
 
-    # State -----------------------------------------------------------------------------------------------------
-
     def state(self) -> dict[str, Tensor]:
         tensors = {f"memory.{name}": value for name, value in self.samples.tensors().items()}
         if len(self.waiting):
@@ -125,12 +117,3 @@ class Memory:
             if len(part) > most:
                 raise ValueError(f"the memory holds at most {most} samples, but got {len(part)}")
         self.samples, self.waiting = samples, waiting or self._empty
-
-
-def _relabelled(old: Samples, labels: Mapping[int, int], checked: bool) -> tuple[Samples, int]:
-    new = torch.tensor([labels.get(arrival, -1) for arrival in old.arrivals.tolist()], dtype=torch.int64)
-    given = new.to(old.labels.device)
-    is_given = given >= 0
-    chosen = torch.where(is_given, given, old.labels)
-    marks = old.checked | is_given if checked else old.checked & ~is_given
-    return replace(old, labels=chosen, checked=marks), int((new >= 0).sum())

@@ -8,16 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import (
-    NTD_VIEWS,
-    Moment,
-    Sampler,
-    Samples,
-    class_counts,
-    largest_class,
-    loss_on_arrival,
-    surviving_rows,
-)
+from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, class_counts, loss_on_arrival, surviving_rows
 from puridiver.options import Option, Options
 from puridiver.runtime.plans import Captured
 
@@ -51,7 +42,7 @@ def survivors(notes: Tensor, labels: Tensor, ties: Tensor) -> Tensor:
     """The rows that stay after the largest class has lost its highest note once for each row of tie-breakers."""
     alive = torch.ones_like(labels, dtype=torch.bool)
     for row in ties:
-        of_largest = alive & (labels == largest_class(class_counts(labels, alive, ties.shape[1]), row))
+        of_largest = alive & (labels == (class_counts(labels, alive, ties.shape[1]) + row).argmax())
         worst = notes.masked_fill(~of_largest, -torch.inf).argmax(dim=0, keepdim=True)
         alive.scatter_(0, worst, False)
     return surviving_rows(alive, len(labels) - len(ties))

@@ -11,16 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.memory.base import (
-    NTD_VIEWS,
-    Moment,
-    Sampler,
-    Samples,
-    class_counts,
-    largest_class,
-    loss_on_arrival,
-    surviving_rows,
-)
+from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, class_counts, loss_on_arrival, surviving_rows
 from puridiver.options import Option, Options
 from puridiver.runtime.plans import Captured
 
@@ -37,26 +28,21 @@ class PuriDivERSampler(Sampler):
     freezes_norm = True
     own_options: ClassVar[Mapping[str, Option]] = {
         "evict_from": Option(
-            "memory",
-            "evict the worst sample of the whole memory or of the largest class [row 1]",
+            "memory", "evict the worst sample of the whole memory or of the largest class [row 1]",
             ("memory", "largest_class"),
         ),
         "standardise_scores": Option(False, "z-score loss and similarity within the class [row 2]"),
         "alpha": Option(-1.0, "Eq. 3's balance: a static value in [0, 1], or -1 for the adaptive one", low=-1, high=1),
         "arrival_weight": Option(
-            0.0,
-            "weight in Eq. 2 of the loss on arrival, before any memory training, beside today's (0: today's alone)",
-            low=0,
-            high=100,
+            0.0, "weight in Eq. 2 of the loss on arrival, before memory training, beside today's (0: today's alone)",
+            low=0, high=100,
         ),
         "checked_share": Option(
-            0.5,
-            "largest share of a class, newest first, that is kept because a person has checked its labels (1: all)",
-            low=0,
-            high=1,
+            0.5, "largest share of a class, newest first, that is kept since a person has checked its labels (1: all)",
+            low=0, high=1,
         ),
         "ntd_views": NTD_VIEWS,
-    }
+    }  # fmt: skip
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -67,7 +53,7 @@ class PuriDivERSampler(Sampler):
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         if not self.options.arrival_weight:
-            return super().note_arrivals(batch, moment)
+            return batch.notes
         return loss_on_arrival(batch, moment, self.options.ntd_views)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
@@ -109,7 +95,7 @@ class PuriDivERSampler(Sampler):
             eviction.admit(n_old + i + 1)
             if n_old + i >= capacity:
                 eviction.drop_worst(ties[i] if from_largest else None)
-        return eviction.members(capacity), alpha
+        return surviving_rows(eviction.alive, capacity), alpha
 
     def _favoured(self, checked: Tensor, y: Tensor, n_old: int, n_classes: int) -> Tensor:
         """Of the checked samples of each class those that came last, up to a share of what the memory has of it.
@@ -121,7 +107,13 @@ class PuriDivERSampler(Sampler):
             return checked
         everyone = torch.ones_like(checked)
         sizes, held = class_counts(y, everyone, n_classes), class_counts(y[:n_old], everyone[:n_old], n_classes)
-        return checked & (rank_from_last(checked, y, sizes) <= share * held[y])
+        by_class = y.argsort(stable=True)
+        so_far = checked[by_class].long().cumsum(dim=0)
+        last = sizes.long().cumsum(dim=0)[y[by_class]] - 1  # the row, among the sorted, of the last of the same class
+        # Of each row how many checked ones of its class follow it, itself included.
+        following = so_far[last] - so_far + checked[by_class].long()
+        rank_from_last = torch.empty_like(y).scatter_(0, by_class, following)
+        return checked & (rank_from_last <= share * held[y])
 
     def _balance(self, batch_loss: Tensor) -> Tensor:
         if self.options.alpha >= 0:
@@ -130,15 +122,6 @@ class PuriDivERSampler(Sampler):
 
     def diagnostics(self) -> dict[str, Tensor]:
         return {} if self._alpha is None else {"alpha": self._alpha}
-
-
-def rank_from_last(members: Tensor, y: Tensor, sizes: Tensor) -> Tensor:
-    """Of each row how many members of its class follow it, itself included, (N,); classes have these sizes, (C,)."""
-    by_class = y.argsort(stable=True)
-    so_far = members[by_class].long().cumsum(dim=0)
-    last = sizes.long().cumsum(dim=0)[y[by_class]] - 1  # the row, among the sorted, of the last of the same class
-    following = so_far[last] - so_far + members[by_class].long()
-    return torch.empty_like(y).scatter_(0, by_class, following)
 
 
 class Eviction:
@@ -168,16 +151,13 @@ class Eviction:
         self.alive[rows] = True
         if len(newcomers) == 1:
             self.counts.index_add_(0, classes, self._one)
-            self._change_sums(newcomers[0], self.y == classes, +1)
+            self.cosine_sums.addcmul_(self.u @ newcomers[0], (self.y == classes).to(self.u.dtype))
         else:
             # A product and not `index_add_`, which on a GPU adds in another order each time.
             of_class = F.one_hot(classes, self.n_classes).to(self.u.dtype)
             self.counts += of_class.sum(dim=0)
             self.cosine_sums += (self.u * (of_class.T @ newcomers)[self.y]).sum(dim=1)
         self.admitted = until
-
-    def _change_sums(self, vector: Tensor, of_class: Tensor, sign: int) -> None:
-        self.cosine_sums.addcmul_(self.u @ vector, of_class.to(self.u.dtype), value=sign)
 
     def scores(self) -> Tensor:
         """Equation 2 for every row of the pool."""
@@ -186,32 +166,21 @@ class Eviction:
             terms = equations.standardise_within_class(terms, self.y, self.alive, self.n_classes)
         return equations.score(terms[0], terms[1], self.alpha)
 
-    def _scores_of_class(self, label: Tensor, members: Tensor) -> Tensor:
-        """Equation 2 for the living rows of one class, the only ones that count where it alone loses a sample."""
-        terms = torch.stack([self.loss, self.cosine_sums / self.counts.index_select(0, label)])
-        if self.standardise:
-            terms = equations.standardise_among(terms, members)
-        return equations.score(terms[0], terms[1], self.alpha)
-
     def drop_worst(self, tie_breakers: Tensor | None) -> None:
         """Drop the highest score: of the whole memory, or of the largest class if tie-breakers are given."""
         # Labels and rows have the shape (1,): indexing by a tensor without dimensions would read it on the host.
         if tie_breakers is None:
-            worst = self._highest(self.scores(), self.alive)
-            label = self.y.index_select(0, worst)
-            of_class = self.y == label
-        else:
-            label = largest_class(self.counts, tie_breakers)[None]
-            of_class = self.y == label
-            members = self.alive & of_class
-            worst = self._highest(self._scores_of_class(label, members), members)
+            scores, members, label = self.scores(), self.alive, None
+        else:  # only the living rows of the largest class count
+            label = (self.counts + tie_breakers).argmax()[None]
+            members = self.alive & (self.y == label)
+            terms = torch.stack([self.loss, self.cosine_sums / self.counts.index_select(0, label)])
+            if self.standardise:
+                terms = equations.standardise_among(terms, members)
+            scores = equations.score(terms[0], terms[1], self.alpha)
+        worst = torch.where(members, scores + self._favour, -torch.inf).argmax(dim=0, keepdim=True)
+        label = self.y.index_select(0, worst) if label is None else label
         self.alive.scatter_(0, worst, False)
         self.counts.index_add_(0, label, self._one, alpha=-1)
-        self._change_sums(self.u.index_select(0, worst).squeeze(0), of_class, -1)
-
-    def _highest(self, scores: Tensor, among: Tensor) -> Tensor:
-        return torch.where(among, scores + self._favour, -torch.inf).argmax(dim=0, keepdim=True)
-
-    def members(self, n: int) -> Tensor:
-        """The rows of the `n` survivors, in order."""
-        return surviving_rows(self.alive, n)
+        vector, of_class = self.u.index_select(0, worst).squeeze(0), self.y == label
+        self.cosine_sums.addcmul_(self.u @ vector, of_class.to(self.u.dtype), value=-1)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from puridiver import ConsolidatingError, Learner
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+from puridiver import Learner
+from tests.learner_samples import patterns, tiny_learner
 
 IMAGES, LABELS = patterns(200)
 
@@ -62,18 +62,6 @@ def test_a_label_corrected_twice_goes_back_to_the_one_it_came_with() -> None:
     assert held(learner) == before
 
 
-def test_it_is_doubted_again_and_trained_on_as_it_came() -> None:
-    undone, untouched = fed(tiny_learner(replay="never")), fed(tiny_learner(replay="never"))
-    arrivals = list(held(undone))[:6]
-    undone.correct({arrival: other(arrival) for arrival in arrivals})
-    undone.uncheck(arrivals)
-    for learner in (undone, untouched):
-        learner.consolidate(3)
-        fed(learner, 24, 48)
-    assert differing(tensors_of(undone), tensors_of(untouched)) == []
-    assert undone.audit() == untouched.audit()
-
-
 def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
     learner = fed(tiny_learner())
     before = held(learner)
@@ -83,27 +71,6 @@ def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
     for each in (Learner.load(tmp_path, device="cpu"), copy.deepcopy(learner)):
         assert each.uncheck([arrival]) == 1
         assert held(each) == before
-
-
-def test_after_it_nothing_is_replayed_with_the_label_of_before() -> None:
-    learner = fed(tiny_learner(replay="always"), 0, 48)
-    arrival = next(iter(held(learner)))
-    learner.correct({arrival: other(arrival)})
-    fed(learner, 48, 56)
-    assert learner.replay.state()
-    learner.uncheck([arrival])
-    assert not learner.replay.state()
-
-
-def test_amid_a_consolidation_it_is_refused() -> None:
-    learner = fed(tiny_learner())
-    epochs = learner.consolidation(2)
-    next(epochs)
-    with pytest.raises(ConsolidatingError, match="before undoing checks of labels"):
-        learner.uncheck([0])
-    epochs.close()
-    with pytest.raises(ValueError, match="arrivals should be from 0 to 23, as seen so far, but got 24"):
-        learner.uncheck([24])
 
 
 def test_checked_samples_do_not_fill_the_memory() -> None:

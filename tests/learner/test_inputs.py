@@ -12,6 +12,7 @@ from puridiver.learner.inputs import as_arrivals, as_classes, as_corrections, as
 SHAPE = (4, 5, 3)
 PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8)
 FLOATS = torch.from_numpy(PIXELS) / 255
+KNOWN = {"cat": 0, "dog": 1}
 
 
 @pytest.mark.parametrize(
@@ -39,8 +40,8 @@ def test_grey_images_may_leave_out_the_channel_axis() -> None:
     [
         (PIXELS[0], r"\(N, 4, 5, 3\), but got \(4, 5, 3\): a single image is a batch of one"),
         ([], "the batch is empty"),
-        ([PIXELS[0], PIXELS[0][:3]], r"image 0 has \(4, 5, 3\) and image 1 has \(3, 5, 3\)"),
-        ([torch.zeros(SHAPE), torch.zeros(4, 6, 3)], r"image 0 has \(4, 5, 3\) and image 1 has \(4, 6, 3\)"),
+        ([PIXELS[0], PIXELS[0][:3]], r"one shape.* but got \(3, 5, 3\), \(4, 5, 3\)"),
+        ([torch.zeros(SHAPE), torch.zeros(4, 6, 3)], r"one shape.* but got \(4, 5, 3\), \(4, 6, 3\)"),
         (torch.from_numpy(PIXELS).to_sparse(), "dense tensor"),
         (torch.zeros((2, *SHAPE), device="meta"), "device meta"),
         (PIXELS.transpose(0, 3, 1, 2), r"but got \(2, 3, 4, 5\)"),
@@ -187,10 +188,10 @@ def test_ids_that_cannot_be_used_are_refused(ids) -> None:
 
 
 def test_corrections_are_class_ids_by_arrival() -> None:
-    assert as_corrections({np.int64(3): "dog"}, ["cat", "dog"], 20, False) == {3: 1}
+    assert as_corrections({np.int64(3): "dog"}, KNOWN, 20) == {3: 1}
     held = {4: "a", 7: "b", 9: "a"}
-    assert as_corrections({"a": "owl", "gone": "cat"}, ["cat", "owl"], 10, False, held) == {4: 1, 9: 1}
-    assert as_corrections({}, [0, 1], 0, False) == {}
+    assert as_corrections({"a": "dog", "gone": "cat"}, KNOWN, 10, held) == {4: 1, 9: 1}
+    assert as_corrections({}, KNOWN, 0) == {}
     assert as_arrivals(["a", "gone"], 10, held) == [4, 9]
     for samples in ([4, 9], (4, 9), {4, 9}, np.array([4, 9]), torch.tensor([4, 9]), range(4, 10, 5)):
         assert sorted(as_arrivals(samples, 10)) == [4, 9]
@@ -208,7 +209,7 @@ def test_corrections_are_class_ids_by_arrival() -> None:
 )  # fmt: skip
 def test_corrections_that_make_no_sense_are_refused(labels, seen: int, ids, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        as_corrections(labels, ["cat", "dog"], seen, False, ids)
+        as_corrections(labels, KNOWN, seen, ids)
 
 
 @pytest.mark.parametrize(("samples", "ids"), [(4, None), ([10], None), ([1.0], None), ("a", {}), ([None], {})])

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
 from scipy.stats import chisquare
 
-from puridiver.learner.learner import Learner
 from puridiver.memory import Memory, Samples
 from puridiver.memory.class_reservoir import ClassReservoir
 from puridiver.options import Options
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
 
 
@@ -56,8 +53,7 @@ class NaiveLoop:
         self.held = candidates
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("capacity", "n_classes"), [(1, 3), (10, 3), (7, 4), (12, 12)])
+@pytest.mark.parametrize(("seed", "capacity", "n_classes"), [(0, 1, 3), (1, 10, 3), (2, 7, 4), (3, 12, 12)])
 def test_it_is_the_loop_a_sample_at_a_time(seed: int, capacity: int, n_classes: int) -> None:
     everything, loop = stream(120, n_classes, seed), NaiveLoop(capacity, seed)
     for label, arrival in zip(everything.labels.tolist(), everything.arrivals.tolist(), strict=True):
@@ -66,7 +62,7 @@ def test_it_is_the_loop_a_sample_at_a_time(seed: int, capacity: int, n_classes: 
     assert sorted(memory.samples.arrivals.tolist()) == sorted(arrival for _, arrival in loop.held)
 
 
-@pytest.mark.parametrize("batch_size", [3, 8, 16])
+@pytest.mark.parametrize("batch_size", [3, 16])
 def test_batches_decide_nothing(batch_size: int) -> None:
     one, many = (pass_stream(stream(96, 4, 1), 9, size).samples.arrivals for size in (1, batch_size))
     assert torch.equal(one, many)
@@ -75,18 +71,7 @@ def test_batches_decide_nothing(batch_size: int) -> None:
 def test_every_part_of_a_class_is_held_alike() -> None:
     # GDumb's rule would hold the first ones alone.
     parts: Counter[int] = Counter()
-    for seed in range(100):
+    for seed in range(60):
         arrivals = pass_stream(with_labels([0, 1] * 40), 8, 16, seed).samples.arrivals
         parts.update((arrivals // 20).tolist())
     assert chisquare([parts[i] for i in range(4)]).pvalue > 1e-3
-
-
-def test_a_loaded_learner_knows_how_many_of_each_class_it_has_seen(tmp_path: Path) -> None:
-    images, labels = patterns(96)
-    whole, parts = (tiny_learner(sampler="crsv", trainer="plain") for _ in range(2))
-    for start in range(0, 96, 8):
-        whole.observe(images[start : start + 8], labels[start : start + 8])
-        parts.observe(images[start : start + 8], labels[start : start + 8])
-        parts = Learner.load(parts.save(tmp_path), device="cpu")
-    assert differing(tensors_of(whole), tensors_of(parts)) == []
-    assert int(whole.memory.samples.arrivals.max()) >= 12  # it was full, and had to choose

@@ -68,12 +68,6 @@ def test_choices_are_valid_on_the_gpu(name: str, size: str) -> None:
 
 
 @every_sampler
-def test_a_full_memory_stays_full(name: str) -> None:
-    lengths = [len(memory) for _, memory, _, _ in run(make(name), "usual")]
-    assert lengths == sorted(lengths)
-
-
-@every_sampler
 def test_the_generator_of_the_moment_alone_decides(name: str) -> None:
     before = torch.get_rng_state()
     first = [rows.tolist() for rows, *_ in run(make(name), "usual")]
@@ -81,17 +75,3 @@ def test_the_generator_of_the_moment_alone_decides(name: str) -> None:
     torch.rand(7)
     assert first == [rows.tolist() for rows, *_ in run(make(name), "usual")]
     torch.set_rng_state(before)
-
-
-@every_sampler
-def test_choosing_leaves_the_pool_unchanged(name: str) -> None:
-    pool = stream(20, 3)
-    copies = {key: tensor.clone() for key, tensor in pool.tensors().items()}
-    make(name).choose(pool, 8, 8, moment(FixedNetwork(3), 3, seen_before=30))
-    assert all(torch.equal(tensor, copies[key]) for key, tensor in pool.tensors().items())
-
-
-@every_sampler
-def test_samplers_describe_themselves(name: str) -> None:
-    sampler = SAMPLERS[name]
-    assert (sampler.name, bool(sampler.title), bool(sampler.summary)) == (name, True, True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -65,7 +64,7 @@ def test_half_of_the_places_are_the_delay_buffer_of_spr(places: int, delay: int)
     assert (memory.capacity, memory.delay) == (places - delay, delay)
 
 
-@pytest.mark.parametrize("size", [1, 5, 16, 40])
+@pytest.mark.parametrize("size", [5, 40])
 def test_arrivals_wait_until_the_delay_buffer_is_full(size: int) -> None:
     learner = waiting()
     seen: list[tuple[list[int], int]] = []
@@ -109,17 +108,3 @@ def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
     assert differing(tensors_of(learner), tensors_of(loaded)) == []
     learner.load_state(*before)
     assert arrivals(learner) == ([], [])
-
-
-def test_spr_learns_from_a_stream_with_wrong_labels() -> None:
-    images, true = patterns(120, seed=3)
-    rng = np.random.default_rng(0)
-    given = np.where(rng.random(120) < 0.3, (true + rng.integers(1, 3, 120)) % 3, true)
-    settings = {"spr_budget": 0.005, "spr_graphs": 5, "epochs": 30}
-    learner = tiny_learner(sampler="spr", trainer="spr", memory=80, **settings)
-    learner.observe(images, given)
-    learner.consolidate()
-    kept = learner.memory.samples
-    purity = (true[kept.arrivals.numpy()] == kept.labels.numpy()).mean()
-    assert purity > (true == given).mean() + 0.1
-    assert (learner.predict(IMAGES) == LABELS).mean() > 0.8

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from puridiver import equations
 from puridiver.memory import Samples
+from puridiver.memory.base import surviving_rows
 from puridiver.memory.puridiver import Eviction, PuriDivERSampler
 from puridiver.options import Options
 from tests import reference
@@ -56,8 +57,7 @@ def largest_class_rows(memory: list[int], y: list[int], ties: Tensor) -> list[in
     return [i for i in memory if y[i] == chosen]
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("n_classes", [1, 3])
+@pytest.mark.parametrize(("seed", "n_classes"), [(0, 1), (1, 3)])
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("from_largest", [False, True])
 def test_scores_after_every_drop_are_those_from_scratch(
@@ -76,7 +76,7 @@ def test_scores_after_every_drop_are_those_from_scratch(
         candidates = largest_class_rows(memory, pool.y, ties) if from_largest else memory
         eviction.drop_worst(ties if from_largest else None)
         assert set(memory) - set(living(eviction)) == {max(candidates, key=lambda i: expected[i])}
-        assert eviction.members(capacity).tolist() == living(eviction)
+        assert surviving_rows(eviction.alive, capacity).tolist() == living(eviction)
 
 
 def seen_by(network: FixedNetwork, samples: Samples) -> Pool:
@@ -97,8 +97,7 @@ SIZES = pytest.mark.parametrize(
 
 
 @SIZES
-@pytest.mark.parametrize("alpha", [-1.0, 0.0, 0.3, 0.9])
-@pytest.mark.parametrize("batch_loss", [0.4, 2.5])
+@pytest.mark.parametrize(("alpha", "batch_loss"), [(-1.0, 0.4), (-1.0, 2.5), (0.3, 2.5)])
 def test_choice_is_the_supplements_algorithm_1(
     n: int, n_old: int, capacity: int, n_classes: int, alpha: float, batch_loss: float
 ) -> None:
@@ -107,20 +106,6 @@ def test_choice_is_the_supplements_algorithm_1(
     rows = sampler.choose(pool, n_old, capacity, moment(network, n_classes, batch_loss=batch_loss))
     seen, used = seen_by(network, pool), alpha if alpha >= 0 else reference.adaptive_alpha(batch_loss)
     assert rows.tolist() == reference.algorithm_1(seen.loss, seen.f, seen.y, seen.w, n_old, capacity, used)
-
-
-@pytest.mark.parametrize(("n", "capacity", "n_classes"), [(24, 16, 2), (14, 8, 1), (36, 28, 3)])
-@pytest.mark.parametrize("seed", range(3))
-def test_choice_with_standardised_scores_is_algorithm_1_on_z_scores(
-    n: int, capacity: int, n_classes: int, seed: int
-) -> None:
-    n_old = capacity
-    network, pool = FixedNetwork(n_classes, seed), stream(n, n_classes, seed)
-    sampler = PuriDivERSampler(Options(alpha=0.3, standardise_scores=True))
-    rows = sampler.choose(pool, n_old, capacity, moment(network, n_classes))
-    seen = seen_by(network, pool)
-    expected = reference.algorithm_1(seen.loss, seen.f, seen.y, seen.w, n_old, capacity, 0.3, standardise=True)
-    assert rows.tolist() == expected
 
 
 def test_ties_between_largest_classes_are_broken_at_random() -> None:
@@ -205,8 +190,7 @@ def favoured_by_loop(checked: list[bool], labels: list[int], n_old: int, share: 
     return found
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 1.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("share", "seed"), [(0.0, 0), (0.25, 1), (0.5, 2), (0.5, 3), (1.0, 4)])
 def test_of_the_checked_samples_of_a_class_the_last_are_favoured_up_to_a_share(share: float, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
     labels, checked = torch.randint(4, (40,), generator=random) * 2, torch.rand(40, generator=random) < 0.6
@@ -224,18 +208,6 @@ def test_a_large_batch_is_not_kept_out_by_checked_samples(evict_from: str) -> No
     sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=0.5))
     rows = sampler.choose(checked_pool, 10, 10, moment(network, 2)).tolist()
     assert rows == [5, 6, 7, 8, 9, 35, 36, 37, 38, 39]
-
-
-def test_a_class_of_two_with_standardised_scores_is_judged_by_loss_alone() -> None:
-    wrong = 0
-    for seed in range(20):
-        f = torch.rand(2, 16, generator=torch.Generator().manual_seed(seed))
-        u, y = torch.nn.functional.normalize(f, dim=1), torch.zeros(2, dtype=torch.int64)
-        eviction = Eviction(torch.tensor([5.0, 0.1]), u, y, 1, torch.tensor(0.5), standardise=True, favoured=NOBODY[:2])
-        eviction.admit(2)
-        scores = eviction.scores()
-        wrong += not torch.allclose(scores, torch.tensor([0.5, -0.5]), atol=1e-3)
-    assert wrong == 0
 
 
 def test_a_sample_that_cannot_be_judged_goes_first() -> None:

@@ -60,15 +60,6 @@ def test_rows_are_fitted_as_each_alone() -> None:
             assert not together[i, j][~mask[i, j]].any()
 
 
-def test_values_beside_the_fit_are_judged_where_asked_for() -> None:
-    x, _ = sampled(60)
-    values = torch.cat([torch.from_numpy(x), torch.tensor([0.0, 1.0], dtype=torch.float64)])
-    mask = torch.arange(62) < 60
-    found = fit_beta_mixture(values, mask, among=torch.ones(62, dtype=torch.bool))
-    torch.testing.assert_close(found.high_posterior[:60], fit_beta_mixture(values[:60]).high_posterior)
-    assert found.high_posterior[60] < 0.1 < 0.9 < found.high_posterior[61]
-
-
 @pytest.mark.parametrize("values", [[0.3] * 5, [0.7], [0.0, 0.0], [1.0]], ids=str)
 def test_with_nothing_to_tell_apart_all_are_of_the_high_component(values: list[float]) -> None:
     assert fit_beta_mixture(torch.tensor(values)).high_posterior.tolist() == [1.0] * len(values)
