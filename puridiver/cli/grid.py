@@ -15,7 +15,7 @@ from puridiver.cli.output import Progress, counted, note, percent, say, say_tabl
 from puridiver.runs.config import SETTINGS
 
 if TYPE_CHECKING:
-    from puridiver.grid.engines.base import Event
+    from puridiver.grid.engines import Event
 
 ENGINES = ("auto", "lanes", "processes", "ray")
 Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
@@ -72,7 +72,7 @@ def grid(
     """
     from puridiver.grid.engines import make_engine
     from puridiver.grid.run import LOGS, GridRun, failure_text
-    from puridiver.grid.spec import find_grid, with_changes, with_methods, with_noises
+    from puridiver.grid.spec import find_grid, only, with_changes
     from puridiver.grid.table import build
 
     if show_list:
@@ -85,8 +85,7 @@ def grid(
     if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
         raise ValueError(f"--shard should be I/N with I from 1 to N, such as 1/3, but got {shard!r}")
     found = [find_grid(name, data or [], [*map(int, listed(seeds))], official="splits" in settings) for name in grids]
-    found = with_methods(found, methods) if methods else found
-    found = with_noises(found, listed(noises)) if noises else found
+    found = only(found, methods or (), listed(noises))
     folder = out or Path("runs") / "+".join(dict.fromkeys(each.name for each in found))
     for place in {column.data for each in found for column in each.columns}:
         flags.check_outside(place, folder)

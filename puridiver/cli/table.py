@@ -39,7 +39,7 @@ def table(
           another figure of the runs, some columns
     """
     from puridiver.grid.presets import PRESETS
-    from puridiver.grid.spec import find_grid, with_methods, with_noises
+    from puridiver.grid.spec import find_grid, only
     from puridiver.grid.table import build, read
 
     name, *places = words
@@ -48,8 +48,7 @@ def table(
         rows = read(places or [f"runs/{Path(name).stem}"])
         sizes = PRESETS[name].sizes if name in PRESETS else {}
         grids = [find_grid(name, data or [each for each in sizes if each in set(rows["data"])])]
-        grids = with_methods(grids, [*methods, *filter(None, [against])]) if methods else grids
-        (grid,) = with_noises(grids, listed(noises)) if noises else grids
+        (grid,) = only(grids, [*methods, *filter(None, [against])] if methods else (), listed(noises))
     elif data or methods or noises:
         raise ValueError("--data, --methods and --noises need a preset's name or a grid file before the ledger")
     else:

@@ -8,8 +8,7 @@ logs/             what worker processes write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +16,12 @@ from statistics import mean
 from typing import Any
 
 from puridiver import plugins as plugin_files
-from puridiver.errors import BusyError, DataError, PuridiverError, few
+from puridiver.errors import DataError, PuridiverError, few
 from puridiver.files import file_lock
-from puridiver.grid.engines import Engine, make_engine
-from puridiver.grid.engines.base import Event, Job, Sources
-from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, with_changes, with_methods, with_noises
+from puridiver.grid.engines import Engine, Event, Job, Sources, make_engine
+from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
 from puridiver.runs import folder as runs
-from puridiver.runs.config import Role, RunConfig
+from puridiver.runs.config import Role
 from puridiver.runs.ledger import append_row, read_ledgers
 from puridiver.runs.resolve import resolve_run_stream, run_id
 
@@ -41,24 +39,23 @@ class Outcome:
 
 
 class GridRun:
-    """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs."""
+    """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs.
 
-    def __init__(
-        self, grids: Sequence[Grid], folder: str | Path, shard: tuple[int, int] = (1, 1), sources: Sources | None = None
-    ) -> None:
-        self.grids, self.folder, self.sources = list(grids), Path(folder), sources or Sources()
+    `shard` (2, 3) is the second of three parts. All methods of a column and seed stay together in one.
+    """
+
+    def __init__(self, grids: Sequence[Grid], folder: str | Path, shard: tuple[int, int] = (1, 1)) -> None:
+        self.grids, self.folder, self.sources = list(grids), Path(folder), Sources()
         self.runs: dict[str, list[Cell]] = {}
-        hashes: dict[tuple[Any, ...], str] = {}
-        for cell in _part([cell for grid in grids for cell in cells(grid)], *shard):
-            self.runs.setdefault(self._id(cell.config, hashes), []).append(cell)
-
-    def _id(self, config: RunConfig, hashes: dict[tuple[Any, ...], str]) -> str:
-        """The id that the run will have; streams that many cells share are made once."""
-        source = self.sources.of(config)
-        key = (*config.of_role(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
-        if key not in hashes:
-            hashes[key] = resolve_run_stream(config, source).content_hash
-        return run_id(config, source, hashes[key])
+        found = [cell for grid in grids for cell in cells(grid)]
+        groups = list(dict.fromkeys((cell.column, cell.config.seed) for cell in found))[shard[0] - 1 :: shard[1]]
+        hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
+        for cell in (cell for cell in found if (cell.column, cell.config.seed) in groups):
+            config, source = cell.config, self.sources.of(cell.config)
+            stream = (*config.of_role(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
+            if stream not in hashes:
+                hashes[stream] = resolve_run_stream(config, source).content_hash
+            self.runs.setdefault(run_id(config, source, hashes[stream]), []).append(cell)
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows of the folder's ledger."""
@@ -79,7 +76,7 @@ class GridRun:
     def own_rows(self) -> list[dict[str, Any]]:
         """The rows of the grids' cells, in the order of the grids."""
         found = {(row["id"], row["grid"], row["method"], row["column"]): row for row in self.rows()}
-        keys = [(id, c.grid, c.method, c.column) for id, shared in self.runs.items() for c in shared]
+        keys = [(id, cell.grid, cell.method, cell.column) for id, shared in self.runs.items() for cell in shared]
         return [found[key] for key in keys if key in found]
 
     def expected_seconds(self, waiting: Sequence[str], workers: int) -> float | None:
@@ -97,36 +94,35 @@ class GridRun:
     def run(
         self, engine: Engine, limit: int | None = None, on_event: Callable[[Event, str], object] | None = None
     ) -> Outcome:
-        """Run what is left; `on_event` hears each event with the name of its cell.
-
-        Ctrl-C ends it early. Everything that is finished is kept: run it again to go on.
-        """
+        """Run what is left, until Ctrl-C; `on_event` hears each event with the name of its cell."""
         outcome = Outcome()
-        with self._locked():
-            for id, row in self.done().items():
+        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
+            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
+            for id, row in self.done().items():  # cells of a new grid may share runs with an old one
                 self._record(id, row)
-            jobs = [self._job(id, engine.lanes) for id in self.waiting(limit)]
-            names = {job.id: job.name for job in jobs}
+            jobs = {id: self.job(id, engine.lanes) for id in self.waiting(limit)}
 
             def report(event: Event) -> None:
                 if event.kind in ("finished", "failed"):
-                    if names.pop(event.id, None) is None:
+                    if jobs.pop(event.id, None) is None:
                         return
                     self._end(event, outcome)
                 if on_event:
                     on_event(event, self.runs[event.id][0].slug)
 
             try:
-                engine.run(jobs, report)
+                engine.run(list(jobs.values()), report)
             except KeyboardInterrupt:
                 outcome.interrupted = True
-            outcome.left = len(names)
+            outcome.left = len(jobs)
         return outcome
 
-    def _job(self, id: str, lanes: int) -> Job:
+    def job(self, id: str, lanes: int = 1) -> Job:
+        """The job of a run."""
         cell = self.runs[id][0]
-        name = f"{cell.slug}-{id}"
-        return Job(id, name, cell.config, self.folder / runs.GRID_CELLS / name, lanes)
+        return Job(id, cell.config, self.folder / runs.GRID_CELLS / f"{cell.slug}-{id}", lanes)
 
     def _end(self, event: Event, outcome: Outcome) -> None:
         if event.kind == "finished":
@@ -144,40 +140,13 @@ class GridRun:
             if not any(cell.names.items() <= row.items() for row in there):
                 append_row(self.folder / LEDGER, {**row, **cell.names})
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
-            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with file_lock(self.folder / LOCK, wait_seconds=0):
-                yield
-        except BusyError as error:
-            raise DataError(f"{self.folder} is in use by another grid; wait, or choose another folder") from error
-
-
-def _part(found: Sequence[Cell], number: int, of: int) -> list[Cell]:
-    """Part `number` of `of`. All methods of a column and seed stay together: a machine runs both sides of a pair."""
-    groups = dict.fromkeys((cell.column, cell.config.seed) for cell in found)
-    mine = set(list(groups)[number - 1 :: of])
-    return [cell for cell in found if (cell.column, cell.config.seed) in mine]
-
 
 def run_grid(
-    grid: str | Path | Mapping[str, Any],
-    out: str | Path,
-    *,
-    data: Sequence[str] = (),
-    seeds: Sequence[int] = (),
-    methods: Sequence[str] = (),
-    noises: Sequence[str] = (),
-    plugins: Sequence[str] = (),
-    limit: int | None = None,
-    engine: str = "auto",
-    workers: int | None = None,
-    on_row: Callable[[dict[str, Any]], object] | None = None,
+    grid: str | Path | Mapping[str, Any], out: str | Path, *, data: Sequence[str] = (), seeds: Sequence[int] = (),
+    methods: Sequence[str] = (), noises: Sequence[str] = (), plugins: Sequence[str] = (), limit: int | None = None,
+    engine: str = "auto", workers: int | None = None, on_row: Callable[[dict[str, Any]], object] | None = None,
     **changes: Any,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, Any]]:  # fmt: skip
     """Run what is left of a grid and return the rows of its finished runs, as `puridiver grid` does.
 
     Parameters
@@ -200,15 +169,17 @@ def run_grid(
     PuridiverError
         If cells failed, once all others are done. The rows of those are in the folder.
     """
-    for place in _listed(plugins):
+    data, seeds, methods, noises, plugins = (
+        [values] if isinstance(values, str | int | Path) else list(values)
+        for values in (data, seeds, methods, noises, plugins)
+    )
+    for place in plugins:
         plugin_files.add(place)
-    data, seeds, methods, noises = map(_listed, (data, seeds, methods, noises))
     if isinstance(grid, Mapping):
         grids = [grid_of_table(grid, data=data, seeds=seeds)]
     else:
         grids = [find_grid(grid, data, seeds, official=changes.get("splits") is not None)]
-    grids = with_methods(grids, methods) if methods else grids
-    grids = with_noises(grids, noises) if noises else grids
+    grids = only(grids, methods, noises)
     run = GridRun([with_changes(each, changes) for each in grids], out)
     device = str(changes.get("device") or "auto")
     chosen = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
@@ -222,11 +193,6 @@ def run_grid(
 
 def failure_text(outcome: Outcome, folder: Path) -> str:
     """What failed, in a sentence."""
-    failures = list(outcome.failures.values())
+    failures = outcome.failures.values()
     named = [f"{f['method']}, {f['column']}, seed {f['seed']}: {f['error'].splitlines()[0]}" for f in failures]
     return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"
-
-
-def _listed(values: Any) -> list[Any]:
-    """A list of the values; a single value counts as a list of one."""
-    return [values] if isinstance(values, str | int | Path) else list(values)

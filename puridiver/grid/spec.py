@@ -52,9 +52,8 @@ class Column:
     @cached_property
     def title(self) -> str:
         """The name of the column in tables and ledgers, without folders: "cifar10 sym-40"."""
-        stream = "" if self.stream in ("blurry-10", WORD) else self.stream
-        parts = [re.split(r"[\\/]", part.rstrip("/\\"))[-1] for part in (self.data, stream, self.noise or "") if part]
-        return " ".join(parts)
+        parts = (self.data, "" if self.stream in ("blurry-10", WORD) else self.stream, self.noise or "")
+        return " ".join(re.split(r"[\\/]", part.rstrip("/\\"))[-1] for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,7 @@ class Cell:
     @property
     def slug(self) -> str:
         """The cell's name as part of a folder's name."""
-        text = f"{self.column} {self.method} s{self.config.seed}".lower()
-        return re.sub(r"[^a-z0-9.]+", "-", text).strip("-")
+        return re.sub(r"[^a-z0-9.]+", "-", f"{self.column} {self.method} s{self.config.seed}".lower()).strip("-")
 
 
 def cells(grid: Grid) -> list[Cell]:
@@ -104,8 +102,7 @@ def _config(method: Method, column: Column, seed: int) -> RunConfig:
     """The method's own options go before those of the column, which reach only methods that have them."""
     settings = {**column.settings, **method.settings}
     parts = {f"sampler {method.sampler}", f"trainer {method.trainer}", f"network {settings.get('network')}"}
-    shared = settings.pop("options", {})
-    shared = {name: value for name, value in shared.items() if not owners(name) or parts & set(owners(name))}
+    shared = {k: v for k, v in settings.pop("options", {}).items() if not owners(k) or parts & set(owners(k))}
     own = {name: value for name, value in method.options.items() if name not in column.without}
     if "epochs" in own:  # the setting of the column would go before the method's option of this name
         settings["epochs"] = own["epochs"]
@@ -115,6 +112,75 @@ def _config(method: Method, column: Column, seed: int) -> RunConfig:
         stream = {"stream": f"{WORD}:{(column.noise or '').replace('-', '')}:{seed}{order}"}
     fixed = {"data": column.data, "sampler": method.sampler, "trainer": method.trainer, "seed": seed}
     return RunConfig.of_dict({**settings, **stream, **fixed, "options": {**shared, **own}})
+
+
+# Choosing and changing ----------------------------------------------------------------------------------------------
+
+
+def only(grids: Sequence[Grid], methods: Sequence[str] = (), noises: Sequence[str] = ()) -> list[Grid]:
+    """The grids with these methods and noises alone (none named: all), whatever their case, spaces and hyphens."""
+    rows = _chosen("method", methods, [method.title for grid in grids for method in grid.methods])
+    kinds = _chosen("noise", noises, [column.noise or "" for grid in grids for column in grid.columns])
+    found = []
+    for grid in grids:
+        kept = tuple(method for method in grid.methods if _plain(method.title) in rows)
+        columns = tuple(column for column in grid.columns if _plain(column.noise or "") in kinds)
+        found += [replace(grid, methods=kept, columns=columns)] if kept and columns else []
+    return found
+
+
+def _chosen(kind: str, wanted: Sequence[str], known: Sequence[str]) -> set[str]:
+    for name in wanted:
+        if _plain(name) not in map(_plain, known):
+            names = ", ".join(map(repr, dict.fromkeys(known)))
+            raise ValueError(f"a {kind} of the grid should be one of {names}, but got {name!r}")
+    return set(map(_plain, wanted or known))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\s-]", "", name).lower()
+
+
+def with_changes(grid: Grid, changes: Mapping[str, Any]) -> Grid:
+    """The grid with settings or options replaced in every cell whose method does not set them itself.
+
+    Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
+    them with the grid as it is. Changed epochs go before those of a method: they are for a quick look at everything.
+    """
+    known = {name: value for name, value in changes.items() if value is not None}
+    options = _checked(known, SHARED)
+    columns, methods = [], []
+    for column in grid.columns:
+        shared = {**column.settings.get("options", {}), **options}
+        columns.append(replace(column, settings={**column.settings, **known, "options": shared}))
+    for method in grid.methods:
+        kept = {name: value for name, value in method.options.items() if name != "epochs" or "epochs" not in known}
+        methods.append(replace(method, options=kept))
+    told = {name: v for name, v in known.items() if name in SETTINGS and SETTINGS[name].role not in RECORDED_BESIDE}
+    name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **options}.items())
+    return _reached(options, replace(grid, name=name, methods=tuple(methods), columns=tuple(columns)))
+
+
+def _reached(options: Mapping[str, Any], grid: Grid) -> Grid:
+    """The grid, if its configs are valid and some method has each of these options; else a ValueError."""
+    reached = {name for cell in cells(grid) for name in cell.config.options}
+    if missed := [name for name in options if name not in reached]:
+        raise ValueError(f"no method of the grid has the option {missed[0]}")
+    return grid
+
+
+def _checked(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    """The options of given settings in their own types (1 and 1.0 are one); a ValueError for an unknown setting."""
+    if unknown := [name for name in given if name not in (*allowed, "options")]:
+        raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {unknown[0]!r}")
+    options = given.get("options", {})
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options should be a table of option = value, but got {options!r}")
+    found = Options(**options)
+    return {name: found[name] for name in options}
+
+
+# Grid files ---------------------------------------------------------------------------------------------------------
 
 
 def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
@@ -131,73 +197,6 @@ def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] =
     return grid_of_preset(str(name), data, seeds, official)
 
 
-def with_methods(grids: Sequence[Grid], titles: Sequence[str]) -> list[Grid]:
-    """The grids with the methods of these titles alone (case and spaces do not matter), without empty grids."""
-    chosen = _chosen("method", titles, [method.title for grid in grids for method in grid.methods])
-    found = [replace(grid, methods=tuple(m for m in grid.methods if _plain(m.title) in chosen)) for grid in grids]
-    return [grid for grid in found if grid.methods]
-
-
-def with_noises(grids: Sequence[Grid], noises: Sequence[str]) -> list[Grid]:
-    """The grids with the columns of these noises alone ("sym-40" or "sym40"), without empty grids."""
-    chosen = _chosen("noise", noises, [column.noise or "" for grid in grids for column in grid.columns])
-    found = [replace(grid, columns=tuple(c for c in grid.columns if _plain(c.noise or "") in chosen)) for grid in grids]
-    return [grid for grid in found if grid.columns]
-
-
-def _chosen(kind: str, wanted: Sequence[str], known: Sequence[str]) -> set[str]:
-    names = list(dict.fromkeys(known))
-    for name in wanted:
-        if _plain(name) not in map(_plain, names):
-            raise ValueError(f"a {kind} of the grid should be one of {', '.join(map(repr, names))}, but got {name!r}")
-    return set(map(_plain, wanted))
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s-]", "", name).lower()
-
-
-def with_changes(grid: Grid, changes: Mapping[str, Any]) -> Grid:
-    """The grid with settings or options replaced in every cell whose method does not set them itself.
-
-    Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
-    them with the grid as it is. Changed epochs go before those of a method: they are for a quick look at everything.
-    """
-    known = {name: value for name, value in changes.items() if value is not None}
-    known["options"] = options = _checked(known, SHARED)
-    columns = []
-    for column in grid.columns:
-        shared = {**column.settings.get("options", {}), **options}
-        columns.append(replace(column, settings={**column.settings, **known, "options": shared}))
-    dropped = {"epochs"} & known.keys()
-    methods = [replace(m, options={k: v for k, v in m.options.items() if k not in dropped}) for m in grid.methods]
-    told = {name: v for name, v in known.items() if name in SETTINGS and SETTINGS[name].role not in RECORDED_BESIDE}
-    name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **options}.items())
-    changed = replace(grid, name=name, methods=tuple(methods), columns=tuple(columns))
-    _check_options_reach(options, changed)
-    return changed
-
-
-def _check_options_reach(options: Mapping[str, Any], grid: Grid) -> None:
-    """Raise a ValueError for an option that no method of the grid has."""
-    reached = {name for cell in cells(grid) for name in cell.config.options}
-    for name in options:
-        if name not in reached:
-            raise ValueError(f"no method of the grid has the option {name}")
-
-
-def _checked(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
-    """The options of given settings in their own types (1 and 1.0 are one); a ValueError for an unknown setting."""
-    for name in given:
-        if name not in (*allowed, "options"):
-            raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {name!r}")
-    options = given.get("options", {})
-    if not isinstance(options, Mapping):
-        raise ValueError(f"options should be a table of option = value, but got {options!r}")
-    found = Options(**options)
-    return {name: found[name] for name in options}
-
-
 def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
     """The grid in the table [grid] of a TOML file, or the preset that it names; an error names the file and the key.
 
@@ -205,10 +204,8 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), o
     arrival-loss/study.toml is "arrival-loss" and arrival-loss/digits.toml is "arrival-loss-digits".
     """
     name, folder = path.stem, path.absolute().parent
-    if name == "study":
-        name = folder.name
-    elif (folder / "study.toml").exists():
-        name = f"{folder.name}-{name}"
+    if (folder / "study.toml").exists():
+        name = folder.name if name == "study" else f"{folder.name}-{name}"
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         if set(content) == {"preset"}:
@@ -227,22 +224,20 @@ def grid_of_table(
     options = _checked(table, (*LISTS, *SHARED))
     settings = {**{key: value for key, value in table.items() if key in SHARED}, "options": options}
     methods = tuple(_method(entry, settings.get("network")) for entry in _list(table, "methods", (str, Mapping)))
-    chosen_seeds = tuple(seeds) or tuple(_list(table, "seeds", (int,), [0]))
-    noises = _list(table, "noises", (str,)) if "noises" in table else [None]
+    chosen_seeds = tuple(seeds or _list(table, "seeds", (int,), [0]))
     columns = tuple(
         Column(source, stream, noise, chosen_seeds, settings)
         for source in data or _list(table, "data", (str,), ["digits"])
         for stream in _list(table, "streams", (str,), ["blurry-10"])
-        for noise in noises
+        for noise in (_list(table, "noises", (str,)) if "noises" in table else [None])
     )
-    if "noises" in table and (made := [column.stream for column in columns if is_manifest(column.stream)]):
+    if made := [column.stream for column in columns if column.noise and is_manifest(column.stream)]:
         raise ValueError(f"streams has the manifest {made[0]}, which has its own noise: leave noises out")
     for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
-        if doubles := [t for t in titles if [_plain(other) for other in titles].count(_plain(t)) > 1]:
+        plain = [_plain(title) for title in titles]
+        if doubles := [title for title in titles if plain.count(_plain(title)) > 1]:
             raise ValueError(f"{key} should differ, but several are called {doubles[0]!r}: give each its own title")
-    grid = Grid(name, str(table.get("title", name)), methods, columns)
-    _check_options_reach(options, grid)  # makes every config, which checks every value
-    return grid
+    return _reached(options, Grid(name, str(table.get("title", name)), methods, columns))
 
 
 def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
@@ -256,9 +251,6 @@ def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: 
 def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
     """A method written "sampler+trainer", or as a table with a title, options and settings of its own."""
     from puridiver import plugins
-    from puridiver.memory import SAMPLERS
-    from puridiver.nets import NETWORKS
-    from puridiver.trainers import TRAINERS
 
     if isinstance(entry, str):
         sampler, _, trainer = (part.strip() for part in entry.partition("+"))
@@ -267,10 +259,9 @@ def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
     settings = {key: value for key, value in entry.items() if key in SHARED}
     parts = {"sampler": entry.get("sampler"), "trainer": entry.get("trainer"), "network": entry.get("network", network)}
     plugins.load_all()
-    families: list[Mapping[str, Any]] = [SAMPLERS, TRAINERS, NETWORKS]
-    for (family, name), members in zip(parts.items(), families, strict=True):
-        if name not in members and not (family == "network" and name in (None, "auto")):
-            raise ValueError(f"{family} of a method should be one of {', '.join(members)}, but got {name!r}")
+    for family, (_, members) in plugins.FAMILIES.items():
+        if parts[family] not in members and not (family == "network" and parts[family] in (None, "auto")):
+            raise ValueError(f"{family} of a method should be one of {', '.join(members)}, but got {parts[family]!r}")
     check_reached(options, [f"{family} {name}" for family, name in parts.items()])
     changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
     title = str(entry.get("title", f"{parts['sampler']} + {parts['trainer']}{changed}"))

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,8 @@ LAST = "last_accuracy"
 PAPER, PAPER_RUNS = "paper", 3  # what to compare with that is no method; runs behind each of its figures
 CELL = ["grid", "method", "column"]
 SETTINGS = ["recipe", "memory", "network", "epochs", "precision", "device"]  # alike in all runs of a cell
-NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2f", "high_95": "+.2f", "p": ".3f"}
+NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2f", "high_95": "+.2f", "p": ".3f",
+           "p_corrected": ".3f"}  # fmt: skip
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
@@ -51,8 +51,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 @cache
 def paper_figures() -> dict[str, Any]:
     """The paper's tables by name: their source, and figures by data, method and noise."""
-    text = resources.files("puridiver.grid").joinpath("paper_figures.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("paper_figures.json").read_text(encoding="utf-8"))
     return found
 
 
@@ -70,11 +69,16 @@ class Table:
     title: str
     frame: pd.DataFrame
     shown: dict[str, pd.DataFrame]
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
     def to_text(self) -> str:
-        parts = [f"{heading}\n{_aligned(frame)}" for heading, frame in self.shown.items()]
-        return "\n\n".join([self.title, *parts, "\n".join(self.notes)])
+        parts = [self.title]
+        for heading, frame in self.shown.items():
+            lines = [list(frame.columns), *frame.astype(str).to_numpy().tolist()]
+            widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+            aligned = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+            parts.append("\n".join([heading, *aligned]))
+        return "\n\n".join([*parts, "\n".join(self.notes)])
 
     def to_markdown(self) -> str:
         parts = [f"{heading}\n\n{markdown(frame)}" for heading, frame in self.shown.items()]
@@ -84,19 +88,14 @@ class Table:
         return str(self.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
     def to_latex(self) -> str:
-        notes = "; ".join(self.notes)
-        captions = {f"{self.title}. {heading}. {notes}.": frame for heading, frame in self.shown.items()}
         try:
-            parts = [frame.to_latex(index=False, escape=True, caption=caption) for caption, frame in captions.items()]
+            parts = [
+                frame.to_latex(index=False, escape=True, caption=f"{self.title}. {heading}. {'; '.join(self.notes)}.")
+                for heading, frame in self.shown.items()
+            ]
         except ImportError as error:
             raise DataError("LaTeX tables need jinja2: pip install 'puridiver[report]'") from error
         return "\n".join(parts).replace("±", r"$\pm$")
-
-
-def _aligned(frame: pd.DataFrame) -> str:
-    lines = [list(frame.columns), *frame.astype(str).to_numpy().tolist()]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -106,11 +105,9 @@ def markdown(frame: pd.DataFrame) -> str:
 
 
 def build(
-    rows: pd.DataFrame | Sequence[Mapping[str, Any]],
-    grid: Grid | None = None,
-    metric: str = LAST,
+    rows: pd.DataFrame | Sequence[Mapping[str, Any]], grid: Grid | None = None, metric: str = LAST,
     against: str | None = None,
-) -> Table:
+) -> Table:  # fmt: skip
     """The table of a grid from the rows of ledgers; without a grid, of everything that the rows have.
 
     `metric` is the figure to show. `against` compares every method with one of them, or with the "paper".
@@ -127,24 +124,19 @@ def build(
     scale, named = (100, f"{METRICS[metric].title} %") if metric in METRICS and METRICS[metric].unit else (1, metric)
     frame = frame.assign(value=frame[metric].astype(float) * scale)
     title = grid.title if grid is not None else "Runs by method and column"
-    summary = summarise(frame, metric)
     if against is not None:
-        return _compared(frame, summary, title, f"{named} against {against}", against)
-    shown = {}
-    for (name, data), block in summary.groupby(["grid", "data"], sort=False):
-        texts = block.assign(text=[_text(line) for line in block.to_dict("records")])
-        wide = texts.pivot(index="method", columns="column", values="text").fillna("-")
-        wide = wide.loc[block["method"].unique(), block["column"].unique()]
-        wide.columns = pd.Index([str(column).removeprefix(f"{data} ") for column in wide.columns])
-        runs = frame[(frame["grid"] == name) & (frame["data"] == data)]
-        alike = [f"{each} {runs[each].iloc[0]}" for each in SETTINGS if each in runs and runs[each].nunique() == 1]
-        shown[", ".join([*filter(None, (data, name)), *alike])] = wide.rename_axis("method").reset_index()
+        return _compared(frame, title, f"{named} against {against}", against, metric)
+    summary, settings = summarise(frame, metric), [name for name in SETTINGS if name in frame]
     notes = [f"{named}, mean ± standard deviation (seeds)"]
     notes += ["[...] the paper's figure"] if summary["paper"].notna().any() else []
     notes += ["diverged: runs whose network predicts nan in the end"] if summary["diverged"].any() else []
-    for name in (name for name in SETTINGS if name in frame):
-        if (frame.groupby(CELL)[name].nunique() > 1).any():
-            notes.append(f"some cells mix runs of different {name}")
+    mixed = [name for name in settings if (frame.groupby(CELL)[name].nunique() > 1).any()]
+    notes += [f"some cells mix runs of different {name}" for name in mixed]
+    shown = {}
+    for (name, data), block in summary.groupby(["grid", "data"], sort=False):
+        runs = frame[(frame["grid"] == name) & (frame["data"] == data)]
+        alike = [f"{each} {runs[each].iloc[0]}" for each in settings if runs[each].nunique() == 1]
+        shown[", ".join([*filter(None, (data, name)), *alike])] = _wide(block, f"{data} ")
     return Table(title, summary, shown, notes)
 
 
@@ -163,25 +155,40 @@ def summarise(frame: pd.DataFrame, metric: str = LAST) -> pd.DataFrame:
     return summary
 
 
-def _text(line: Mapping[str, Any]) -> str:
-    if not line["seeds"]:
-        return "not recorded"
-    spread = "" if pd.isna(line["deviation"]) else f" ± {line['deviation']:.1f}"
-    lost = f"; {line['diverged']} diverged" if line["diverged"] else ""
-    theirs = "" if pd.isna(line["paper_deviation"]) else f" ± {line['paper_deviation']:.1f}"
-    paper = "" if pd.isna(line["paper"]) else f" [{line['paper']:.1f}{theirs}]"
-    return f"{line['mean']:.1f}{spread} ({line['seeds']}{lost}){paper}"
+def _wide(block: pd.DataFrame, prefix: str) -> pd.DataFrame:
+    """Lines of cells as a table to print: a row a method, a column a column, without the prefix of its title."""
+
+    def text(line: Mapping[str, Any]) -> str:
+        if not line["seeds"]:
+            return "not recorded"
+        spread, theirs = (
+            "" if pd.isna(line[name]) else f" ± {line[name]:.1f}" for name in ("deviation", "paper_deviation")
+        )
+        lost = f"; {line['diverged']} diverged" if line["diverged"] else ""
+        paper = "" if pd.isna(line["paper"]) else f" [{line['paper']:.1f}{theirs}]"
+        return f"{line['mean']:.1f}{spread} ({line['seeds']}{lost}){paper}"
+
+    texts = block.assign(text=[text(line) for line in block.to_dict("records")])
+    wide = texts.pivot(index="method", columns="column", values="text").fillna("-")
+    wide = wide.loc[block["method"].unique(), block["column"].unique()].rename_axis("method").reset_index()
+    return wide.set_axis([str(column).removeprefix(prefix) for column in wide.columns], axis=1)
 
 
-def _compared(frame: pd.DataFrame, summary: pd.DataFrame, title: str, what: str, against: str) -> Table:
+# Comparisons --------------------------------------------------------------------------------------------------------
+
+
+def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: str) -> Table:
     """Every method against one of them, or against the paper, with p corrected for all comparisons (Holm)."""
     from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
     if against == PAPER:
-        lines = [{**{name: line[name] for name in CELL}, **against_paper(line)} for line in summary.to_dict("records")]
+        cells = summarise(frame, metric).to_dict("records")
+        lines = [{**{name: cell[name] for name in CELL}, **against_paper(cell)} for cell in cells]
         how = f"Welch's t-test against its mean, deviation and {PAPER_RUNS} runs"
     else:
         lines, how = _paired_lines(frame, against), "paired t-test over seeds that both were run on"
+    if not lines:
+        raise ValueError(f"there is nothing to compare: no other method ran on a column and seed of {against!r}")
     found = pd.DataFrame(lines).assign(p_corrected=np.nan)
     over_columns = found["column"].str.fullmatch(r"all \d+")
     for family in (over_columns, ~over_columns):
@@ -189,7 +196,7 @@ def _compared(frame: pd.DataFrame, summary: pd.DataFrame, title: str, what: str,
         if known.any():
             found.loc[known, "p_corrected"] = multipletests(found.loc[known, "p"], method="holm")[1]
     text = found[[*CELL, "pairs"]].copy()
-    for name, form in {**NUMBERS, "p_corrected": ".3f"}.items():
+    for name, form in NUMBERS.items():
         text[name] = ["-" if pd.isna(value) else format(value, form) for value in found[name]]
     notes = [f"{what}: {how}, two-sided", "p_corrected: Holm's, for single columns and for all columns together apart"]
     return Table(title, found, {what: text}, notes)
@@ -209,10 +216,10 @@ def _paired_lines(frame: pd.DataFrame, against: str) -> list[dict[str, Any]]:
             if pairs.size:
                 together.setdefault((grid, method), []).append(pairs)
                 single.append({"grid": grid, "method": method, "column": column, **paired([pairs])})
-    several = {key: columns for key, columns in together.items() if len(columns) > 1}
     return single + [
         {"grid": grid, "method": method, "column": f"all {len(columns)}", **paired(columns)}
-        for (grid, method), columns in several.items()
+        for (grid, method), columns in together.items()
+        if len(columns) > 1
     ]
 
 

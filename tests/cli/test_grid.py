@@ -81,7 +81,7 @@ def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, ca
 
     for place, act, code, message in (
         ("puridiver.learner.learner.Learner.observe", fail, 1, "failures.jsonl has the tracebacks"),
-        ("puridiver.grid.engines.lanes.LaneEngine.run", stop, 130, "To go on:\n  puridiver grid"),
+        ("puridiver.grid.engines.LaneEngine.run", stop, 130, "To go on:\n  puridiver grid"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(place, act)

@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from puridiver.grid.engines.base import Engine, Event, Job, Report, Sources
-from puridiver.grid.engines.lanes import LaneEngine
+from puridiver.grid.engines import Engine, Event, Job, LaneEngine, Report, Sources
 from puridiver.grid.run import GridRun
 from puridiver.grid.spec import Column, Grid, Method
 
@@ -31,14 +30,14 @@ def lane_engine(workers: int = 1) -> LaneEngine:
 
 
 def jobs_of(run: GridRun) -> list[Job]:
-    return [run._job(id, 1) for id in run.waiting()]
+    return [run.job(id) for id in run.waiting()]
 
 
 class ScriptedEngine(Engine):
     """Reports what a test says of each job, without running anything."""
 
     def __init__(self, result: Callable[[Job], Event | BaseException]) -> None:
-        super().__init__()
+        super().__init__(1)
         self.result, self.jobs = result, list[Job]()
 
     def run_all(self, jobs: Sequence[Job], report: Report) -> None:

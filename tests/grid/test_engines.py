@@ -13,10 +13,9 @@ import pytest
 import torch
 
 from puridiver.errors import DataError
-from puridiver.grid.engines import base, make_engine
-from puridiver.grid.engines.base import Engine, Event, Job, Sources
-from puridiver.grid.engines.lanes import LaneEngine
-from puridiver.grid.engines.processes import ProcessEngine, cores
+from puridiver.grid import engines
+from puridiver.grid.engines import Engine, Event, Job, LaneEngine, Sources, make_engine
+from puridiver.grid.processes import ProcessEngine, cores
 from puridiver.grid.run import GridRun
 from puridiver.runs import folder as runs
 from tests.grid.samples import RSV, jobs_of, lane_engine, ledger_of, small_grid
@@ -34,22 +33,26 @@ def events_of(engine: Engine, jobs: list[Job]) -> list[Event]:
     return events
 
 
-def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path) -> None:
-    killed, whole = (GridRun([small_grid([RSV], seeds=(1,))], tmp_path / name) for name in ("killed", "whole"))
+def test_a_killed_worker_costs_nothing_but_time_and_an_interrupt_ends_all(tmp_path: Path) -> None:
+    run, whole = GridRun([small_grid([RSV])], tmp_path / "run"), GridRun([small_grid([RSV], (1,))], tmp_path / "whole")
     engine, events = ProcessEngine(1, tmp_path / "logs"), list[Event]()
 
-    def kill_at_first(event: Event, name: str) -> None:
+    def disturb(event: Event, name: str) -> None:
         events.append(event)
-        if [each.kind for each in events].count("started") == 1 and event.kind == "started":
-            engine.processes[0].send_signal(signal.SIGKILL)
+        started = [each for each in events if each.kind == "started"]
+        if event.kind == "started" and len(started) == 1:
+            engine.started[0].send_signal(signal.SIGKILL)
+        if event.kind == "started" and len({each.id for each in started}) == 2:
+            raise KeyboardInterrupt
 
-    outcome = killed.run(engine, on_event=kill_at_first)
-    assert (outcome.finished, outcome.failures, outcome.left) == (1, {}, 0)
+    outcome = run.run(engine, on_event=disturb)
+    assert (outcome.finished, outcome.failures, outcome.left, outcome.interrupted) == (1, {}, 1, True)
     (lost,) = (event for event in events if event.kind == "lost")
     assert "ended with code -9" in lost.detail["error"]
     whole.run(lane_engine(2))
-    assert figures(killed) == figures(whole)
-    assert engine.processes[0].wait() == 0  # it ended when there was nothing left to do
+    assert figures(run) == figures(whole)
+    assert len(engine.started) == 2  # the second took the next job, too
+    assert all(process.poll() is not None for process in engine.started)
 
 
 @pytest.mark.gpu
@@ -62,21 +65,20 @@ def test_lanes_on_a_gpu_give_what_one_run_after_the_other_gives(tmp_path: Path) 
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", ["summary.json", "config.json"])
-def test_a_cell_whose_folder_is_damaged_starts_afresh_and_nothing_is_lost(name: str, tmp_path: Path) -> None:
+def test_a_cell_whose_folder_is_damaged_starts_afresh_and_nothing_is_lost(tmp_path: Path) -> None:
     run = GridRun([small_grid([RSV], seeds=(1,))], tmp_path)
     run.run(lane_engine())
     ledger_of(tmp_path).unlink()
     (job,) = jobs_of(run)
-    (job.folder / name).write_text("{")
+    (job.folder / "summary.json").write_text("{")
     assert run.run(lane_engine()).finished == 1
     (aside,) = (tmp_path / "cells").glob("*.aside-*")
-    assert (aside / name).read_text() == "{"
+    assert (aside / "summary.json").read_text() == "{"
     assert json.loads((job.folder / "summary.json").read_text())["last_accuracy"] >= 0
 
 
 def test_a_cell_waits_for_its_folder_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "SECONDS_FOR_FOLDER", 0.0)
+    monkeypatch.setattr(engines, "SECONDS_FOR_FOLDER", 0.0)
     (job,) = jobs_of(GridRun([small_grid([RSV], seeds=(1,))], tmp_path))
     with runs.held(job.folder):
         (_, event) = events_of(lane_engine(), [job])
@@ -86,27 +88,24 @@ def test_a_cell_waits_for_its_folder_but_not_for_ever(tmp_path: Path, monkeypatc
 
 
 def test_a_worker_that_cannot_start_is_a_failure_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("puridiver.grid.engines.processes.__name__", "puridiver.no_such_module")
+    monkeypatch.setattr("puridiver.grid.processes.__name__", "puridiver.no_such_module")
     jobs = jobs_of(GridRun([small_grid([RSV], seeds=(1,))], tmp_path))
     events = events_of(ProcessEngine(1, tmp_path / "logs"), jobs)
     assert [event.kind for event in events] == ["lost", "lost", "failed"]
     assert "no_such_module" in events[-1].detail["error"]
 
 
-@pytest.mark.parametrize("kind", ["lanes", "processes"])
-def test_what_stops_the_report_stops_the_runs(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "SECONDS_BETWEEN_REPORTS", 0.0)
+def test_what_stops_the_report_stops_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "SECONDS_BETWEEN_REPORTS", 0.0)
     run = GridRun([small_grid([RSV], epochs=100_000)], tmp_path)
-    engine = lane_engine(2) if kind == "lanes" else ProcessEngine(1, tmp_path / "logs")
 
     def stop(event: Event, name: str) -> None:
         if event.kind == "advanced":
             raise KeyboardInterrupt
 
-    outcome = run.run(engine, on_event=stop)
+    outcome = run.run(lane_engine(2), on_event=stop)
     assert (outcome.interrupted, outcome.finished, outcome.left) == (True, 0, 2)
     assert not [thread for thread in threading.enumerate() if thread.name == "grid engine"]
-    assert not isinstance(engine, ProcessEngine) or engine.processes[0].poll() is not None
 
 
 def test_an_engine_that_breaks_fails_what_has_not_ended(tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_an_engine_that_breaks_fails_what_has_not_ended(tmp_path: Path) -> None:
         def run_all(self, jobs: object, report: object) -> None:
             raise RuntimeError("no cluster")
 
-    outcome = GridRun([small_grid([RSV])], tmp_path).run(Broken())
+    outcome = GridRun([small_grid([RSV])], tmp_path).run(Broken(1))
     assert [failure["error"] for failure in outcome.failures.values()] == ["RuntimeError: no cluster"] * 2
 
 

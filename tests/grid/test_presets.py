@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from puridiver.data import load
 from puridiver.grid.presets import FIDELITY, PRESETS
-from puridiver.grid.run import GridRun, run_grid
+from puridiver.grid.run import GridRun
 from puridiver.grid.spec import cells, find_grid, with_changes
 from puridiver.grid.table import paper_figure
 from puridiver.options import recipe as recipe_options
 from puridiver.runs.resolve import resolve
-from tests.grid.samples import TINY
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -22,13 +19,6 @@ def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str) -> None
     assert len({cell.slug for cell in wanted}) == len(wanted) > 0
     assert len(set(map(repr, (cell.config for cell in wanted)))) == len(wanted)
     assert not any(cell.config.shortened for cell in wanted)
-
-
-def test_a_small_size_runs(tmp_path: Path) -> None:
-    changes = {**TINY, "tasks": 5, "network": "small"}
-    rows = run_grid("table1", tmp_path, data="digits", seeds=1, noises="sym-40", limit=1, engine="lanes", **changes)
-    assert [row["method"] for row in rows] == ["RSV"]
-    assert rows[0]["grid"].startswith("table1 ")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from puridiver import run_grid
 from puridiver.errors import DataError, PuridiverError
 from puridiver.files import file_lock
-from puridiver.grid.engines.base import Event, Job
+from puridiver.grid.engines import Event, Job
 from puridiver.grid.run import LOCK, GridRun
 from puridiver.grid.spec import Method, with_changes
 from tests.grid.samples import GBS, RSV, TINY, ScriptedEngine, finished, ledger_of, small_grid
@@ -82,7 +82,7 @@ def test_shards_share_no_run_and_keep_the_methods_of_a_seed_together() -> None:
 
 def test_a_folder_in_use_and_a_folder_of_a_run_are_refused(tmp_path: Path) -> None:
     run = GridRun([small_grid([RSV])], tmp_path)
-    with file_lock(tmp_path / LOCK), pytest.raises(DataError, match="in use by another grid"):
+    with file_lock(tmp_path / LOCK), pytest.raises(DataError, match="busy with the grid"):
         run.run(ScriptedEngine(finished))
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match="is a run"):

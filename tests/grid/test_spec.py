@@ -15,10 +15,9 @@ from puridiver.grid.spec import (
     cells,
     find_grid,
     grid_of_table,
+    only,
     read_grid,
     with_changes,
-    with_methods,
-    with_noises,
 )
 from tests.grid.samples import RSV, small_grid
 
@@ -127,13 +126,13 @@ def test_titles_of_columns_have_no_folders() -> None:
 
 def test_methods_and_noises_are_chosen_whatever_their_spelling() -> None:
     grids = [find_grid("table1", ["digits"]), find_grid("table3", ["digits"])]
-    (chosen,) = with_methods(grids, ["rsv+dividemix", "PURIDIVER"])
+    (chosen,) = only(grids, ["rsv+dividemix", "PURIDIVER"])
     assert [method.title for method in chosen.methods] == ["RSV + DivideMix", "PuriDivER"]
-    assert [c.noise for grid in with_noises(grids, ["sym40"]) for c in grid.columns] == ["sym-40"] * 2
+    assert [c.noise for grid in only(grids, noises=["sym40"]) for c in grid.columns] == ["sym-40"] * 2
     with pytest.raises(ValueError, match=r"'PuriDivER'.*but got 'RSVP'"):
-        with_methods(grids, ["RSVP"])
+        only(grids, ["RSVP"])
     with pytest.raises(ValueError, match=r"'sym-20'.*but got 'sym-99'"):
-        with_noises(grids, ["sym-99"])
+        only(grids, noises=["sym-99"])
 
 
 def test_changes_reach_all_cells_and_the_grids_name_says_what_decides_the_figures() -> None:

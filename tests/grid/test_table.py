@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from puridiver.errors import DataError
-from puridiver.grid.spec import find_grid, with_methods
+from puridiver.grid.spec import find_grid, only
 from puridiver.grid.table import build, paired, paper_figure, read
 from tests.grid.samples import row
 
@@ -51,7 +51,7 @@ def test_other_grids_and_methods_are_left_out_and_changed_grids_shown_apart() ->
         *rows_of("RSV", 0.4), *rows_of("RSV", 0.9, grid="table10"), *rows_of("mine", 0.1),
         *rows_of("RSV", 0.2, grid="table1 recipe=paper"),
     ]  # fmt: skip
-    table = build(rows, with_methods([GRID], ["RSV"])[0])
+    table = build(rows, only([GRID], ["RSV"])[0])
     assert [(line["grid"], line["mean"]) for line in lines_of(table.to_csv())] == [
         ("table1", "40"),
         ("table1 recipe=paper", "20"),
@@ -121,6 +121,8 @@ def test_a_comparison_is_paired_by_seed_and_corrected_for_all_lines() -> None:
     assert "against RSV" in table.to_text()
     with pytest.raises(ValueError, match=r"'RSV', 'GBS'.*but got 'RSVP'"):
         build(rows, GRID, against="RSVP")
+    with pytest.raises(ValueError, match="nothing to compare"):
+        build(rows_of("RSV", 0.4), GRID, against="RSV")
 
 
 def test_a_comparison_with_the_paper_is_welchs() -> None:

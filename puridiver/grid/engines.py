@@ -1,4 +1,4 @@
-"""What engines share: jobs, the events they report, and the running of one cell."""
+"""How the cells of a grid run: the base of all engines, the running of one cell, and the engine of threads (lanes)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from puridiver.data.base import DataSource
 from puridiver.errors import BusyError, DataError
 from puridiver.runs.config import RunConfig
-from puridiver.runs.experiment import Experiment
+from puridiver.runs.experiment import Experiment, Silent
 from puridiver.runs.resolve import file_options, load_source, source_name
+from puridiver.runtime.device import choose_runtime
+from puridiver.runtime.lanes import lane
 
 logger = logging.getLogger(__name__)
 
+ENGINES = ("auto", "lanes", "processes", "ray")
+LANES_ON_GPU = 8
 ATTEMPTS = 3  # at a cell whose worker dies
 SECONDS_BETWEEN_REPORTS = 0.5
 SECONDS_FOR_FOLDER = 20.0  # how long a cell waits for a folder that the worker of a killed grid still holds
@@ -31,7 +38,6 @@ class Job:
     """One run: its id, its config, the folder it writes to, and how many runs share the device."""
 
     id: str
-    name: str
     config: RunConfig
     folder: Path
     lanes: int = 1
@@ -39,10 +45,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened to a job: "started", "advanced", "finished", "failed" or "lost" (it is tried again).
+    """What happened to a job: "started", "advanced", "finished", "failed" or "lost" (its worker died; tried again).
 
-    A finished job has its summary in `detail`, a failed one `error` and `traceback`, a lost one `error`, one that
-    advanced its `share` of the whole and a `text`.
+    `detail` is the summary of a finished job, `error` and `traceback` of a failed or lost one, `share` of the whole
+    and `text` of one that advanced.
     """
 
     kind: str
@@ -69,48 +75,46 @@ class Sources:
 
 
 class Engine(ABC):
-    """Runs jobs, `workers` at a time, and reports what happens to them."""
+    """Runs jobs once, `workers` at a time of which `lanes` share a device, and reports what happens to them."""
 
-    workers: int = 1
-    lanes: int = 1  # how many of the runs share a device
-
-    def __init__(self) -> None:
-        self.stopping = threading.Event()
+    def __init__(self, workers: int, lanes: int = 1) -> None:
+        self.workers, self.lanes, self.stopping = workers, lanes, threading.Event()
 
     def run(self, jobs: Sequence[Job], report: Report) -> None:
         """Run all jobs. `report` is called in this thread; if it raises, the jobs that still run are stopped."""
-        inbox: queue.Queue[Event | None] = queue.Queue()
-        crew = threading.Thread(target=self._run_and_end, args=(jobs, inbox), name="grid engine")
-        crew.start()
+        inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+
+        def work() -> None:
+            try:
+                self.run_all(jobs, inbox.put)
+            except Exception as error:  # what has not ended failed with the engine
+                for job in jobs:
+                    inbox.put(failed(job, error))
+            finally:
+                inbox.put(None)
+
+        thread = threading.Thread(target=work, name="grid engine")
+        thread.start()
         try:
             while (event := inbox.get()) is not None:
                 report(event)
         finally:
             self.stopping.set()
             self.stop()
-            crew.join()
-
-    def _run_and_end(self, jobs: Sequence[Job], inbox: queue.Queue[Event | None]) -> None:
-        try:
-            self.run_all(jobs, inbox.put)
-        except Exception as error:  # what has not ended failed with the engine
-            for job in jobs:
-                inbox.put(failed(job, error))
-        finally:
-            inbox.put(None)
+            thread.join()
 
     @abstractmethod
     def run_all(self, jobs: Sequence[Job], report: Report) -> None:
         """Run all jobs, until `self.stopping` is set; `report` may be called from any thread."""
 
     def stop(self) -> None:  # noqa: B027
-        """Stop whatever does not look at `self.stopping`."""
+        """End what does not look at `self.stopping`; also called when all jobs are done."""
 
 
-class Progress:
+class Progress(Silent):
     """Reports the progress of a run, at most twice a second, and stops the run when the engine stops."""
 
-    def __init__(self, id: str, report: Report, stopping: Callable[[], bool]) -> None:
+    def __init__(self, id: str, report: Report, stopping: threading.Event) -> None:
         self.id, self.report, self.stopping = id, report, stopping
         self.experiment: Experiment | None = None
         self.total, self.done, self.last_report = 1, 0, 0.0
@@ -119,17 +123,15 @@ class Progress:
         self.total = max(total, 1)
 
     def advance(self, amount: int, text: str) -> None:
-        if self.stopping() and self.experiment is not None:
+        if self.stopping.is_set() and self.experiment is not None:
             self.experiment.stop()
         self.done += amount
         if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
             self.last_report = time.monotonic()
             self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0), "text": text}))
 
-    def event(self, event: dict[str, Any]) -> None: ...
 
-
-def run_job(job: Job, sources: Sources, report: Report, stopping: Callable[[], bool] = lambda: False) -> None:
+def run_job(job: Job, sources: Sources, report: Report, stopping: threading.Event) -> None:
     """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
     report(Event("started", job.id))
     deadline = time.monotonic() + SECONDS_FOR_FOLDER
@@ -142,11 +144,10 @@ def run_job(job: Job, sources: Sources, report: Report, stopping: Callable[[], b
         except KeyboardInterrupt:  # stopped; it has left a checkpoint
             return None
         except BusyError as error:
-            if stopping():
+            if stopping.wait(0.2):
                 return None
             if time.monotonic() >= deadline:
                 return report(failed(job, error))
-            time.sleep(0.2)
         except DataError as error:  # damaged checkpoints, or the remains of another run
             if not job.folder.is_dir():
                 return report(failed(job, error))
@@ -160,3 +161,44 @@ def run_job(job: Job, sources: Sources, report: Report, stopping: Callable[[], b
 def failed(job: Job, error: BaseException) -> Event:
     text = "".join(traceback.format_exception(error))
     return Event("failed", job.id, {"error": f"{type(error).__name__}: {error}", "traceback": text})
+
+
+class LaneEngine(Engine):
+    """Runs cells in threads of this process that share one GPU (or, slowly, a CPU) and the loaded data."""
+
+    def __init__(self, workers: int, device: torch.device, sources: Sources) -> None:
+        super().__init__(workers, lanes=workers)
+        self.device, self.sources = device, sources
+
+    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
+        def run(job: Job) -> None:
+            if not self.stopping.is_set():
+                with lane(self.device):
+                    run_job(job, self.sources, report, self.stopping)
+
+        with ThreadPoolExecutor(self.workers) as threads:
+            list(threads.map(run, jobs))
+
+
+def make_engine(
+    name: str = "auto", workers: int | None = None, *, device: str = "auto", sources: Sources | None = None,
+    logs: Path = Path("logs"), ray_address: str | None = None, gpus: float | None = None,
+) -> Engine:  # fmt: skip
+    """The engine of a name; `auto` takes lanes on a GPU and processes on a CPU.
+
+    `workers` is how many cells run at a time. On Ray the cluster decides that, by the share of a GPU that each cell
+    gets (`gpus`).
+    """
+    from puridiver.grid.on_ray import RayEngine
+    from puridiver.grid.processes import ProcessEngine, cores
+
+    if name not in ENGINES:
+        raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {name!r}")
+    if workers is not None and workers < 1:
+        raise ValueError(f"workers should be at least 1, but got {workers}")
+    if name == "ray":
+        return RayEngine(ray_address, gpus)
+    chosen = choose_runtime(device).device
+    if name == "lanes" or (name == "auto" and chosen.type == "cuda"):
+        return LaneEngine(workers or LANES_ON_GPU, chosen, sources or Sources())
+    return ProcessEngine(workers or cores(), logs)

@@ -1,0 +1,73 @@
+"""Runs cells on a Ray cluster: one task for each cell. Ray retries a cell whose worker dies.
+
+A task runs in a folder of its own machine and returns the files of its run, so that machines share nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from puridiver.errors import DataError
+from puridiver.files import write_atomically
+from puridiver.grid.engines import ATTEMPTS, Engine, Event, Job, Report, Sources, failed, run_job
+from puridiver.plugins import ENVIRONMENT
+from puridiver.runs import folder as runs
+
+
+def run_remotely(job: Job) -> tuple[Event, dict[str, bytes]]:
+    """Run a cell on whatever machine this is: its last event, and the files of its run, the summary last."""
+    events: list[Event] = []
+    with tempfile.TemporaryDirectory(prefix="puridiver-") as folder:
+        here = Path(folder) / "run"
+        run_job(replace(job, folder=here), Sources(), events.append, threading.Event())
+        kept = [path for path in here.rglob("*") if path.is_file() and path.name not in (runs.LOCK, runs.SUMMARY)]
+        files = {path.relative_to(here).as_posix(): path.read_bytes() for path in [*kept, *here.glob(runs.SUMMARY)]}
+    return events[-1], files
+
+
+class RayEngine(Engine):
+    """As many tasks at a time as the cluster has room for; `gpus` is the share of a GPU that each gets."""
+
+    def __init__(self, address: str | None = None, gpus: float | None = None) -> None:
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
+        self.ray: Any = ray
+        self.own_cluster = not ray.is_initialized()
+        if self.own_cluster:
+            plugins = {name: os.environ[name] for name in (ENVIRONMENT,) if name in os.environ}
+            address = address or os.environ.get("RAY_ADDRESS")
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": plugins})
+        has = {"CPU": 1.0, "GPU": 0.0, **ray.cluster_resources()}
+        self.gpus = float(has["GPU"] > 0) if gpus is None else gpus
+        if self.gpus > has["GPU"]:
+            raise DataError(f"a run should have {self.gpus:g} GPUs, but the cluster has {has['GPU']:g}")
+        super().__init__(int(has["GPU"] / self.gpus if self.gpus else has["CPU"]), int(1 / (self.gpus or 1)) or 1)
+
+    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
+        task = self.ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=ATTEMPTS - 1)(run_remotely)
+        running = {task.remote(job): job for job in jobs}
+        while running and not self.stopping.is_set():
+            ready, _ = self.ray.wait(list(running), timeout=1.0)
+            for reference in ready:
+                job = running.pop(reference)
+                try:
+                    event, files = self.ray.get(reference)
+                    for name, content in files.items():
+                        (job.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                        write_atomically(job.folder / name, content)
+                except Exception as error:  # the worker died too often, or the disk is full
+                    event = failed(job, error)
+                report(event)
+        for reference in running:
+            self.ray.cancel(reference, force=True)
+        if self.own_cluster:
+            self.ray.shutdown()
