@@ -149,30 +149,17 @@ def run_grid(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Run what is left of a grid and return the rows of its finished runs, as `puridiver grid` does.
 
-    Parameters
-    ----------
-    grid
-        A preset ("table1"), a .toml file, or what such a file holds as a dictionary:
-        {"methods": ["rsv+plain"], "seeds": [0, 1], "memory": 100, ...}.
-    out
-        The folder of the grid. What its ledger has is not run again.
-    data, seeds, methods, noises, plugins, limit, engine, workers
-        As the options of `puridiver grid`; a single value need not be a list. Methods that are registered in the
-        program itself, and not in a plugin's file, need engine="lanes": other engines start processes.
-    on_row
-        Called with the summary of each run as it finishes.
-    changes
-        Settings of a run that are replaced in all cells, such as epochs=15 or options={"eta": 0.5}.
+    `grid` is a preset ("table1"), a .toml file, or what such a file holds: {"methods": ["rsv+plain"], "seeds": [0, 1],
+    "memory": 100, ...}. `out` is its folder; what the ledger there has is not run again. `data` to `workers` are as the
+    options of `puridiver grid`; a single value need not be a list. `on_row` hears the summary of each run as it
+    finishes. `changes` replaces settings of all runs: epochs=15, options={"eta": 0.5}.
 
-    Raises
-    ------
-    PuridiverError
-        If cells failed, once all others are done. The rows of those are in the folder.
+    Methods that the program registers itself, and not in a plugin's file, need engine="lanes": other engines start
+    processes. If cells fail, a `PuridiverError` says so once all others are done and in the folder.
     """
-    data, seeds, methods, noises, plugins = (
-        [values] if isinstance(values, str | int | Path) else list(values)
-        for values in (data, seeds, methods, noises, plugins)
-    )
+    given = (data, seeds, methods, noises, plugins)
+    lists: Any = [[each] if isinstance(each, str | int | Path) else list(each) for each in given]
+    data, seeds, methods, noises, plugins = lists
     for place in plugins:
         plugin_files.add(place)
     if isinstance(grid, Mapping):

@@ -114,9 +114,6 @@ def _config(method: Method, column: Column, seed: int) -> RunConfig:
     return RunConfig.of_dict({**settings, **stream, **fixed, "options": {**shared, **own}})
 
 
-# Choosing and changing ----------------------------------------------------------------------------------------------
-
-
 def only(grids: Sequence[Grid], methods: Sequence[str] = (), noises: Sequence[str] = ()) -> list[Grid]:
     """The grids with these methods and noises alone (none named: all), whatever their case, spaces and hyphens."""
     rows = _chosen("method", methods, [method.title for grid in grids for method in grid.methods])
@@ -178,9 +175,6 @@ def _checked(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]
         raise ValueError(f"options should be a table of option = value, but got {options!r}")
     found = Options(**options)
     return {name: found[name] for name in options}
-
-
-# Grid files ---------------------------------------------------------------------------------------------------------
 
 
 def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:

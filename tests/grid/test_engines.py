@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -33,19 +33,24 @@ def events_of(engine: Engine, jobs: list[Job]) -> list[Event]:
     return events
 
 
+class KillsFirst(ProcessEngine):
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = super()._start()
+        if len(self.started) == 1:
+            process.kill()
+        return process
+
+
 def test_a_killed_worker_costs_nothing_but_time_and_an_interrupt_ends_all(tmp_path: Path) -> None:
     run, whole = GridRun([small_grid([RSV])], tmp_path / "run"), GridRun([small_grid([RSV], (1,))], tmp_path / "whole")
-    engine, events = ProcessEngine(1, tmp_path / "logs"), list[Event]()
+    engine, events = KillsFirst(1, tmp_path / "logs"), list[Event]()
 
-    def disturb(event: Event, name: str) -> None:
+    def stop_at_second(event: Event, name: str) -> None:
         events.append(event)
-        started = [each for each in events if each.kind == "started"]
-        if event.kind == "started" and len(started) == 1:
-            engine.started[0].send_signal(signal.SIGKILL)
-        if event.kind == "started" and len({each.id for each in started}) == 2:
+        if [each.kind for each in events].count("started") == 2:
             raise KeyboardInterrupt
 
-    outcome = run.run(engine, on_event=disturb)
+    outcome = run.run(engine, on_event=stop_at_second)
     assert (outcome.finished, outcome.failures, outcome.left, outcome.interrupted) == (1, {}, 1, True)
     (lost,) = (event for event in events if event.kind == "lost")
     assert "ended with code -9" in lost.detail["error"]
