@@ -33,17 +33,11 @@ def render(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[s
     rows = report.ranking()[:SHOWN]
     intro = f"The {len(rows)} most doubtful of {len(report)} images; the CSV files have all of them."
     return fill(
-        "audit.html",
-        title=title,
-        caution=report.caution,
-        headlines=headlines(report),
-        by_class=table_html(by_class(report)),
-        classes=[str(label) for label in report.classes],
+        "audit.html", title=title, caution=report.caution, headlines=headlines(report),
+        by_class=table_html(by_class(report)), classes=[str(label) for label in report.classes],
         intro=intro if len(rows) < len(report) else f"All {len(report)} images.",
-        sheets=gallery.sprite_sheets(thumbnails(images, rows)),
-        data=gallery_content(report, images, rows),
-        facts=facts,
-    )
+        sheets=gallery.sprite_sheets(thumbnails(images, rows)), data=gallery_content(report, images, rows), facts=facts,
+    )  # fmt: skip
 
 
 def headlines(report: AuditReport) -> list[Headline]:

@@ -40,17 +40,11 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
     drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several], "all")
     return fill(
-        "page.html",
-        title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"),
-        notes=notes,
-        several=several,
-        comparison=table_html(comparison(runs)) if several else "",
-        figures=drawn,
-        not_drawn=not_drawn,
-        n_runs=len(runs),
+        "page.html", title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"), notes=notes,
+        several=several, comparison=table_html(comparison(runs)) if several else "", figures=drawn,
+        not_drawn=not_drawn, n_runs=len(runs), shortened=any(run.summary["shortened"] for run in runs),
         parts=[_run_part(run, f"run{number}") for number, run in enumerate(detailed(runs), start=1)],
-        shortened=any(run.summary["shortened"] for run in runs),
-    )
+    )  # fmt: skip
 
 
 def fill(name: str, **values: Any) -> str:
@@ -123,13 +117,13 @@ def headlines(run: Run) -> list[Headline]:
         shown = percent(value) if metric.unit == "%" else f"{value:.2f} {metric.unit}".strip()
         meaning = (metric.__doc__ or "").strip().partition("\n")[0]
         if metric.name == "last_accuracy":
-            meaning += f" Of the {s['evaluated_on']} images, {label_note(s)}."
+            meaning += f" After all tasks, on the {s['evaluated_on']} images, {label_note(s)}."
         if metric.name == "memory_purity" and s["stream_noise"] is not None:
             meaning += f" In the stream it is {percent(1 - s['stream_noise'])}."
         meaning += " Lower is better." * (metric.better == "lower")
         of_all = found.get(metric.name.replace("_seen", ""))
         if of_all is None or of_all.value != shown:  # on classes seen so far: only where it differs
-            found[metric.name] = Headline(metric.title[:1].upper() + metric.title[1:], shown, meaning)
+            found[metric.name] = Headline(metric.title[:1].upper() + metric.title[1:], shown, meaning.strip())
     time = Headline("Training time", f"{run.training_seconds:.1f} s", f"On {s['device']}, without evaluation.")
     return [*found.values(), time]
 

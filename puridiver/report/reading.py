@@ -28,7 +28,7 @@ SUMMARY: dict[Any, Any] = {
     **dict.fromkeys((*METRICS, "stream_noise"), FIGURE), "last_accuracy": float, "task_accuracy": [float, None],
     "shortened": bool, "phase_seconds": {str: float}, "versions": {str: str}, "commit": (str, None),
 }  # fmt: skip
-CONFIG = {"config": {}, "resolved": {}}
+CONFIG: dict[str, Any] = {"config": {}, "resolved": {}}
 POINT = {"task": int, "seen": int, "accuracy": float, "memory_purity": FIGURE, "memory_diversity": FIGURE,
          "alpha": FIGURE}  # fmt: skip
 MIXTURE = {**{name: [float, 2] for name in ("weights", "means", "variances")}, "offset": float, "span": float}

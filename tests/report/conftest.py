@@ -1,13 +1,19 @@
-"""Real runs, small enough for a test, and the pages made of them."""
+"""Real runs, small enough for a test, the pages made of them, and a browser without a network."""
 
 from __future__ import annotations
 
+import csv
+import io
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from puridiver.data import from_arrays
 from puridiver.report import figures
+from puridiver.report import page as pages
 from puridiver.report.page import write_page
 from puridiver.report.reading import find_runs
 from puridiver.runs.config import RunConfig
@@ -20,8 +26,8 @@ EVIL = ("<script>alert(1)</script>", '=HYPERLINK("http://x")', "$\\frac{", "-1+2
 
 def small(**changes: object) -> RunConfig:
     settings: dict = {
-        "tasks": 2, "memory": 40, "epochs": 2, "device": "cpu", "diversity": False, "anytime_points": 2,
-        "stream_limit": 64, "test_limit": 60,
+        "tasks": 2, "memory": 40, "epochs": 1, "device": "cpu", "diversity": False, "anytime_points": 2,
+        "stream_limit": 64, "test_limit": 40,
     }  # fmt: skip
     return RunConfig(**{**settings, **changes})
 
@@ -60,7 +66,53 @@ def page(evil: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def comparison(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a grid; one run is shown in detail, to save time."""
+    """The page of a grid; one run is shown in detail, and three figures, to save time."""
+    few = {name: figures.figures()[name] for name in ("tasks", "alpha", "confusion")}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(figures, "DETAILED", 1)
+        patched.setattr(pages, "figures", lambda: few)
         return write_page(*find_runs([grid]), tmp_path_factory.mktemp("page") / "comparison.html")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("needs Debian's chromium")
+    with playwright.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+class Opened:
+    """A page as a reader sees it; complaints, dialogs and requests are kept."""
+
+    def __init__(self, browser: Any, path: Path, width: int = 1100, scheme: str = "light") -> None:
+        viewport = {"width": width, "height": 800}
+        self.context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
+        self.complaints, self.dialogs, self.requests = list[str](), list[str](), list[str]()
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: (self.dialogs.append(dialog.type), dialog.accept()))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def choose(self, **values: str) -> None:
+        for name, value in values.items():
+            control = self.page.locator(f".gallery [name={name}]")
+            control.fill(value) if name == "text" else control.select_option(value)
+
+    def arrivals(self) -> list[int]:
+        """What the gallery shows on its first page, in order."""
+        return self.page.locator(".cards li").evaluate_all("cards => cards.map(c => Number(c.dataset.arrival))")
+
+    def download(self, button: str = ".download") -> tuple[Path, list[list[str]]]:
+        with self.page.expect_download() as download:
+            self.page.locator(button).click()
+        path = Path(download.value.path())
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("\ufeff") == (not text.isascii())  # which spreadsheets need, and others do not
+        return path, list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))

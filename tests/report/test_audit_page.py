@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import json
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from puridiver.auditing.report import AuditReport
 from puridiver.auditing.tables import SUSPECT_COLUMNS, read_corrections
 from puridiver.report import audit_page
 from tests.auditing.samples import QUICK, planted
+from tests.report.conftest import Opened
 
 EVIL = ["<script>alert(1)</script>", '=HYPERLINK("x")', '猫, "cat"']
 FACTS = {"Data": "<b>mine</b>"}
@@ -72,86 +71,50 @@ def test_large_images_are_made_small():
 
 
 @pytest.fixture
-def tab() -> Any:
-    """An empty tab of a browser without a network."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("needs Debian's chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser.new_context(offline=True).new_page()
-        browser.close()
+def opened(browser: Any, page: Path) -> Iterator[Opened]:
+    found = Opened(browser, page)
+    yield found
+    found.context.close()
+    assert found.complaints == []
 
 
-@pytest.fixture
-def opened(tab: Any, page: Path) -> Any:
-    complaints: list[str] = []
-    tab.on("console", lambda message: complaints.append(message.text))
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.on("dialog", lambda dialog: complaints.append(dialog.message))
-    tab.goto(page.as_uri())
-    yield tab
-    assert complaints == []
-
-
-def downloaded(tab: Any, button: str) -> tuple[Path, list[list[str]]]:
-    with tab.expect_download() as download:
-        tab.locator(button).click()
-    path = Path(download.value.path())
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith("\ufeff") == (not text.isascii())  # which spreadsheets need, and others do not
-    return path, list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
-
-
-def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened, report):
-    first = opened.locator(".cards li").first
-    worst = report.suspects()[0]
-    assert first.get_attribute("data-arrival") == str(worst.row)
-    assert worst.why in first.inner_text()
-    assert worst.name in first.inner_text()
-    opened.locator("[name=doubt]").select_option("doubtful")
-    assert opened.locator(".count").inner_text() == f"{len(report.suspects())} of 150 samples."
-    opened.locator("[name=sort]").select_option("arrival")
-    rows = opened.locator(".cards li").evaluate_all("all => all.map(card => Number(card.dataset.arrival))")
-    assert rows == sorted(rows)
-    opened.locator("[name=sort]").select_option("doubt")
-    assert opened.locator(".corrections").is_disabled()
-    opened.locator(".cards li select").first.select_option(label=EVIL[1])
-    opened.locator(".cards li select").nth(1).select_option(label=EVIL[0])
-    path, lines = downloaded(opened, ".corrections")
+def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened: Opened, report: AuditReport) -> None:
+    cards, (worst, second, *_) = opened.page.locator(".cards li"), report.suspects()
+    assert opened.arrivals()[0] == worst.row
+    assert worst.why in cards.first.inner_text()
+    assert worst.name in cards.first.inner_text()
+    opened.choose(doubt="doubtful")
+    assert opened.page.locator(".count").inner_text() == f"{len(report.suspects())} of 150 samples."
+    opened.choose(sort="arrival")
+    assert opened.arrivals() == sorted(opened.arrivals())
+    opened.choose(sort="doubt")
+    assert opened.page.locator(".corrections").is_disabled()
+    cards.locator("select").first.select_option(label=EVIL[1])
+    cards.locator("select").nth(1).select_option(label=EVIL[0])
+    path, lines = opened.download(".corrections")
     assert tuple(lines[0]) == SUSPECT_COLUMNS
-    second = report.suspects()[1]
     labelled = LabelledSet(torch.zeros(150, 8, 8, 1), report.given, EVIL)
     assert read_corrections(path, labelled) == {worst.row: 1, second.row: 0}
-    opened.locator("[name=doubt]").select_option("reviewed")
-    assert opened.locator(".cards li").count() == 2
-    _, shown = downloaded(opened, ".download")
-    assert [int(line[0]) for line in shown[1:]] == [worst.row, second.row]
-    opened.locator("[name=doubt]").select_option("")
-    opened.locator("[name=text]").fill(f"<i>{worst.row}")
-    assert opened.locator(".cards li").first.get_attribute("data-arrival") is not None
+    opened.choose(doubt="reviewed")
+    assert opened.arrivals() == [worst.row, second.row]
+    assert [int(line[0]) for line in opened.download()[1][1:]] == [worst.row, second.row]
 
 
-def test_corrections_survive_a_reload_and_leaving_with_unsaved_ones_is_asked_about(tab, page):
-    asked: list[str] = []
-    tab.on("dialog", lambda dialog: (asked.append(dialog.type), dialog.accept()))
-    tab.goto(page.as_uri())
+def test_corrections_survive_a_reload_and_leaving_with_unsaved_ones_is_asked_about(opened: Opened) -> None:
+    tab, choice = opened.page, opened.page.locator(".cards li select").first
     tab.reload()
-    assert asked == []  # nothing to lose
-    tab.locator(".cards li select").first.click()
-    tab.locator(".cards li select").first.select_option(label=EVIL[1])
+    assert opened.dialogs == []  # nothing to lose
+    choice.click()
+    choice.select_option(label=EVIL[1])
     tab.wait_for_function("Object.keys(localStorage).length > 0")
     tab.reload()
-    assert asked == ["beforeunload"]
-    assert tab.locator(".cards li select").first.input_value() == "1"
+    assert opened.dialogs == ["beforeunload"]
+    assert choice.input_value() == "1"
     assert tab.locator(".corrections").inner_text() == "Download 1 correction"
-    _, lines = downloaded(tab, ".corrections")
-    assert len(lines) == 2
+    assert len(opened.download(".corrections")[1]) == 2
     tab.reload()
-    assert asked == ["beforeunload"]  # it is in a file now
-    assert tab.locator(".corrections").is_enabled()
-    tab.locator(".cards li select").first.select_option("")
+    assert opened.dialogs == ["beforeunload"]  # it is in a file now
+    choice.select_option("")
     tab.reload()
     assert tab.locator(".corrections").is_disabled()
 

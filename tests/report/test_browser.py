@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import shutil
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,55 +11,7 @@ import pytest
 
 from puridiver.report.reading import load_run
 from puridiver.trainers import SET_NAMES
-from tests.report.conftest import EVIL
-
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-class Opened:
-    """A page as a reader sees it; complaints and requests are kept."""
-
-    def __init__(self, browser: Any, path: Path, width: int = 1100, scheme: str = "light") -> None:
-        self.context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, offline=True, accept_downloads=True
-        )
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page = self.context.new_page()
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-
-    def choose(self, **values: str) -> None:
-        for name, value in values.items():
-            control = self.page.locator(f".gallery [name={name}]")
-            control.fill(value) if name == "text" else control.select_option(value)
-
-    def arrivals(self) -> list[int]:
-        """What the gallery shows on its first page, in order."""
-        cards = self.page.locator(".cards li")
-        return [int(arrival) for arrival in cards.evaluate_all("cards => cards.map(c => c.dataset.arrival)")]
-
-    def csv(self) -> list[list[str]]:
-        with self.page.expect_download() as download:
-            self.page.locator(".gallery .download").click()
-        text = download.value.path().read_text(encoding="utf-8-sig")
-        return list(csv.reader(io.StringIO(text, newline="")))
-
-    def background(self) -> str:
-        return self.page.evaluate("getComputedStyle(document.body).backgroundColor")
+from tests.report.conftest import EVIL, Opened
 
 
 @pytest.fixture
@@ -69,7 +19,7 @@ def opened(browser: Any, page: Path) -> Iterator[Opened]:
     found = Opened(browser, page)
     yield found
     found.context.close()
-    assert found.complaints == []
+    assert found.complaints == found.dialogs == []
 
 
 @pytest.fixture
@@ -90,6 +40,34 @@ def test_it_opens_from_disk_and_asks_for_nothing_else(opened: Opened, page: Path
     assert min(heights) > 100
 
 
+STRUCTURE = """() => {
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  const ids = all("[id]").map((e) => e.id);
+  const uses = all("[aria-labelledby]").flatMap((e) => e.getAttribute("aria-labelledby").split(" "));
+  uses.push(...all("[href^='#']").map((e) => e.getAttribute("href").slice(1)));
+  uses.push(...[...document.body.innerHTML.matchAll(/url\\(#([^)]+)\\)/g)].map((match) => match[1]));
+  return {
+    twice: ids.filter((id, i) => ids.indexOf(id) !== i), nowhere: uses.filter((id) => !ids.includes(id)),
+    unnamed: all("svg:not([aria-labelledby]), form :is(select, input):not(label *)").length,
+    levels: all("h1, h2, h3, h4").map((e) => Number(e.tagName[1])),
+  };
+}"""
+
+
+@pytest.mark.parametrize("which", ["page", "comparison"])
+def test_ids_names_and_headings_are_in_order_and_a_phone_scrolls_down_only(
+    browser: Any, request: pytest.FixtureRequest, which: str
+) -> None:
+    opened = Opened(browser, request.getfixturevalue(which), width=360)
+    found = opened.page.evaluate(STRUCTURE)
+    assert (found["twice"], found["nowhere"], found["unnamed"]) == ([], [], 0)
+    assert found["levels"][0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(found["levels"]))
+    opened.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
+    opened.context.close()
+
+
 def test_the_gallery_filters_and_sorts(opened: Opened, rows: list[dict[str, Any]]) -> None:
     checks = [
         ({}, lambda r: True),
@@ -108,39 +86,28 @@ def test_the_gallery_filters_and_sorts(opened: Opened, rows: list[dict[str, Any]
 
 
 def test_the_csv_holds_what_the_page_shows_and_no_formula(opened: Opened, rows: list[dict[str, Any]]) -> None:
-    head, *lines = opened.csv()
+    head, *lines = opened.download()[1]
     assert head[:3] == ["arrival", "given_label", "suggested_label"]
     assert [int(line[0]) for line in lines] == opened.arrivals()
     assert [line[4] for line in lines] == [SET_NAMES[row["set"]] for row in rows]
     cells = {cell for line in lines for cell in line[1:3]}
     assert {EVIL[0], "'" + EVIL[1], "'" + EVIL[3]} <= cells
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
-
-
-def test_harmful_class_names_are_shown_as_words(opened: Opened) -> None:
     shown = opened.page.locator(".cards").inner_text()
     assert all(name in shown for name in EVIL[:4])
 
 
 def test_light_and_dark_follow_the_system_and_the_button_and_paper_is_white(browser: Any, page: Path) -> None:
-    colours = {}
+    colours, background = {}, "getComputedStyle(document.body).backgroundColor"
     for scheme in ("light", "dark"):
         opened = Opened(browser, page, scheme=scheme)
-        colours[scheme] = opened.background()
+        colours[scheme] = opened.page.evaluate(background)
         opened.page.locator("#theme").click()
-        colours[f"{scheme}, clicked"] = opened.background()
+        colours[f"{scheme}, clicked"] = opened.page.evaluate(background)
         opened.page.emulate_media(media="print")
-        assert opened.background() == "rgb(255, 255, 255)"
+        assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
         opened.context.close()
     assert colours["light"] == colours["dark, clicked"] != colours["dark"] == colours["light, clicked"]
-
-
-@pytest.mark.parametrize("which", ["page", "comparison"])
-def test_a_phone_scrolls_down_only(browser: Any, request: pytest.FixtureRequest, which: str) -> None:
-    opened = Opened(browser, request.getfixturevalue(which), width=360)
-    opened.page.evaluate("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
-    opened.context.close()
 
 
 def test_the_keyboard_reaches_every_control(opened: Opened) -> None:

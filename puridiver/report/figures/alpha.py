@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.figures.curves import STREAM, TASK_BANDS, shade_tasks
-from puridiver.report.figures.lines import Curve, line_panels
+from puridiver.report.figures.curves import STREAM, TASK_BANDS, Curve, Drawn, line_panels, shade_tasks
 from puridiver.report.reading import Facet, Run, grouped
-from puridiver.report.style import INK, Axes, Panel, colour
+from puridiver.report.style import INK, Axes, colour
 
 
 def _over_stream(run: Run) -> Curve:
@@ -19,7 +18,7 @@ def _over_stream(run: Run) -> Curve:
     return [(event["seen"], event["alpha"]) for event in events if event.get("alpha") is not None]
 
 
-def _by_alpha(runs: Sequence[Run], title: str, metric: str, scale: float = 100) -> tuple[list[Panel], pd.DataFrame]:
+def _by_alpha(runs: Sequence[Run], title: str, metric: str, scale: float = 100) -> Drawn:
     """A metric of each kind of run as a line over its fixed alphas, and a dashed level for its adaptive runs."""
 
     def point(run: Run) -> Curve:
