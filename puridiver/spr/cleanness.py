@@ -37,20 +37,13 @@ def clean_probability(
 
 def central_posterior(centrality: Tensor, members: Tensor) -> Tensor:
     """p(clean | centrality) of the members in each row of centralities (..., N); 0 for the others."""
-    low, high = (_quantile(centrality, members, share) for share in (OUTLIERS, 1 - OUTLIERS))
+    ranked = torch.where(members, centrality, math.inf).sort(dim=-1).values
+    last = (members.sum(dim=-1, keepdim=True) - 1).clamp(min=0)
+    places = ((last * share).round().long() for share in (OUTLIERS, 1 - OUTLIERS))
+    low, high = (ranked.gather(-1, place.expand(*ranked.shape[:-1], 1)) for place in places)  # inf without members
     inside = members & (centrality >= low) & (centrality <= high)
     scaled = (centrality - low) / (high - low + SAME)
     return fit_beta_mixture(scaled, inside, among=members.expand_as(scaled)).high_posterior
-
-
-def _quantile(values: Tensor, members: Tensor, share: float) -> Tensor:
-    """The member at that share of each row's order, (..., 1); inf for a row without members."""
-    ranked = torch.where(members, values, math.inf).sort(dim=-1).values
-    place = ((members.sum(dim=-1, keepdim=True) - 1).clamp(min=0) * share).round().long()
-    return ranked.gather(-1, place.expand(*ranked.shape[:-1], 1))
-
-
-# Graphs and centrality -------------------------------------------------------------------------------------------
 
 
 def class_graph(features: Tensor, labels: Tensor) -> Tensor:
@@ -84,9 +77,6 @@ def eigenvector_centrality(adjacency: Tensor, labels: Tensor, iterations: int = 
     return x
 
 
-# The Beta mixture ------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class BetaMixture:
     """A fitted mixture; component 1 always has the greater mean. `alphas`, `betas` and `weights` are (..., 2).
@@ -99,10 +89,6 @@ class BetaMixture:
     alphas: Tensor
     betas: Tensor
     weights: Tensor
-
-    @property
-    def means(self) -> Tensor:
-        return self.alphas / (self.alphas + self.betas)
 
 
 def fit_beta_mixture(
@@ -128,7 +114,9 @@ def fit_beta_mixture(
     order = (alphas / (alphas + betas)).argsort(-1)
     alphas, betas, weights = (parameter.gather(-1, order) for parameter in (alphas, betas, weights))
     joint = _log_joint(x, alphas, betas, weights)
-    posterior = _never_falling(x, (joint[..., 1, :] - joint.logsumexp(-2)).exp(), among)
+    posterior = (joint[..., 1, :] - joint.logsumexp(-2)).exp()
+    peak = torch.where(among, posterior, -math.inf).argmax(-1, keepdim=True)
+    posterior = torch.where(x >= x.gather(-1, peak), posterior.gather(-1, peak), posterior)
     low, high = torch.where(used, x, math.inf).amin(-1), torch.where(used, x, -math.inf).amax(-1)
     degenerate = ~(high > low)[..., None]  # also True where nothing is used: -inf > inf fails
     posterior = torch.where(degenerate, 1.0, posterior) * among
@@ -152,9 +140,3 @@ def _maximise(x: Tensor, weight: Tensor, responsibility: Tensor) -> tuple[Tensor
     variance = (r * (x[..., None, :] - mean[..., None]).square()).sum(-1) / (total + tiny)
     concentration = (mean * (1 - mean) / (variance + tiny) - 1).clamp(*CONCENTRATION)
     return mean * concentration, (1 - mean) * concentration, total / (total.sum(-1, keepdim=True) + tiny)
-
-
-def _never_falling(x: Tensor, posterior: Tensor, among: Tensor) -> Tensor:
-    """The posterior with its highest value for every x from there on."""
-    peak = torch.where(among, posterior, -math.inf).argmax(-1, keepdim=True)
-    return torch.where(x >= x.gather(-1, peak), posterior.gather(-1, peak), posterior)

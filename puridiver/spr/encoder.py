@@ -48,8 +48,7 @@ class Projection(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(width, width)
-        self.out = nn.Linear(width, PROJECTION)
+        self.hidden, self.out = nn.Linear(width, width), nn.Linear(width, PROJECTION)
 
     def forward(self, features: Tensor) -> Tensor:
         return self.out(F.relu(self.hidden(features)))

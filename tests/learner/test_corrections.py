@@ -49,19 +49,6 @@ def test_what_is_unchecked_is_as_if_nobody_had_looked(by_id: bool) -> None:
     assert held(learner) == before
 
 
-def test_a_label_corrected_twice_goes_back_to_the_one_it_came_with() -> None:
-    learner = fed(tiny_learner())
-    before = held(learner)
-    arrival = next(iter(before))
-    learner.correct({arrival: other(arrival)})
-    learner.correct({arrival: (other(arrival) + 1) % 3})
-    learner.uncheck([arrival])
-    assert held(learner) == before
-    learner.correct({arrival: other(arrival)})  # and again
-    learner.uncheck([arrival])
-    assert held(learner) == before
-
-
 def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
     learner = fed(tiny_learner())
     before = held(learner)

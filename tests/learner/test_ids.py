@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
-
 import pytest
 
 from puridiver import Learner
@@ -35,15 +32,6 @@ def test_what_is_held_has_the_ids_it_came_with(sampler: str, size: int) -> None:
     learner = fed(tiny_learner(sampler=sampler), size=size)
     assert len(held_arrivals(learner)) < 48  # some were dropped
     assert learner.held_ids() == {arrival: name_of(arrival) for arrival in held_arrivals(learner)}
-
-
-def test_ids_survive_saving_copying_and_what_follows(tmp_path: Path) -> None:
-    learner = fed(tiny_learner())
-    copies = [Learner.load(learner.save(tmp_path), device="cpu"), copy.deepcopy(learner)]
-    for each in (learner, *copies):
-        assert each.held_ids() == {arrival: name_of(arrival) for arrival in held_arrivals(each)}
-        fed(each, 48, 64)
-        assert each.held_ids() == {arrival: name_of(arrival) for arrival in held_arrivals(each)}
 
 
 def test_ids_of_what_was_dropped_are_forgotten() -> None:

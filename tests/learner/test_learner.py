@@ -63,22 +63,9 @@ def test_settings_that_cannot_be_used_are_refused(settings, message):
 # Classes -----------------------------------------------------------------------------------------------------------
 
 
-def test_string_classes_come_back_as_strings():
-    learner = fed(tiny_learner(list(NAMES)), 16, NAMES[LABELS])
-    learner.consolidate()
-    assert set(learner.predict(IMAGES).tolist()) <= set(NAMES.tolist())
-    assert all(row.given_label == NAMES[LABELS[row.arrival]] for row in learner.audit())
-
-
 def test_without_classes_they_come_as_their_labels_appear():
     learner = fed(tiny_learner(None), 40, NAMES[LABELS])
     assert learner.classes == list(dict.fromkeys(NAMES[LABELS].tolist()))
-
-
-def test_named_classes_can_grow_when_told_to():
-    learner = fed(tiny_learner(2, grow=True), 40)
-    assert learner.classes == [0, 1, 2]
-    assert learner.predict_proba(IMAGES).shape == (40, 3)
 
 
 def test_before_any_class_there_is_nothing_to_predict():

@@ -57,12 +57,6 @@ def test_both_are_the_mean_of_the_two() -> None:
     np.testing.assert_allclose(learner.predict_proba(TEST), (before + own(learner)) / 2, atol=1e-6)
 
 
-def test_where_the_network_as_it_is_predicts_no_copy_is_kept() -> None:
-    learner, _ = learned("network")
-    np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
-    assert not any(name.startswith("kept") for name in learner.predictor.state())
-
-
 LOWS = (7, 15)  # epochs after which the rate of warm restarts is low, and what is trained is good enough
 
 
@@ -148,15 +142,6 @@ def test_after_a_first_consolidation_that_was_left_the_network_that_learns_on_pr
         learner = Learner.load(tmp_path / "amid", device="cpu")
     observe(learner, 1)
     np.testing.assert_allclose(learner.predict_proba(TEST), own(learner), atol=1e-6)
-
-
-def test_left_early_each_class_is_predicted_by_what_was_taught_it() -> None:
-    """A class that came since the last consolidation: what that has left knows nothing of it."""
-    learner, before = learned("consolidated", grow=True)
-    observe(learner, 4, n_classes=4)
-    for _ in learner.consolidation(epochs=9):
-        break
-    np.testing.assert_allclose(learner.predict_proba(TEST), shared(own(learner), before, "consolidated"), atol=1e-5)
 
 
 def shared(now: np.ndarray, then: np.ndarray, mode: str) -> np.ndarray:

@@ -103,6 +103,7 @@ def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
     loaded = Learner.load(learner.save(tmp_path), device="cpu")
     assert loaded.capacity == 12
     assert arrivals(loaded) == arrivals(learner)
+    assert loaded.held_ids() == learner.held_ids() != {}
     for each in (learner, loaded):
         each.observe(IMAGES[9:30], LABELS[9:30])
     assert differing(tensors_of(learner), tensors_of(loaded)) == []

@@ -76,18 +76,6 @@ def test_the_generator_alone_decides_and_a_restart_leaves_nothing_behind() -> No
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_every_weight_learns_and_no_classifier_is_among_them() -> None:
-    enc = encoder()
-    enc.restart(seeded())
-    before = weights(enc)
-    enc.learn(IMAGES, 1, seeded())
-    after = weights(enc)
-    assert [name for name in before if torch.equal(before[name], after[name])] == []
-    assert enc.projections(IMAGES).shape == (24, 128)
-    enc.learn(IMAGES, 0, seeded())
-    assert torch.equal(after["head.out.weight"], enc.network.state_dict()["head.out.weight"])
-
-
 @pytest.mark.parametrize(("n", "batch", "epochs", "steps"), [(24, 500, 3, 3), (24, 10, 3, 6), (1, 500, 2, 2)])
 def test_an_epoch_shows_both_views_of_each_image_in_batches(monkeypatch, n, batch, epochs, steps) -> None:
     sizes: list[int] = []
