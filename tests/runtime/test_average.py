@@ -1,12 +1,8 @@
-"""The running average of the weights: what it is, who looks through it, and that it survives saving and growth."""
+"""The moving average of the weights: its recursion, when it predicts, and what growth keeps."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -55,7 +51,7 @@ def test_the_average_is_the_recursion_over_the_steps() -> None:
         torch.testing.assert_close(found[name], value)
 
 
-def test_online_one_looks_through_the_average_and_after_memory_training_through_the_network() -> None:
+def test_the_average_predicts_online_and_the_network_after_memory_training() -> None:
     learner, images = averaging(), patterns(10, seed=3)[0]
     observe(learner)
     seen = learner.predict_proba(images)
@@ -99,19 +95,6 @@ def test_bfloat16_copies_are_made_of_the_average() -> None:
     assert not torch.allclose(model.outputs(x).logits, expected, atol=1e-2)
 
 
-@pytest.mark.parametrize("amid_memory_training", [False, True])
-def test_a_saved_learner_looks_as_it_did(amid_memory_training: bool, tmp_path: Path) -> None:
-    learner, images = averaging(), patterns(10, seed=3)[0]
-    observe(learner)
-    epochs = learner.consolidation(3)
-    if amid_memory_training:
-        next(epochs)
-    learner.save(tmp_path / "saved")
-    loaded = Learner.load(tmp_path / "saved", device="cpu")
-    assert np.array_equal(learner.predict_proba(images), loaded.predict_proba(images))
-    assert json.loads((tmp_path / "saved" / "state.json").read_text())["settings"]["options"]["online_average"] == DECAY
-
-
 def test_growth_keeps_the_average_of_what_was_there() -> None:
     learner = Learner(None, SHAPE, 12, device="cpu", online_average=DECAY, epochs=1, batch_size=8)
     images, labels = patterns(24, n_classes=2)
@@ -122,20 +105,3 @@ def test_growth_keeps_the_average_of_what_was_there() -> None:
     assert len(after["head.linear.weight"]) == 3
     for name, value in before.items():
         assert torch.equal(after[name][: len(value)], value)
-
-
-@pytest.mark.gpu
-def test_captured_it_is_the_same() -> None:
-    found = []
-    for graphs in (False, True):
-        learner = Learner(
-            3, SHAPE, 12, device="cuda", precision="float32", graphs=graphs, online_average=DECAY, batch_size=8,
-            epochs=2, warmup_epochs=0, smallest_set=0,
-        )  # fmt: skip
-        observe(learner, 6)
-        learner.consolidate()
-        observe(learner, 6, seed=1)
-        found.append((held(learner), learner.predict_proba(patterns(10, seed=3)[0])))
-    for name, value in found[0][0].items():
-        torch.testing.assert_close(value, found[1][0][name], rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-3)

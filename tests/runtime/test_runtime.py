@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import logging
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -23,8 +21,7 @@ from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
 CPU = torch.device("cpu")
-ROWS_21_AND_22 = {"cutmix_sets": "clean", "relabel_view": "in_step"}
-ROWS_28_AND_29 = {"relabel_weight": "unsorted_loss_by_share", "set_batches": "clean_full_by_share"}
+LAST_BATCH: dict[str, Any] = {"batch_size": 7, "last_batch": "trained", "warmup_epochs": 2}  # 24 = 3 * 7 + 3
 
 
 def test_a_plan_runs_row_by_row_in_order() -> None:
@@ -72,32 +69,33 @@ def test_what_is_run_once_is_not_captured_and_pushes_no_graph_out(monkeypatch: p
     assert list(runner._loops) == held
 
 
-def test_a_capture_has_the_host_alone() -> None:
-    """Threads share the host; one that captures waits for the others to leave and keeps them out until it is done."""
-    gate, log = capture.Launching(), []
+def test_a_capture_waits_until_the_host_is_free_and_keeps_others_out() -> None:
+    gate, began, entered, may_end = capture.Launching(), *(threading.Event() for _ in range(3))
     gate.enter()
+
+    def capturing() -> None:
+        gate.enter()
+        with gate.alone():
+            began.set()
+            may_end.wait()
+        gate.leave()
 
     def other() -> None:
         gate.enter()
-        log.append("other in")
-        time.sleep(0.05)
-        log.append("other out")
-        gate.leave()
-        gate.enter()  # while the capture goes on: must wait
-        log.append("other in again")
+        entered.set()
         gate.leave()
 
-    thread = threading.Thread(target=other)
-    thread.start()
-    while "other in" not in log:
-        time.sleep(0.001)
-    with gate.alone():
-        log.append("capture begins")
-        time.sleep(0.05)
-        log.append("capture ends")
+    threads = [threading.Thread(target=target) for target in (capturing, other)]
+    threads[0].start()
+    assert not began.wait(0.05)  # a share is out
     gate.leave()
-    thread.join(timeout=5)
-    assert log == ["other in", "other out", "capture begins", "capture ends", "other in again"]
+    began.wait()
+    threads[1].start()
+    assert not entered.wait(0.05)
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert entered.is_set()
 
 
 def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
@@ -116,34 +114,6 @@ def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
     captured = Captured(Runtime(CPU, graphs=True), lambda x: inputs.append(x) or (x + 1,))
     results = [captured(torch.tensor([float(n)]))[0].item() for n in range(6)]
     assert results == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_failed_capture_leaves_its_pool_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Torch may go on recording to the pool of a capture whose end failed: the next one must take another."""
-    handles, ended = iter(range(100)), []
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(handles))
-    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda device, pool: ended.append(pool), raising=False)
-    captures = capture.Captures()
-    first = captures.pool()
-    assert captures.pool() == first
-    captures._give_up(object(), first, CPU)  # type: ignore[arg-type]
-    assert captures.pool() != first
-    assert ended == [first]
-
-
-@pytest.mark.parametrize("collects", [True, False])
-def test_the_collector_rests_while_a_step_is_captured_and_then_is_as_before(collects: bool) -> None:
-    was = gc.isenabled()
-    try:
-        (gc.enable if collects else gc.disable)()
-        with contextlib.suppress(RuntimeError), capture._collector.resting():
-            with capture._collector.resting():  # of another thread, which ends first
-                assert not gc.isenabled()
-            assert not gc.isenabled()
-            raise RuntimeError("the capture failed")
-        assert gc.isenabled() == collects
-    finally:
-        (gc.enable if was else gc.disable)()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +166,15 @@ def test_lanes_give_results_in_order_and_keep_failures_apart() -> None:
     assert isinstance(found[1], RuntimeError)
 
 
+def test_another_default_type_of_torch_is_refused_with_what_to_do() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(ValueError, match="default type should be float32"):
+            choose_runtime("cpu")
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 # On a GPU ----------------------------------------------------------------------------------------------------------
 
 
@@ -220,18 +199,10 @@ def assert_alike(first: dict[str, Tensor], second: dict[str, Tensor], tolerance:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("options", [{"online_average": 0.8}, LAST_BATCH], ids=["average", "last_batch"])
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_captured_steps_are_the_eager_steps(trainer: str) -> None:
-    eager = learned(trainer=trainer, device="cuda", precision="float32", graphs=False)
-    captured = learned(trainer=trainer, device="cuda", precision="float32", graphs=True)
-    assert_alike(eager, captured, 1e-3)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_the_rest_of_an_epoch_is_the_same_captured_or_not(trainer: str) -> None:
-    rest: dict[str, Any] = {"batch_size": 7, "last_batch": "trained", "warmup_epochs": 2}  # 24 = 3 * 7 + 3
-    settings: dict[str, Any] = {"trainer": trainer, "device": "cuda", "precision": "float32", **rest}
+def test_captured_steps_are_the_eager_steps(trainer: str, options: dict[str, Any]) -> None:
+    settings: dict[str, Any] = {"trainer": trainer, "device": "cuda", "precision": "float32", **options}
     assert_alike(learned(**settings, graphs=False), learned(**settings, graphs=True), 1e-3)
 
 
@@ -310,12 +281,3 @@ def test_a_run_goes_on_capturing_after_a_capture_that_failed() -> None:
             runner(torch.ones(5, n, dtype=torch.int64), n)
     assert counted.item() == 4 * 5 * (1 + 2)
     assert all(loop.graph is not None for loop in runner._loops.values())
-
-
-def test_another_default_type_of_torch_is_refused_with_what_to_do() -> None:
-    torch.set_default_dtype(torch.float64)
-    try:
-        with pytest.raises(ValueError, match=r"default type should be float32, but is float64: .*set_default_dtype"):
-            choose_runtime("cpu")
-    finally:
-        torch.set_default_dtype(torch.float32)

@@ -1,4 +1,4 @@
-"""Learning rates of memory training against torch's schedulers."""
+"""Learning rates of memory training against torch's schedulers, and fresh optimisers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
 
+from puridiver.trainers import Trainer
 from puridiver.trainers.schedule import cosine, ends_low, lows, warm_restarts
+from tests.learner_samples import as_samples, patterns, tiny_trainer
+from tests.trainers.samples import ONLINE, consolidate
+
+MEMORY = as_samples(*patterns(24))
 
 
 def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, lr: float) -> list[float]:
@@ -22,32 +27,43 @@ def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, 
     return rates
 
 
-@pytest.mark.parametrize(("epochs", "lr"), [(256, 0.05), (128, 0.05), (10, 1.0), (1, 0.3)])
+@pytest.mark.parametrize(("epochs", "lr"), [(256, 0.05), (10, 1.0), (1, 0.3)])
 def test_cosine_is_cosine_annealing_to_zero(epochs: int, lr: float) -> None:
     expected = rates_of(lambda o: CosineAnnealingLR(o, T_max=epochs), epochs, lr)
     assert [cosine(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize(("epochs", "lr"), [(255, 0.05), (127, 0.05), (20, 1.0)])
+@pytest.mark.parametrize(("epochs", "lr"), [(255, 0.05), (20, 1.0)])
 def test_warm_restarts_double_their_period_and_end_each_near_one_percent(epochs: int, lr: float) -> None:
     expected = rates_of(lambda o: CosineAnnealingWarmRestarts(o, T_0=1, T_mult=2, eta_min=0.01 * lr), epochs, lr)
     assert [warm_restarts(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("epochs", range(1, 70))
-def test_warm_restarts_end_low_where_it_is_said(epochs: int) -> None:
-    """At the end of a whole period the next epoch would be at the full rate again."""
-    assert ends_low(epochs) == math.isclose(warm_restarts(epochs, epochs, 0.05), 0.05)
+def test_warm_restarts_end_low_after_whole_periods() -> None:
+    """After a whole period the next epoch would be at the full rate again."""
+    for epochs in range(1, 70):
+        assert ends_low(epochs) == math.isclose(warm_restarts(epochs, epochs, 0.05), 0.05)
+    # The first period, of one epoch, has no lower rate than the next begins at.
+    assert lows(lambda epoch, epochs: warm_restarts(epoch, epochs, 0.05), 70) == [3, 7, 15, 31, 63, 70]
 
 
-def test_lows_of_warm_restarts_are_the_ends_of_their_periods() -> None:
-    found = lows(lambda epoch, epochs: warm_restarts(epoch, epochs, 0.05), 70)
-    assert found == [
-        3,
-        7,
-        15,
-        31,
-        63,
-        70,
-    ]  # (the first period, of one epoch, has no lower rate than the next begins at)
-    assert all(ends_low(epochs) for epochs in found[:-1])
+def momentum(trainer: Trainer) -> list[str]:
+    return [key for key, value in trainer.state().items() if key.startswith("momentum") and value.any()]
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_every_optimiser_starts_afresh_and_follows_the_schedule(name, monkeypatch):
+    """Momentum gathered on the stream must not push the first memory step."""
+    trainer = tiny_trainer(name, lr=0.05, schedule="warm_restarts", baseline_warmup=2, online_lr=0.003)
+    trainer.observe(MEMORY.images, MEMORY.labels)
+    assert momentum(trainer)
+    found: list[float] = []
+
+    def epoch(memory, epoch) -> None:
+        assert epoch or not momentum(trainer)
+        found.extend(float(model.rate) for model in trainer.models)
+
+    monkeypatch.setattr(trainer, "memory_epoch", epoch)
+    consolidate(trainer, MEMORY, 8)
+    assert found == pytest.approx([warm_restarts(e, 8, 0.05) for e in range(8) for _ in trainer.models])
+    assert [float(model.rate) for model in trainer.models] == pytest.approx([0.003] * trainer.n_networks)

@@ -69,7 +69,7 @@ def rows(mask: Tensor) -> list[int]:
     return mask.nonzero().flatten().tolist()
 
 
-seeds = pytest.mark.parametrize("seed", range(5))
+seeds = pytest.mark.parametrize("seed", range(3))
 mixtures = pytest.mark.parametrize(
     "options",
     [PAPER, recipe("paper", mixture_scale=True, mixture_iterations=10, mixture_tolerance=1e-2, mixture_floor=5e-4)],
@@ -92,26 +92,16 @@ def test_sets_and_posteriors_are_equations_4_to_7(seed: int, options: Options) -
 
 @seeds
 @pytest.mark.parametrize("relabel_set", ["low_uncertainty", "high_uncertainty"])
-@pytest.mark.parametrize(("relabel", "consistency"), [(True, True), (True, False), (False, True)])
-def test_every_sample_is_in_exactly_one_set(seed: int, relabel_set: str, relabel: bool, consistency: bool) -> None:
-    options = recipe("paper", relabel_set=relabel_set, relabel=relabel, consistency=consistency)
-    split = typical_case(seed).split(options)
-    assert (split.clean.int() + split.relabel.int() + split.unlabelled.int() == 1).all()
-    by_name = {"clean": split.clean, "relabel": split.relabel, "unlabelled": split.unlabelled}
-    for code, name in enumerate(SET_NAMES):
-        assert rows(split.codes() == code) == rows(by_name[name])
-    assert split.sets().sizes() == tuple(int(by_name[name].sum()) for name in SET_NAMES)
-    assert split.arrivals.tolist() == list(range(100, 160))
-
-
-@seeds
-def test_ablations_give_the_whole_noisy_set_to_the_other_loss(seed: int) -> None:
+def test_every_sample_is_in_exactly_one_set_and_ablations_use_one_loss(seed: int, relabel_set: str) -> None:
     case = typical_case(seed)
-    noisy = rows(~case.split().clean)
-    without_consistency = case.split(recipe("paper", consistency=False))
-    without_relabel = case.split(recipe("paper", relabel=False))
-    assert rows(without_consistency.relabel) == noisy
-    assert rows(without_relabel.unlabelled) == noisy
+    split = case.split(recipe("paper", relabel_set=relabel_set))
+    sets = {"clean": split.clean, "relabel": split.relabel, "unlabelled": split.unlabelled}
+    for code, name in enumerate(SET_NAMES):
+        assert rows(split.codes() == code) == rows(sets[name])
+    assert split.sets().sizes() == tuple(int(sets[name].sum()) for name in SET_NAMES)
+    assert split.arrivals.tolist() == list(range(100, 160))
+    assert torch.equal(case.split(recipe("paper", relabel_set=relabel_set, consistency=False)).relabel, ~split.clean)
+    assert torch.equal(case.split(recipe("paper", relabel_set=relabel_set, relabel=False)).unlabelled, ~split.clean)
 
 
 # Equation 8 on the sets ----------------------------------------------------------------------------------------
@@ -132,22 +122,7 @@ def test_targets_are_equation_8_on_r_and_given_labels_elsewhere(seed: int) -> No
         np.testing.assert_allclose(targets[i].numpy(), wanted, atol=1e-3)
 
 
-def test_the_released_weight_puts_an_arbitrary_loss_component_on_the_given_label() -> None:
-    case, options = typical_case(1), recipe("paper", relabel_weight="unsorted_loss")
-    split, expected = case.split(options), by_hand(case, options)
-    found = set()
-    for seed in range(20):
-        targets = refurbished_targets(split, case.labels, options, torch.Generator().manual_seed(seed))
-        for column_0 in (expected.p_g, 1 - expected.p_g):
-            wanted = [
-                reference.refurbished(1 - column_0[i], expected.p_m[i], int(case.labels[i])) for i in expected.certain
-            ]
-            if np.allclose(targets[split.relabel].numpy(), wanted, atol=1e-3):
-                found.add(column_0[expected.clean[0]] >= 0.5)
-    assert found == {True, False}
-
-
-def test_the_loaded_coin_puts_the_clean_component_first_as_often_as_samples_are_clean() -> None:
+def test_released_weights_put_the_clean_component_first_by_a_fair_or_a_loaded_coin() -> None:
     case = typical_case(1)
     fair, loaded = (recipe("paper", relabel_weight=name) for name in ("unsorted_loss", "unsorted_loss_by_share"))
     split = case.split(loaded)
@@ -174,13 +149,6 @@ def test_equal_losses_leave_everything_clean(n: int, options: Options) -> None:
     assert split.sets().sizes() == (n, 0, 0)
     targets = refurbished_targets(split, torch.arange(n) % N_CLASSES, options, torch.Generator())
     assert targets.argmax(dim=1).tolist() == [i % N_CLASSES for i in range(n)]
-
-
-def test_a_single_noisy_sample_has_nothing_to_be_compared_with_and_is_relabelled() -> None:
-    logits = torch.tensor([[4.0, 0, 0, 0]] * 6)
-    split = Case(logits + 1e-3 * torch.arange(6)[:, None] * torch.eye(4)[0], torch.tensor([0, 0, 0, 0, 0, 1])).split()
-    assert rows(split.relabel) == [5]
-    assert split.sets().sizes() == (5, 1, 0)
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf")])

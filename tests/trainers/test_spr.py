@@ -1,4 +1,4 @@
-"""Self-Replay: the base learns from images when enough are new, a copy of it from the memory's labels."""
+"""Self-Replay: the base learns from images once enough are new; a copy of it learns from labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from puridiver.memory import Samples
-from tests.learner_samples import as_samples, patterns, probabilities, tiny_learner, tiny_trainer
+from tests.learner_samples import as_samples, patterns, tiny_trainer
+from tests.trainers.samples import consolidate
 
 IMAGES, LABELS = patterns(40)
 MEMORY = as_samples(IMAGES, LABELS)
@@ -46,8 +47,7 @@ def test_labels_do_not_reach_the_base() -> None:
         samples = as_samples(IMAGES, labels)
         trainer.observe(samples.images, samples.labels)
         trainer.on_candidates(samples, 0)
-        for _ in trainer.consolidate(samples, 2):
-            pass
+        consolidate(trainer, samples, 2)
         found.append((base_of(trainer), trainer.outputs(MEMORY.images).logits))
     assert same(found[0][0], found[1][0])
     assert not torch.equal(found[0][1], found[1][1])
@@ -62,36 +62,18 @@ def test_a_consolidation_starts_from_the_base_and_leaves_it_alone() -> None:
     body = [name for name in base if not name.startswith("head.")]
     assert body
     assert all(torch.equal(base[name], copied[name]) for name in body)
-    for _ in trainer.consolidate(MEMORY, 2):
-        pass
+    consolidate(trainer, MEMORY, 2)
     assert same(base, base_of(trainer))
     assert not torch.equal(base[body[0]], trainer.networks[0].state_dict()[body[0]])
 
 
-def test_fine_tuning_learns_the_memory() -> None:
-    trainer = tiny_trainer("spr")
-    trainer.on_candidates(MEMORY, 0)
-    for _ in trainer.consolidate(MEMORY, 20):
-        pass
-    assert (probabilities(trainer, MEMORY.images).argmax(dim=1) == MEMORY.labels).float().mean() > 0.9
-
-
 def test_fine_tuning_is_adam_with_gradients_cut_by_value() -> None:
     trainer = tiny_trainer("spr", finetune_clip=1e-4)
-    (trainee,) = trainer.models
-    assert isinstance(trainee.optimiser, torch.optim.Adam)
+    (model,) = trainer.models
+    assert isinstance(model.optimiser, torch.optim.Adam)
     trainer.begin_consolidation(MEMORY)
     trainer.memory_epoch(MEMORY, 0)
-    largest = [float(p.grad.abs().max()) for p in trainee.network.parameters()]
+    largest = [float(p.grad.abs().max()) for p in model.network.parameters()]
     assert max(largest) == pytest.approx(1e-4)
-    rates = []
-    for _ in trainer.consolidate(MEMORY, 3):
-        rates.append(float(trainee.rate))
+    rates = [float(model.rate) for _ in trainer.consolidate(MEMORY, 3)]
     assert rates == pytest.approx([2e-3] * 3)
-
-
-def test_memory_samples_are_not_replayed_to_a_trainer_that_does_not_learn_online() -> None:
-    learner = tiny_learner(trainer="spr", replay="always")
-    learner.observe(IMAGES[:8], LABELS[:8])
-    learner.observe(IMAGES[8:16], LABELS[8:16])
-    assert learner.replay.next(learner.trainer, consolidated=True) is None

@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import copy
-from functools import partial
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from puridiver.mixture import Mixture
-from puridiver.trainers import Split, Trainer
+from puridiver.trainers import Split
 from puridiver.trainers.puridiver import PassShape, clean_full_plans, proportional_plans
 from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
+from tests.trainers.samples import (
+    CLEAN,
+    RELABEL,
+    UNLABELLED,
+    consolidate,
+    hand_made_split,
+    split_of_sizes,
+    train_logits,
+    watch_plans,
+)
 
 IMAGES, LABELS = patterns(24)
 MEMORY = as_samples(IMAGES, LABELS)
-CLEAN, RELABEL, UNLABELLED = 0, 1, 2
-
-
-def hand_made_split(codes: list[int], seed: int = 0) -> Split:
-    """A split with the given set of each sample and random opinions of a network."""
-    generator = torch.Generator().manual_seed(seed)
-    n, given = len(codes), torch.tensor(codes)
-    p_model = torch.rand(n, 3, generator=generator).softmax(dim=1)
-    p_clean, p_certain, loss = (torch.rand(n, generator=generator) for _ in range(3))
-    two = torch.zeros(2)
-    mixture = Mixture(p_clean, two, two, two, torch.zeros(()), torch.ones(()))
-    clean, relabel, unlabelled = given == CLEAN, given == RELABEL, given == UNLABELLED
-    return Split(torch.arange(n), clean, relabel, unlabelled, p_clean, p_certain, p_model, loss, mixture, mixture)
-
-
-def split_of_sizes(n_clean: int, n_relabel: int, n_unlabelled: int) -> Split:
-    codes = torch.tensor([CLEAN] * n_clean + [RELABEL] * n_relabel + [UNLABELLED] * n_unlabelled)
-    return hand_made_split(codes[torch.randperm(len(codes), generator=torch.Generator().manual_seed(3))].tolist())
 
 
 def no_mix(n: int) -> Tensor:
     """A row of a CutMix plan whose box is empty."""
     return torch.cat([torch.arange(n), torch.zeros(4, dtype=torch.int64)])
-
-
-def consolidate(trainer: Trainer, epochs: int) -> None:
-    for _ in trainer.consolidate(MEMORY, epochs):
-        pass
 
 
 # The loss of one batch ---------------------------------------------------------------------------------------------
@@ -93,9 +75,8 @@ def test_the_loss_of_a_batch_is_equation_11(distance, weights, eta, n_tail):
     strong, weak = MEMORY.images[:8], MEMORY.images[:8].flip(3)
     rows = torch.tensor([1, 0, 2, 4, 3, 6, 5, 7])  # sorted by set, as every plan sorts them
 
-    net = copy.deepcopy(trainer.networks[0]).train()
     tail = rows[8 - n_tail :]
-    logits = net(trainer.to_float(torch.cat([strong[rows], weak[tail]]))).detach().double().numpy()
+    logits = train_logits(trainer, torch.cat([strong[rows], weak[tail]])).double().numpy()
     expected = loss_by_loops(logits[:8], logits[-3:], [codes[r] for r in rows], targets[rows].numpy(), trainer.options)
     found = trainer._loss(
         held(split, targets, strong, weak), rows, no_mix(8 - n_tail), PassShape(8, n_tail, 8 - n_tail, 0)
@@ -118,9 +99,8 @@ def test_what_the_step_predicts_of_weak_views_is_mixed_into_the_labels(n_mixed, 
     mixed = strong[rows].clone()
     for i in range(n_mixed):
         mixed[i, :, y0:y1, x0:x1] = strong[rows[partners[i]], :, y0:y1, x0:x1]
-    net = copy.deepcopy(trainer.networks[0]).train()
     again = rows[5 - n_predicted : 5]
-    logits = net(trainer.to_float(torch.cat([mixed, weak[rows[5:]], weak[again]]))).detach().double()
+    logits = train_logits(trainer, torch.cat([mixed, weak[rows[5:]], weak[again]])).double()
     soft = torch.nn.functional.one_hot(given, 3).double()
     for row, seen in zip(again.tolist(), logits[11:].softmax(dim=1), strict=True):
         soft[row] = weights[row] * seen + (1 - weights[row]) * soft[row]
@@ -155,89 +135,52 @@ def test_no_gradient_flows_through_what_the_step_predicts():
 
 @pytest.mark.parametrize("cutmix_sets", ["labelled", "clean"])
 @pytest.mark.parametrize("relabel_view", ["before_epoch", "in_step"])
-@pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
-def test_the_pass_has_the_rows_that_the_options_ask_for(cutmix_sets, relabel_view, set_batches, monkeypatch):
+@pytest.mark.parametrize("planner", [proportional_plans, clean_full_plans])
+def test_an_epoch_runs_the_plan_of_its_sets_and_the_last_batch_uncaptured(
+    cutmix_sets, relabel_view, planner, monkeypatch
+):
     trainer = tiny_trainer(
-        "puridiver", cutmix_sets=cutmix_sets, relabel_view=relabel_view, set_batches=set_batches, cutmix=0.5
-    )
-    split = split_of_sizes(14, 6, 4)
+        "puridiver", cutmix_sets=cutmix_sets, relabel_view=relabel_view, cutmix=0.5, last_batch="trained",
+        set_batches=planner.__name__.removesuffix("_plans"),
+    )  # fmt: skip
+    split = split_of_sizes(13, 9, 7)
     monkeypatch.setattr(trainer, "_divide", lambda *_: split)
-    shapes: list[PassShape] = []
-    monkeypatch.setattr(trainer, "_run_sets", lambda plan, shape, version: shapes.append(shape))
-    consolidate(trainer, 1)
-    (plan,) = {"proportional": proportional_plans, "clean_full": clean_full_plans}[set_batches](
-        split.codes(), 8, torch.Generator().manual_seed(0)
-    )
-    n = plan.rows.shape[1]
-    n_head = n - plan.n_tail
-    assert 0 < plan.n_clean < n_head
-    assert (split.codes()[plan.rows[:, : plan.n_clean]] == CLEAN).all()
-    assert shapes == [
-        PassShape(
-            n, plan.n_tail, n_head if cutmix_sets == "labelled" else plan.n_clean,
-            n_head - plan.n_clean if relabel_view == "in_step" else 0,
-        )
-    ]  # fmt: skip
-
-
-# Which rows a batch takes ------------------------------------------------------------------------------------------
-
-SIZES = [(20, 10, 10), (33, 3, 4), (16, 0, 8), (10, 14, 0), (2, 30, 30), (7, 1, 1), (50, 2, 1)]
+    drawn = torch.Generator()
+    drawn.set_state(trainer.generator.get_state())
+    calls = watch_plans(trainer, monkeypatch, "_run_sets").calls
+    trainer.memory_epoch(as_samples(*patterns(29)), 0)
+    assert [how for how, _, _ in calls] == ["often", "once"]
+    for plan, (_, steps, (shape, _)) in zip(planner(split.codes(), 8, drawn, True), calls, strict=True):
+        n = plan.rows.shape[1]
+        n_head = n - plan.n_tail
+        mixed = n_head if cutmix_sets == "labelled" else plan.n_clean
+        assert torch.equal(steps[:, :n], plan.rows)
+        assert shape == PassShape(n, plan.n_tail, mixed, n_head - plan.n_clean if relabel_view == "in_step" else 0)
+        assert (steps[:, n : n + mixed].sort(dim=1).values == torch.arange(mixed)).all()
+        assert steps.shape[1] == n + mixed + 4
 
 
 # Epochs ------------------------------------------------------------------------------------------------------------
 
 
-def state_after(name: str, epochs: int = 3, **options) -> dict[str, Tensor]:
+def state_after(name: str, **options) -> dict[str, Tensor]:
     trainer = tiny_trainer(name, strong="autoaugment", crop_padding=1, cutmix=0.5, **options)
-    consolidate(trainer, epochs)
+    consolidate(trainer, MEMORY, 3)
     # Only PuriDivER divides the memory, also where it does nothing with the sets.
     return {key: value.clone() for key, value in trainer.state().items() if not key.startswith("split.")}
 
 
 def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():
-    found = state_after("puridiver", relabel=False, consistency=False)
-    assert differing(found, state_after("plain")) == []
+    plain = state_after("plain")
+    assert differing(state_after("puridiver", relabel=False, consistency=False), plain) == []
+    assert differing(state_after("puridiver", warmup_epochs=3), plain) == []
+    assert differing(state_after("puridiver", warmup_epochs=2), plain)
 
 
-@pytest.mark.parametrize("options", [{}, {"relabel": False}, {"consistency": False}])
-def test_the_parts_of_the_method_change_what_is_learnt(options):
-    assert differing(state_after("puridiver", **options), state_after("plain"))
-    if options:
-        assert differing(state_after("puridiver", **options), state_after("puridiver"))
-
-
-@pytest.fixture
-def watched(monkeypatch):
-    """A trainer whose memory is divided as told, and the list of what its epochs did."""
-
-    def make(codes: list[int], **options) -> tuple[Trainer, list]:
-        trainer = tiny_trainer("puridiver", **options)
-        events: list[Any] = []
-        split = hand_made_split(codes)
-        monkeypatch.setattr("puridiver.trainers.puridiver.split_memory", lambda *arguments: split)
-        monkeypatch.setattr(trainer, "plain_epoch", lambda memory: events.append("plain"))
-        monkeypatch.setattr(trainer, "step", lambda network, loss: None)
-
-        def loss(held, rows, cutmix, shape) -> Tensor:
-            events.append((held["targets"].clone(), rows))
-            return torch.zeros(())
-
-        monkeypatch.setattr(trainer, "_loss", loss)
-        return trainer, events
-
-    return make
-
-
-CODES = [0] * 12 + [1] * 5 + [2] * 7
-
-
-def test_the_first_epochs_are_a_plain_warm_up(watched):
-    trainer, events = watched(CODES, warmup_epochs=2)
-    consolidate(trainer, 4)
-    assert events[:2] == ["plain", "plain"]
-    assert len(events) == 2 + 2 * 3  # 24 samples in batches of 8
-    assert "plain" not in events[2:]
+def test_the_memory_is_divided_anew_before_every_epoch():
+    trainer = tiny_trainer("puridiver")
+    splits = [trainer.split for _ in trainer.consolidate(MEMORY, 2)]
+    assert not torch.equal(splits[0].p_model, splits[1].p_model)
 
 
 @pytest.mark.parametrize(
@@ -253,32 +196,10 @@ def test_the_first_epochs_are_a_plain_warm_up(watched):
     ],
 )
 @pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
-def test_sets_that_are_too_small_make_the_epoch_plain(watched, codes, options, plain, set_batches):
-    trainer, events = watched(codes, set_batches=set_batches, **options)
-    consolidate(trainer, 1)
-    assert ("plain" in events) == plain
-
-
-def test_the_memory_is_divided_anew_before_every_epoch():
-    trainer = tiny_trainer("puridiver")
-    splits = [trainer.split for _ in trainer.consolidate(MEMORY, 3)]
-    assert len({id(split) for split in splits}) == 3
-    assert not torch.equal(splits[0].p_model, splits[1].p_model)
-    for split in splits:
-        assert (split.clean.int() + split.relabel.int() + split.unlabelled.int() == 1).all()
-
-
-@pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
-def test_an_epoch_makes_both_views_of_the_whole_memory_once(set_batches, monkeypatch):
-    trainer = tiny_trainer("puridiver", set_batches=set_batches)
-    monkeypatch.setattr("puridiver.trainers.puridiver.split_memory", lambda *arguments: hand_made_split(CODES))
-    calls: list[tuple[str, int]] = []
-
-    def watched_view(name: str, images: Tensor) -> Tensor:
-        calls.append((name, len(images)))
-        return images
-
-    for name in ("strong_view", "weak_view"):
-        monkeypatch.setattr(trainer, name, partial(watched_view, name))
-    consolidate(trainer, 1)
-    assert calls == [("strong_view", 24), ("weak_view", 24)]
+def test_sets_that_are_too_small_make_the_epoch_plain(codes, options, plain, set_batches, monkeypatch):
+    trainer = tiny_trainer("puridiver", set_batches=set_batches, **options)
+    monkeypatch.setattr(trainer, "_divide", lambda *_: hand_made_split(codes))
+    divided = watch_plans(trainer, monkeypatch, "_run_sets").calls
+    whole = watch_plans(trainer, monkeypatch, "_run_plain").calls
+    trainer.memory_epoch(MEMORY, 0)
+    assert (bool(whole), bool(divided)) == (plain, not plain)
