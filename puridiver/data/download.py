@@ -24,7 +24,7 @@ def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) ->
 
     `progress` is called with the bytes that are here and the bytes expected (None where the server does not say).
     """
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     if url.partition(":")[0] not in ("http", "https"):
         raise ValueError(f"url should start with http or https, but got {url!r}")

@@ -179,7 +179,7 @@ def _wide(block: pd.DataFrame, prefix: str) -> pd.DataFrame:
 
 def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: str) -> Table:
     """Every method against one of them, or against the paper, with p corrected for all comparisons (Holm)."""
-    from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
+    from statsmodels.stats.multitest import multipletests
 
     if against == PAPER:
         cells = summarise(frame, metric).to_dict("records")

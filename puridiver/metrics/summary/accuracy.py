@@ -9,6 +9,8 @@ from puridiver.metrics.base import Metric, Record, mean
 
 
 class LastAccuracy(Metric):
+    """After all tasks, on the evaluation images: the headline."""
+
     name, title = "last_accuracy", "last accuracy"
 
     def of(self, record: Record) -> float:
@@ -16,6 +18,8 @@ class LastAccuracy(Metric):
 
 
 class AverageAccuracy(Metric):
+    """The mean of the accuracies at the ends of the tasks."""
+
     name, title = "average_accuracy", "average accuracy over the ends of the tasks"
 
     def of(self, record: Record) -> float:
@@ -32,6 +36,8 @@ class AverageSeenAccuracy(Metric):
 
 
 class AnytimeArea(Metric):
+    """The area under the accuracy curve over the stream, as a share of its width."""
+
     name, title = "anytime_area", "anytime accuracy over the whole stream"
 
     def of(self, record: Record) -> float:
@@ -39,6 +45,8 @@ class AnytimeArea(Metric):
 
 
 class AnytimeSeenArea(Metric):
+    """The same area, on classes of which a label has come."""
+
     name, title = "anytime_seen_area", "anytime accuracy on classes seen by then"
 
     def of(self, record: Record) -> float:
