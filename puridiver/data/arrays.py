@@ -36,14 +36,9 @@ def from_arrays(
 ) -> DataSource:
     """A data source from NumPy arrays or tensors, which are copied.
 
-    Parameters
-    ----------
-    train_images, test_images
-        (N, H, W) or (N, H, W, 1 or 3); uint8, or floats from 0 to 1.
-    train_labels, test_labels
-        (N,) class ids from 0, or names of classes. Those of the train part count as true.
-    class_names
-        One for each class. If left out, "0", "1", ... up to the largest label, or the names that occur.
+    Images are (N, H, W) or (N, H, W, 1 or 3), uint8 or floats from 0 to 1. Labels are (N,) class ids from 0, or names
+    of classes; those of the train part count as true. Without `class_names` the classes are called "0", "1", ... up to
+    the largest label, or by the names that occur.
     """
     pixels, given = _part(train_images, train_labels, "train")
     test_pixels, test_given = _part(test_images, test_labels, "test")
@@ -97,17 +92,15 @@ def _ids(labels: list[Label], class_names: Sequence[str], missing: Sequence[Labe
     return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
 
 
-def load_npz(
-    path: Path, needs_test: bool = True, test_share: float | None = None, trust_labels: bool = False
-) -> DataSource:
+def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = False) -> DataSource:
     """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
 
-    A `test_share` of each class makes a test part; without `needs_test` a file may lack one. True labels are unknown,
-    unless the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels.
+    A `test_share` of each class (0: none) makes a test part where the file has none. True labels are unknown, unless
+    the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels.
     """
     arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
     has_test = set(TEST_KEYS) <= set(arrays)
-    if needs_test and not has_test and test_share is None:
+    if not has_test and test_share is None:
         raise DataError(f"{path} should hold {' and '.join(TEST_KEYS)}; --test-share 0.2 makes them of the train part")
     if test_share and has_test:
         raise ValueError(f"{path} has a test part of its own: leave the test share out")

@@ -77,12 +77,9 @@ class ImageSet:
         images, shape = self.images, tuple(self.images.shape)
         if images.dtype != torch.uint8 or images.ndim != 4 or shape[3] not in (1, 3):
             raise ValueError(f"images should be uint8 (N, H, W, 1 or 3), but got {images.dtype} of shape {shape}")
-        dtypes = {"labels": torch.int64, "true": torch.int64, "times": torch.float64, "verified": torch.bool}
-        for name, dtype in dtypes.items():
-            found = getattr(self, name)
-            if found is not None and (found.dtype != dtype or found.shape != images.shape[:1]):
-                got = f"{found.dtype} of shape {tuple(found.shape)}"
-                raise ValueError(f"{name} should be {dtype} of shape ({len(images)},), but got {got}")
+        if self.labels.dtype != torch.int64 or tuple(self.labels.shape) != shape[:1]:
+            got = f"{self.labels.dtype} of shape {tuple(self.labels.shape)}"
+            raise ValueError(f"labels should be int64 of shape {shape[:1]}, but got {got}")
 
     @property
     def true_labels(self) -> Tensor:
@@ -159,12 +156,6 @@ class FileOptions:
         if self.bad_files not in BAD_FILES:
             raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {self.bad_files!r}")
 
-    def refuse_any(self, name: str, but: str = "") -> None:
-        """Refuse options of image files for other data."""
-        for option in ("image_size", "test_share"):
-            if option != but and getattr(self, option) is not None:
-                raise ValueError(f"{option} is for data made of image files: leave it out with {name}")
-
 
 @dataclass(frozen=True)
 class Archive:
@@ -184,7 +175,6 @@ class DataSet:
     home_page: ClassVar[str]
     size: ClassVar[str]  # in words
     defaults: ClassVar[dict[str, Any]] = {}  # run settings that suit the data
-    image_files: ClassVar[bool] = False  # whether `FileOptions` apply
     archive: ClassVar[Archive | None] = None  # what `puridiver data fetch` downloads
     fingerprint: ClassVar[str | None] = None  # of the official data
 

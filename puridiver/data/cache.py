@@ -74,12 +74,9 @@ def _key(listing: Listing, side: int) -> str:
     digest, root = hashlib.sha256(f"{FORMAT} {side}".encode()), os.path.realpath(listing.root)
     for path in listing.files["path"]:
         whole = os.path.join(root, path)
-        try:
-            found = os.stat(whole)
-            # The time of change, too: programs that copy or pack files set the time of writing.
-            facts = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
-        except (OSError, ValueError) as error:  # ValueError: what cannot be a path
-            facts = type(error).__name__
+        found = os.stat(whole) if os.path.exists(whole) else None
+        # The time of change, too: programs that copy or pack files set the time of writing.
+        facts = found and (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
         digest.update(whole.encode("utf-8", "surrogatepass") + f"\0{facts}\n".encode())
     return digest.hexdigest()[:16]
 
@@ -102,11 +99,12 @@ def _load(place: Path, side: int) -> ImageCache | None:
 
 def _decode_rows(listing: Listing, side: int, rows: Sequence[int]) -> Iterator[Decoded]:
     """Decode in as many threads as there are processors; results come in order, some at a time."""
+    paths = [os.path.join(listing.root, path) for path in listing.files["path"].iloc[list(rows)]]
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with ThreadPoolExecutor(min(32, workers)) as pool, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
-        for start in range(0, len(rows), BLOCK):
-            yield from pool.map(lambda row: decode(listing.full_path(row), side), rows[start : start + BLOCK])
+        for start in range(0, len(paths), BLOCK):
+            yield from pool.map(lambda path: decode(path, side), paths[start : start + BLOCK])
 
 
 def _build(listing: Listing, side: int, place: Path, on_progress: OnProgress) -> None:

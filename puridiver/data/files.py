@@ -64,7 +64,6 @@ class PublishedList(DataSet):
     proof: ClassVar[str]  # a file that shows that a folder is the right one
     counts: ClassVar[tuple[tuple[int, ...], tuple[int, ...]]]  # how many train images there may be, and test images
     side: ClassVar[int] = 224
-    image_files = True
 
     def read(self, folder: Path) -> tuple[list[str], list[FileRow], list[FileRow]]:
         """Class names, train rows and test rows."""
@@ -72,9 +71,9 @@ class PublishedList(DataSet):
 
     def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
         sized = FileOptions(options.image_size or self.side, None, options.bad_files, options.trust_labels)
-        return load_listing(self.listing(root, options.test_share), cache, sized, on_progress, self.defaults)
+        return load_listing(self.listing(root), cache, sized, on_progress, self.defaults)
 
-    def listing(self, root: Path, test_share: float | None = None) -> Listing:
+    def listing(self, root: Path) -> Listing:
         folder = self.find_folder(root)
         if folder is None:
             raise DataError(
@@ -84,7 +83,7 @@ class PublishedList(DataSet):
         class_names, train, test = self.read(folder)
         rows = [(*row, False) for row in train] + [(*row, True) for row in test]
         table = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
-        return make_listing(folder, folder, table, test_share, self.name, class_names)
+        return make_listing(self.name, folder, folder, table, None, class_names)
 
     def find_folder(self, root: Path) -> Path | None:
         places = [*(Path(root) / name for name in self.folders), Path(root)]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import itertools
-import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +10,6 @@ from puridiver.data.cache import open_cache
 from puridiver.data.files import DEFAULT_SIDE, NAMED, list_own
 from puridiver.data.listing import printable
 from puridiver.errors import few
-
-MOST_COMPARED, SIMILAR = 300, 0.85  # class names that are compared with all others, and how alike two may be
 
 
 def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> dict[str, Any]:
@@ -69,10 +64,6 @@ def describe(found: dict[str, Any]) -> list[str]:
         if missing := [repr(name) for name, count in counts.items() if not count]:
             lines.append(f"classes without a {part} image: {few(missing)}")
     lines += [
-        *(
-            f"class names that may be one: {one!r} ({per_class[one]:,}) and {other!r} ({per_class[other]:,})"
-            for one, other in alike(list(per_class))[:NAMED]
-        ),
         "sizes: {} x {} to {} x {}, all cut to {} x {}".format(*sizes),
         f"true labels: {known}; timestamps: {'yes' if found['timestamps'] else 'none'}",
         f"unreadable files: {len(found['bad'])}",
@@ -90,14 +81,3 @@ def describe(found: dict[str, Any]) -> list[str]:
 def _first(items: list[str]) -> list[str]:
     more = [f"  ... and {len(items) - NAMED} more"] if len(items) > NAMED else []
     return [f"  {item}" for item in items[:NAMED]] + more
-
-
-def alike(names: list[str]) -> list[tuple[str, str]]:
-    """Pairs of long names that differ in case, spaces, encoded accents or a letter or two: most likely one class."""
-    plain = [(name, "".join(unicodedata.normalize("NFKC", name).casefold().split())) for name in names[:MOST_COMPARED]]
-    found = []
-    for (name, word), (other, another) in itertools.combinations(plain, 2):
-        long = min(len(word), len(another)) > 4 and word[0] == another[0] and (word + another).isalpha()
-        if word == another or (long and difflib.SequenceMatcher(None, word, another).ratio() > SIMILAR):
-            found.append((name, other))
-    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,23 +23,19 @@ class Listing:
     """Image files and what is said of them; train files come before test files."""
 
     name: str
-    origin: str  # the folder or table that the user named
-    root: str  # paths are relative to it
+    origin: Path  # the folder or table that the user named
+    root: Path  # paths are relative to it
     files: pd.DataFrame  # path, label and true_label (class ids), is_test; perhaps time
     class_names: tuple[str, ...]
     ignored: int = 0  # files that are no images by their name
     stray: int = 0  # images in no class's folder, or in parts that are not used
 
-    def full_path(self, row: int) -> str:
-        return os.path.join(self.root, self.files["path"].iat[row])
-
 
 def make_listing(
-    origin: Path, root: Path, table: pd.DataFrame, test_share: float | None, name: str,
-    class_names: Sequence[str] | None = None, ignored: int = 0, stray: int = 0,
-) -> Listing:  # fmt: skip
+    name: str, origin: Path, root: Path, table: pd.DataFrame, test_share: float | None, names: Sequence[str] = ()
+) -> Listing:
     """Check a table of paths and class names, number the classes, and split off a test part where there is none."""
-    names = tuple(class_names or natural({*table["label"], *table["true_label"]} - {""}))
+    names = tuple(names or natural({*table["label"], *table["true_label"]} - {""}))
     try:
         check_class_names(names)
     except ValueError as error:
@@ -56,16 +52,12 @@ def make_listing(
                 "--test-share 0.2 (in a grid file test_share = 0.2)"
             )
         files["is_test"] = choose_test_rows(ids["label"], test_share)
-    files = files.sort_values("is_test", kind="stable", ignore_index=True)
-    return Listing(name, str(origin), str(root), files, names, ignored, stray)
+    return Listing(name, origin, root, files.sort_values("is_test", kind="stable", ignore_index=True), names)
 
 
 def printable(name: str) -> str:
     """A file's name as text that can be written anywhere: bytes that are no UTF-8 become escapes."""
-    try:
-        return os.fsencode(name).decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half a character, as JSON may hold: no name of a file
-        return name.encode("utf-8", "backslashreplace").decode()
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def list_folder(folder: Path, test_share: float | None = None) -> Listing:
@@ -96,7 +88,8 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
     stray = sum(_is_image(name) for part in {"", *parts} for name in os.listdir(folder / part))
     stray += sum(len(images_in(folder, part)[0]) for part in tests[1:] if has_parts)
     table = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
-    return make_listing(folder, folder, table, test_share, folder.resolve().name, None, ignored, stray)
+    listing = make_listing(folder.resolve().name, folder, folder, table, test_share)
+    return replace(listing, ignored=ignored, stray=stray)
 
 
 def _folders(folder: Path) -> list[str]:

@@ -82,13 +82,14 @@ def load(
     elif name not in SOURCES and name.endswith(".npz"):
         from puridiver.data.arrays import load_npz
 
-        options.refuse_any(name, but="test_share")
-        found = load_npz(Path(name), test_share=options.test_share, trust_labels=options.trust_labels)
+        found = load_npz(Path(name), options.test_share, options.trust_labels)
     else:
         data_set = find(name)
-        if not data_set.image_files:
-            options.refuse_any(name)
+        if options.test_share is not None:
+            raise ValueError(f"{name} has a test part of its own: leave the test share out")
         found = data_set.load(_root(root), cache, options, on_progress)
+    if options.image_size is not None and found.train.names is None:
+        raise ValueError(f"image_size is for data made of image files: leave it out with {name}")
     if options.trust_labels and found.train.true is not None:
         raise DataError(f"{name} tells the true labels of some images: leave --trust-labels out")
     return found

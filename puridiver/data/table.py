@@ -35,6 +35,7 @@ MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "
 WHOLE_NUMBER = re.compile(r"\+?(-?\d+)(?:\.0*)?", re.ASCII)
 SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes such text for a formula
+GUARD = re.compile(r"^'(?=[=+\-@\t\r])")  # the apostrophe that `guarded` puts in front of it
 
 
 def list_table(file: Path, test_share: float | None = None) -> Listing:
@@ -43,8 +44,13 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     rows = read(file) if read else read_csv(file).to_dict("records")
     if not rows or not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{file} should have rows with a path and a label each")
-    headings = _headings(file, list(dict.fromkeys(name for row in rows for name in row)))
-    cells = {name: [row.get(heading) for row in rows] for name, heading in headings.items()}
+    headings = {_plain(name): name for row in rows[::-1] for name in reversed(row)}
+    cells: dict[str, list[Any]] = {}
+    for name, names in COLUMNS.items():
+        if heading := next((headings[other] for other in names if other in headings), None):
+            cells[name] = [row.get(heading) for row in rows]
+        elif name in REQUIRED:
+            raise DataError(f"{file} should have a column {' or '.join(map(repr, names))}, but has {few(headings)}")
     texts = {name: [_text(file, row, name, cell) for row, cell in enumerate(column)] for name, column in cells.items()}
     labels, true = texts["label"], texts.get("true_label", [""] * len(rows))
     if all(map(WHOLE_NUMBER.fullmatch, labels)):  # programs write 3 as 3.0 in a column with gaps; 007 stays
@@ -56,22 +62,11 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     table = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})
     if "timestamp" in cells:
         table["time"] = _times(file, cells["timestamp"], texts["timestamp"])
-    return make_listing(file, file.parent, table, test_share, file.stem)
+    return make_listing(file.stem, file, file.parent, table, test_share)
 
 
 def _row_error(file: Path, row: int, message: str) -> DataError:
     return DataError(f"{file}: row {row + 1} (counted from 1, without the heading): {message}")
-
-
-def _headings(file: Path, headings: list[str]) -> dict[str, str]:
-    """Our names of the columns that are there, with what the table calls them."""
-    known = {_plain(name): name for name in reversed(headings)}
-    there = {ours: [known[name] for name in names if name in known] for ours, names in COLUMNS.items()}
-    found = {ours: names[0] for ours, names in there.items() if names}
-    if missing := [name for name in REQUIRED if name not in found]:
-        names = f"{missing[0]!r} (or {', '.join(COLUMNS[missing[0]][1:])})"
-        raise DataError(f"{file} should have a column {names}, but has {few(headings) or 'none'}")
-    return found
 
 
 def _plain(heading: object) -> str:
@@ -120,11 +115,6 @@ def guarded(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
-def unguarded(text: str) -> str:
-    """The text without the apostrophe of `guarded`."""
-    return text[1:] if text.startswith("'") and text[1:].startswith(FORMULA_STARTS) else text
-
-
 def read_csv(file: Path, wanted: Sequence[Collection[str]] = REQUIRED_NAMES) -> pd.DataFrame:
     """Every cell as text. Not by pandas' own reader: it completes short rows, and refuses names that are not UTF-8.
 
@@ -140,7 +130,7 @@ def read_csv(file: Path, wanted: Sequence[Collection[str]] = REQUIRED_NAMES) -> 
         fitting = [mark for mark in SEPARATORS if all(set(names) & plain[mark] for names in wanted)]
         mark = fitting[0] if fitting else max(SEPARATORS, key=lambda mark: len(found[mark]))
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
-        headings, *rows = [[unguarded(cell) for cell in row] for row in reader if row] or [[]]
+        headings, *rows = [[GUARD.sub("", cell) for cell in row] for row in reader if row] or [[]]
     except csv.Error as error:
         raise DataError(f"{file} is not a CSV file, or a damaged one: {error}") from error
     if len(set(headings)) < len(headings):

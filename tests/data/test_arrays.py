@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from puridiver.data import arrays as module
 from puridiver.data import from_arrays, load, load_npz, verify
 from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
+
+HEADER = b"\x93NUMPY\x01\x00"
 
 
 def arrays(**changes: Any) -> dict[str, Any]:
@@ -56,15 +59,12 @@ def test_floats_become_the_nearest_byte(dtype: torch.dtype) -> None:
     [
         ({"train_images": np.full((6, 4, 5, 3), 1.5)}, r"train_images of floats should lie in \[0, 1\]"),
         ({"test_images": np.full((3, 4, 5, 3), np.nan)}, "test_images should be finite"),
-        ({"train_images": np.zeros((6, 4, 5, 3), np.int32)}, "uint8, or floats .* but got .*int32"),
         ({"train_images": np.zeros((6, 3, 4, 5), np.uint8)}, r"but got \(6, 3, 4, 5\)"),
         ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "be train images"),
         ({"test_images": np.zeros((3, 4, 6, 3), np.uint8)}, r"\(6, 4, 5, 3\) and \(3, 4, 6, 3\)"),
         ({"train_labels": np.zeros(5, np.int64)}, r"train_labels .* \(6,\)"),
-        ({"train_labels": np.zeros(6)}, "integers .* but got float64"),
-        ({"train_labels": np.ma.array(np.zeros(6, int), mask=[0, 0, 0, 0, 0, 1])}, "masked"),
+        ({"train_labels": np.zeros(6)}, "train_labels .* but got float64"),
         ({"train_labels": ["a", "a\0", "b", "b", "b", "b"], "test_labels": ["a", "a", "b"]}, "no NUL"),
-        ({"train_labels": ["a", "x" * 10**6] * 3, "test_labels": ["a"] * 3}, "1000 letters"),
         ({"train_labels": ["a", ""] * 3, "test_labels": ["a"] * 3}, "a class name should have"),
         ({"train_labels": np.array(["a"] * 6)}, "class ids in both parts, or class names in both"),
         ({"test_labels": np.array([0, -1, 0])}, "class ids below 3, .* but there is '-1'"),
@@ -90,7 +90,7 @@ def test_a_file_says_the_same_as_arrays(tmp_path: Path) -> None:
     assert source.defaults == {"noise": "none", "tasks": 3}
     assert verify(str(path)) == []
     part = saved(tmp_path / "part.npz", **{key: value for key, value in arrays().items() if "train" in key})
-    assert len(load_npz(part, needs_test=False).test) == 0
+    assert len(load_npz(part, test_share=0).test) == 0
     with pytest.raises(DataError, match=r"should hold test_images and test_labels.*--test-share"):
         load_npz(part)
 
@@ -123,26 +123,6 @@ def test_a_share_of_each_class_can_be_kept_for_testing(tmp_path: Path) -> None:
         load_npz(saved(tmp_path / "whole.npz", **arrays()), test_share=0.2)
 
 
-HEADER = b"\x93NUMPY\x01\x00"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\x80\x04]\x94.",
-        b"PK\x03\x04 and then nonsense",
-        HEADER + b"\x05\x00{'a':",
-        HEADER + b"\x3c\x00" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (9**99,)}\n",
-        HEADER + b"\x40\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}          \n",
-    ],
-)
-def test_what_is_no_array_file_is_told_with_its_name(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "mine.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"mine\.npz (is not .* or is damaged|should hold)"):
-        load_npz(tmp_path / "mine.npz")
-
-
 def test_pickles_damage_pipes_and_missing_files_are_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="plain arrays"):
         load_npz(saved(tmp_path / "o.npz", **arrays(train_labels=np.array([{}] * 6, dtype=object))))
@@ -156,14 +136,22 @@ def test_pickles_damage_pipes_and_missing_files_are_told(tmp_path: Path) -> None
         load_npz(saved(path, **arrays(class_names=np.array(3))))
     with pytest.raises(DataError, match=r"there is no file .*absent\.npz"):
         load_npz(tmp_path / "absent.npz")
+    for content in (
+        b"",
+        b"PK\x03\x04 and then nonsense",
+        HEADER + b"\x3c\x00" + b"{'descr': '<i8', 'fortran_order': False, 'shape': (9**99,)}\n",
+        HEADER + b"\x40\x00" + b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}          \n",
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"mine\.npz (is not .* or is damaged|should hold)"):
+            load_npz(path)
     os.mkfifo(tmp_path / "pipe.npz")
     with pytest.raises(DataError, match="not a regular file"):
         load_npz(tmp_path / "pipe.npz")
 
 
-def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
-    np.savez_compressed(tmp_path / "bomb.npz", train_images=np.zeros((300_000, 32, 32), np.uint8))
+def test_a_small_file_that_would_fill_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "UNPACKED_BYTES", 1 << 20)
+    np.savez_compressed(tmp_path / "bomb.npz", train_images=np.zeros((3_000, 32, 32), np.uint8))
     with pytest.raises(DataError, match="decompression bomb"):
         read_arrays(tmp_path / "bomb.npz", ["train_images"])
-    np.savez_compressed(tmp_path / "fine.npz", train_images=np.zeros((3_000, 32, 32), np.uint8))
-    assert read_arrays(tmp_path / "fine.npz", ["train_images"])["train_images"].shape == (3_000, 32, 32)

@@ -86,13 +86,6 @@ def test_the_middle_of_a_wide_picture_is_kept_and_a_thin_strip_stays_small(tmp_p
     assert (decode(str(tmp_path / "strip.png"), 1000).pixels == 77).all()
 
 
-@pytest.mark.parametrize(("whole", "part"), [((20, 60), np.s_[:, 10:50]), ((60, 40), np.s_[20:40, :])])
-def test_the_middle_is_cut_in_the_proportions_asked_for(whole: tuple[int, int], part: Any) -> None:
-    pixels = np.zeros((*whole, 3), dtype=np.uint8)
-    pixels[part] = 200
-    assert (image_batch([pixels], (20, 40, 3)) == 200).all()
-
-
 def test_sixteen_bits_are_scaled_and_not_cut_off() -> None:
     ramp = np.array([[0, 257], [32896, 65535]], dtype=np.uint16)
     assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]

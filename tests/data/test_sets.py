@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 import puridiver.data
 from puridiver.data import SOURCES, FileOptions, load, verify
 from puridiver.data.sets import digits
-from puridiver.errors import DataError, ManifestError
+from puridiver.errors import DataError
 from puridiver.streams import make_stream
 from puridiver.streams.published import find_official
 from tests.web_samples import write_food101n, write_splits, write_webvision
@@ -148,23 +148,12 @@ def test_a_damaged_list_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_published_streams_are_found_by_file_names(root: Path, tmp_path: Path) -> None:
     source = load("webvision", root, OPTIONS)
-    paths = write_splits(tmp_path, source)
-    found, made = (
-        find_official("official:none:1:listed", source, tmp_path),
-        make_stream(source, n_tasks=10, noise="none", seed=1),
-    )
+    write_splits(tmp_path, source)
+    made = make_stream(source, n_tasks=10, noise="none", seed=1)
+    found = find_official("official:none:1:listed", source, tmp_path)
     assert found.order.tolist() == made.order.tolist()
     assert found.labels.tolist() == made.labels.tolist()
     assert (found.kind, found.minor_share, found.task_ends) == ("official", 0.1, made.task_ends)
-    whole = paths[0].read_text()
-    for old, new, message in (
-        (".jpg", ".jpgx", "one of the train images"),
-        ('"label": ', '"label": 1.', "number of one class"),
-        ('"label": ', '"label": 1', "number of one class"),
-    ):
-        paths[0].write_text(whole.replace(old, new, 1))
-        with pytest.raises(ManifestError, match=message):
-            find_official("official:none:1", source, tmp_path)
 
 
 def test_rows_of_files_that_were_left_out_are_passed_over(tmp_path: Path) -> None:
