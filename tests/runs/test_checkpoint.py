@@ -18,7 +18,7 @@ from puridiver.learner import storage
 from puridiver.runs import folder as runs
 from puridiver.runs.checkpoint import Checkpoints, remove_save
 from tests.learner_samples import differing, tensors_of
-from tests.resume_samples import Leaving, contents, experiment, finish, finished, leg, tiny_config, traces
+from tests.runs.samples import Leaving, contents, experiment, finish, finished, leg, tiny_config, traces
 
 
 def save(checkpoints: Checkpoints, number: int) -> bool:

@@ -18,7 +18,7 @@ from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
 from puridiver.streams import StreamManifest
 from tests.learner_samples import patterns
-from tests.resume_samples import DIGITS, events_of, experiment, tiny_config
+from tests.runs.samples import DIGITS, events_of, experiment, tiny_config
 
 FILES = {"config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json"}
 FIGURES = ("last_accuracy", "average_accuracy", "anytime_area", "forgetting", "memory_purity", "task_accuracy")

@@ -12,7 +12,7 @@ import pytest
 from puridiver.cli import main
 from puridiver.errors import DataError
 from puridiver.runs import folder as runs
-from tests.resume_samples import contents, experiment, tiny_config
+from tests.runs.samples import contents, experiment, tiny_config
 
 NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, runs.LEARNER, runs.PLUGINS)
 QUICK = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "20", "--no-diversity", "--quiet", "--tasks", "2"]

@@ -12,8 +12,8 @@ import pytest
 
 from puridiver import Learner
 from tests.learner_samples import differing, tensors_of
-from tests.resume_samples import traces
 from tests.runs.killing import CTRL_C, MOMENTS, Server
+from tests.runs.samples import traces
 
 # Plain methods: that all state of the others is saved is for test_resume.py to see.
 TINY = [

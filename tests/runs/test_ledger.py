@@ -11,7 +11,7 @@ import pytest
 from puridiver.errors import DataError
 from puridiver.metrics import METRICS
 from puridiver.runs.ledger import FIELDS, NEEDED, append_row, check_ledger, read_ledgers, read_lines
-from tests.resume_samples import experiment, tiny_config
+from tests.runs.samples import experiment, tiny_config
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from puridiver.options import recipe
 from puridiver.runs.loop import Stopwatch, phases_of, trainings_of
 from puridiver.runtime.device import choose_runtime
-from tests.resume_samples import Leaving, events_of, experiment, tiny_config
+from tests.runs.samples import Leaving, events_of, experiment, tiny_config
 
 
 def test_stream_and_memory_take_turns_and_then_a_task_is_evaluated():

@@ -18,7 +18,7 @@ from puridiver.runs.config import SETTINGS, Role, RunConfig, command_for, fields
 from puridiver.runs.resolve import commit, plugin_files, plugin_places, resolve, resolve_run_stream, run_id, versions
 from puridiver.streams import make_stream
 from tests.learner_samples import SHAPE, patterns
-from tests.resume_samples import DIGITS
+from tests.runs.samples import DIGITS
 
 PLUGIN = """
 import puridiver

@@ -21,7 +21,7 @@ from puridiver.runs.checkpoint import Checkpoints
 from puridiver.streams import make_stream
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import differing, tensors_of
-from tests.resume_samples import (
+from tests.runs.samples import (
     DIGITS,
     Leaving,
     assert_ends_alike_in_legs,

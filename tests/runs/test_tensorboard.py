@@ -8,7 +8,7 @@ import pytest
 
 from puridiver.errors import DataError
 from puridiver.runs.tensorboard import tensorboard_logs
-from tests.resume_samples import Leaving, events_of, experiment, tiny_config
+from tests.runs.samples import Leaving, events_of, experiment, tiny_config
 
 
 def test_scalars_are_the_events_of_the_run_also_after_a_resume(tmp_path):

@@ -13,7 +13,7 @@ import puridiver
 from puridiver import DataError, Learner
 from puridiver.metrics.history import SampleHistory, check_trace_file
 from puridiver.trainers import SET_NAMES
-from tests.resume_samples import Leaving, events_of, experiment, finish, leg, tiny_config
+from tests.runs.samples import Leaving, events_of, experiment, finish, leg, tiny_config
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:

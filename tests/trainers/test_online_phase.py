@@ -104,26 +104,3 @@ def test_batchnorm_freezes_once_the_memory_is_full(sampler, batchnorm, frozen):
         learner.observe(IMAGES[start : start + 6], LABELS[start : start + 6])
         found.append(differing(before, running_statistics(learner.trainer)) == [])
     assert found == frozen
-
-
-@pytest.mark.parametrize(
-    ("replay", "expected"),
-    [("never", [0, 0, 0, 0, 0]), ("always", [0, 4, 4, 4, 4]), ("after_first_consolidation", [0, 0, 0, 4, 4])],
-)
-def test_replay_joins_when_it_should(replay, expected, monkeypatch):
-    learner = tiny_learner(memory=6, batch_size=4, trainer="plain", replay=replay)
-    joined, original = [], learner.trainer.observe
-
-    def watched(images, labels, replay, freeze):
-        joined.append(0 if replay is None else len(replay))
-        if replay is not None:
-            assert set(replay.arrivals.tolist()) <= set(range(learner.seen))
-            assert len(set(replay.arrivals.tolist())) == len(replay)
-        return original(images, labels, replay, freeze)
-
-    monkeypatch.setattr(learner.trainer, "observe", watched)
-    for number, start in enumerate(range(0, 20, 4)):
-        if number == 3:
-            learner.consolidate()
-        learner.observe(IMAGES[start : start + 4], LABELS[start : start + 4])
-    assert joined == expected

@@ -141,28 +141,6 @@ def test_released_weights_put_the_clean_component_first_by_a_fair_or_a_loaded_co
 # Odd memories --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 5])
-@pytest.mark.parametrize("options", [PAPER, OFFICIAL], ids=["paper", "official"])
-def test_equal_losses_leave_everything_clean(n: int, options: Options) -> None:
-    split = Case(torch.zeros(n, N_CLASSES), torch.arange(n) % N_CLASSES).split(options)
-    assert split.clean.all()
-    assert split.sets().sizes() == (n, 0, 0)
-    targets = refurbished_targets(split, torch.arange(n) % N_CLASSES, options, torch.Generator())
-    assert targets.argmax(dim=1).tolist() == [i % N_CLASSES for i in range(n)]
-
-
-@pytest.mark.parametrize("odd", [float("nan"), float("inf")])
-def test_outputs_that_are_not_finite_are_never_clean(odd: float) -> None:
-    case = typical_case(0)
-    logits = case.logits.clone()
-    logits[7] = odd
-    split = Case(logits, case.labels).split()
-    assert not split.clean[7]
-    others = torch.arange(60) != 7
-    alone = Case(case.logits[others], case.labels[others]).split()
-    assert torch.equal(split.clean[others], alone.clean)
-
-
 @pytest.mark.parametrize("options", [PAPER, OFFICIAL])
 def test_a_label_that_a_person_has_checked_is_clean_whatever_its_loss(options: Options) -> None:
     case = typical_case(0)

@@ -1,3 +1,5 @@
+"""A snapshot of the memory is read as it was written; a damaged file is a data error."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -39,12 +41,12 @@ def test_names_are_kept_too(tmp_path: Path) -> None:
     names = ["a/1.png", "<b>&.png", "ü.png", "\udcff.png", ""]
     (tmp_path / "memory").write_bytes(dataclasses.replace(snapshot(), names=names).to_bytes())
     assert MemorySnapshot.read(tmp_path / "memory").names == names
-    with pytest.raises(ValueError, match="N of everything else"):
+    with pytest.raises(ValueError, match="N of all else"):
         dataclasses.replace(snapshot(), names=names[:2])
 
 
 def test_columns_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="N of everything else"):
+    with pytest.raises(ValueError, match="N of all else"):
         dataclasses.replace(snapshot(), given=np.zeros(2))
 
 
