@@ -25,8 +25,7 @@ from puridiver.learner.learner import Learner
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
-TESTIMONY = "testimony"  # in the folder of a pass
-ASKED = "asked"  # the index's entry of what a user said, to be recalled
+TESTIMONY, ASKED = "testimony", "asked"  # in the folder of a pass; in the index, what a user said
 
 
 @dataclass(frozen=True)
@@ -37,15 +36,14 @@ class AuditFolder:
 
     def begun(self) -> dict[str, Any]:
         """What the folder's audit was begun with; empty where there is none."""
-        found: dict[str, Any] = read_json(self.path / INDEX) if (self.path / INDEX).exists() else {}
-        return found
+        return dict(read_json(self.path / INDEX)) if (self.path / INDEX).exists() else {}
 
     def begin(self, labelled: LabelledSet, settings: AuditSettings, asked: Mapping[str, Any] | None) -> None:
         """Write the index: the data, all that decides the learners, and what a user `asked` for.
 
         What an audit that the folder holds was begun with must be the same.
         """
-        digest = sha256(np.ascontiguousarray(labelled.images.numpy()))
+        digest = sha256(np.ascontiguousarray(labelled.images.numpy()).data)
         digest.update(labelled.original.tobytes())
         index = {"data_sha256": digest.hexdigest(), "classes": labelled.classes, **asdict(settings)}
         index["epochs"] = settings.epochs_for(settings.memory_for(len(labelled.original)))
@@ -59,19 +57,17 @@ class AuditFolder:
 
     def results(self) -> list[Path]:
         """What exists of all that an audit writes beside its index."""
-        named = (self.path / name for name in (SUMMARY, PAGE, CORRECTIONS, *tables.FILES))
-        passes = (place for place in self.path.glob("pass-*") if place.name.removeprefix("pass-").isdecimal())
+        named = [self.path / name for name in (SUMMARY, PAGE, CORRECTIONS, *tables.FILES)]
+        passes = [place for place in self.path.glob("pass-*") if place.name.removeprefix("pass-").isdecimal()]
         return [*(place for place in named if place.exists()), *sorted(passes)]
 
-    def check_own(self) -> None:
-        """Raise an error where an audit would overwrite files that no audit wrote."""
-        others = [] if (self.path / INDEX).exists() else [place.name for place in self.results()]
-        if others:
-            raise DataError(f"{self.path} holds no audit, but files that one would write over: {', '.join(others)}")
-
-    def check_spares(self, data: Path) -> None:
-        """Raise an error where the audit would overwrite its data."""
-        if any(data.resolve().is_relative_to(place.resolve()) for place in self.results()):
+    def check_own(self, data: str | None = None) -> None:
+        """Raise an error where an audit would overwrite files that no audit wrote, or its data."""
+        results = self.results()
+        if results and not (self.path / INDEX).exists():
+            told = ", ".join(place.name for place in results)
+            raise DataError(f"{self.path} holds no audit, but files that one would write over: {told}")
+        if data and any(Path(data).resolve().is_relative_to(place.resolve()) for place in results):
             raise DataError(f"{data} belongs to the audit in {self.path}, which would write over it")
 
     def clear(self) -> None:
@@ -99,10 +95,7 @@ class AuditFolder:
         return self.path / f"pass-{number + 1}" / f"learner-{labels[:12]}"
 
     def save_pass(self, number: int, labels: str, learner: Learner, testimony: Testimony) -> None:
-        """Save the learner beside the older one, then the testimony, which finishes the pass.
-
-        An audit that stops in between continues from the learner of the older testimony.
-        """
+        """Save the learner beside the older one, with which a stopped audit goes on, then the testimony."""
         own = self.learner(number, labels)
         learner.save(own)
         tensors = {part: torch.from_numpy(np.ascontiguousarray(value)) for part, value in vars(testimony).items()}

@@ -15,9 +15,11 @@ a set without its clearest mistakes, and take the remaining wrong labels for ima
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from puridiver.auditing.passes import Testimony
 
@@ -25,37 +27,35 @@ from puridiver.auditing.passes import Testimony
 NETWORK_WEIGHT = 0.3
 SMALLEST_SHARE = 0.01  # of a class among the neighbours' labels, so that its logarithm is finite
 SHARPNESSES = np.geomspace(0.1, 10, 17)
-EM_ROUNDS = 30
-BOOTSTRAP_ROUNDS = 10  # from the fitted matrix on: a drawn sample moves it only a little
+EM_ROUNDS, BOOTSTRAP_ROUNDS = 30, 10  # a drawn sample moves the fitted matrix only a little
 # Pseudo-counts: of each class, samples with the set's own noise rate and no preferred class; of the set, a few
 # samples of which 90 % are right.
 PRIOR_WEIGHT, FIRST_WEIGHT, FIRST_RIGHT = 30.0, 5.0, 0.9
 SMALLEST = 1e-12
 UNKNOWN = -1  # in place of a true class that nobody has checked
-DRAWS = 200  # of the bootstrap
-LEVEL = 0.95  # of the intervals
+DRAWS, LEVEL = 200, 0.95  # of the bootstrap, and of its intervals
 
 
 class Evidence(NamedTuple):
     """What all passes say of every sample, hardly having learnt its own label."""
 
-    pass_scores: np.ndarray  # float64 (P, N, C): each pass's log-probabilities up to a constant
-    weights: np.ndarray  # float64 (P, N): 0 where the pass kept the sample in its memory
-    choices: np.ndarray  # int64 (P, N): the class that each pass's network predicts
-    votes: np.ndarray  # float64 (N, C): mean shares of the neighbours' labels
+    pass_scores: ndarray  # float64 (P, N, C): each pass's log-probabilities up to a constant
+    weights: ndarray  # float64 (P, N): 0 where the pass kept the sample in its memory
+    choices: ndarray  # int64 (P, N): the class that each pass's network predicts
+    votes: ndarray  # float64 (N, C): mean shares of the neighbours' labels
 
-    def scores(self, passes: np.ndarray | None = None) -> np.ndarray:
+    def scores(self, passes: ndarray | None = None) -> ndarray:
         """Mean scores of these passes (which may repeat), by default of all, (N, C)."""
         chosen = np.arange(len(self.weights)) if passes is None else passes
         return mean_over_passes(self.weights[chosen], self.pass_scores[chosen])
 
-    def agreeing(self, suggested: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def agreeing(self, suggested: ndarray) -> tuple[ndarray, ndarray]:
         """How many passes predict the suggested class, and how many may be asked, both (N,)."""
         asked = np.where(self.weights.any(axis=0), self.weights, 1.0)
         return ((self.choices == suggested) * asked).sum(axis=0).astype(int), asked.sum(axis=0).astype(int)
 
 
-def mean_over_passes(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+def mean_over_passes(weights: ndarray, values: ndarray) -> ndarray:
     """Weighted mean, (N, C), of (P, N, C) values with (P, N) weights; plain for a sample that every pass kept."""
     asked = np.where(weights.any(axis=0), weights, 1.0)
     return np.einsum("pn,pnc->nc", asked, values) / asked.sum(axis=0)[:, None]
@@ -74,15 +74,15 @@ class NoiseModel(NamedTuple):
     """A fitted model: `confusion[c, y]` is how often class c is labelled y; rows sum to 1."""
 
     sharpness: float
-    confusion: np.ndarray
+    confusion: ndarray
     log_likelihood: float
 
-    def posterior(self, scores: np.ndarray, given: np.ndarray) -> np.ndarray:
+    def posterior(self, scores: ndarray, given: ndarray) -> ndarray:
         """p(true class | x, given label), (N, C)."""
         return responsibilities(sharpened(scores, self.sharpness), self.confusion, given)
 
 
-def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray) -> NoiseModel:
+def fit_noise_model(scores: ndarray, given: ndarray, truth: ndarray) -> NoiseModel:
     """The sharpness and the confusion matrix that explain the given labels best.
 
     `scores` (N, C) are log-probabilities up to a constant. `given` (N,) are the labels as they came. `truth` (N,) is
@@ -95,7 +95,7 @@ def fit_noise_model(scores: np.ndarray, given: np.ndarray, truth: np.ndarray) ->
     return max([fits[best], *closer], key=lambda fit: fit.log_likelihood)
 
 
-def _fit_at(sharpness: float, scores: np.ndarray, given: np.ndarray, truth: np.ndarray) -> NoiseModel:
+def _fit_at(sharpness: float, scores: ndarray, given: ndarray, truth: ndarray) -> NoiseModel:
     p = sharpened(scores, sharpness)
     believed, start = settled(p, truth), even_confusion(scores.shape[1], FIRST_RIGHT)
     confusion = expectation_maximisation(believed, given, np.ones(len(given)), start, EM_ROUNDS)
@@ -105,15 +105,13 @@ def _fit_at(sharpness: float, scores: np.ndarray, given: np.ndarray, truth: np.n
     return NoiseModel(sharpness, confusion, likelihood + foreseen)
 
 
-def settled(p: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def settled(p: ndarray, truth: ndarray) -> ndarray:
     """The class probabilities, certain where the true class is known."""
     known = (truth != UNKNOWN)[:, None]
     return np.where(known, truth[:, None] == np.arange(p.shape[1]), p).astype(p.dtype)
 
 
-def expectation_maximisation(
-    p: np.ndarray, given: np.ndarray, weights: np.ndarray, confusion: np.ndarray, rounds: int
-) -> np.ndarray:
+def expectation_maximisation(p: ndarray, given: ndarray, weights: ndarray, confusion: ndarray, rounds: int) -> ndarray:
     """The confusion matrix after so many rounds of EM from a first one; samples count by their weights."""
     classes = p.shape[1]
     for _ in range(rounds):
@@ -125,25 +123,26 @@ def expectation_maximisation(
     return confusion
 
 
-def responsibilities(p: np.ndarray, confusion: np.ndarray, given: np.ndarray) -> np.ndarray:
+def responsibilities(p: ndarray, confusion: ndarray, given: ndarray) -> ndarray:
     """p(true class | x, given label), (N, C)."""
     joint = p * confusion[:, given].T + SMALLEST
     return joint / joint.sum(axis=1, keepdims=True)
 
 
-def even_confusion(classes: int, right: float) -> np.ndarray:
+def even_confusion(classes: int, right: float) -> ndarray:
     """Every class is labelled right with the same probability, and otherwise as any other class."""
     wrong = (1 - right) / (classes - 1)
     return np.full((classes, classes), wrong) + np.eye(classes) * (right - wrong)
 
 
-def sharpened(scores: np.ndarray, sharpness: float) -> np.ndarray:
+def sharpened(scores: ndarray, sharpness: float) -> ndarray:
     e = np.exp(sharpness * (scores - scores.max(axis=1, keepdims=True)))
     return e / e.sum(axis=1, keepdims=True)
 
 
-class Rate(NamedTuple):
-    """An estimated share of wrong labels, with the bounds of its interval."""
+@dataclass(frozen=True)
+class Rate:
+    """An estimated share of wrong labels, and the bounds of its interval."""
 
     rate: float
     low: float
@@ -151,39 +150,31 @@ class Rate(NamedTuple):
     count: int  # labels that it is a share of
 
 
-def estimate_rates(
-    evidence: Evidence, given: np.ndarray, model: NoiseModel, truth: np.ndarray, seed: int
-) -> tuple[Rate, list[Rate]]:
-    """The share of wrong labels among those whose truth is UNKNOWN, overall and for each given label.
+def estimate_rates(evidence: Evidence, given: ndarray, model: NoiseModel, truth: ndarray, seed: int) -> list[Rate]:
+    """The share of wrong labels among those whose truth is UNKNOWN, overall and then for each given label.
 
     The interval holds the middle of DRAWS bootstrap estimates over samples and passes. It covers the chance in samples
     and learners, and not an error that all learners share.
     """
-    rng, classes, among = np.random.default_rng(seed), evidence.pass_scores.shape[2], truth == UNKNOWN
-    posterior = model.posterior(evidence.scores(), given)
-    best = wrong_shares(1 - posterior[np.arange(len(given)), given], given, among.astype(float), classes)
-    draws = np.stack([_draw(evidence, given, model, truth, rng) for _ in range(DRAWS)])
-    low, high = np.nanquantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
-    counts = np.concatenate([[among.sum()], np.bincount(given[among], minlength=classes)])
-    bounds = zip(best, np.minimum(low, best), np.maximum(high, best), counts, strict=True)
-    rates = [Rate(float(rate), float(lowest), float(highest), int(n)) for rate, lowest, highest, n in bounds]
-    return rates[0], rates[1:]
+    rng, rows, among = np.random.default_rng(seed), np.arange(len(given)), truth == UNKNOWN
+    (n_passes, n_samples, classes), draws = evidence.pass_scores.shape, []
+    for _ in range(DRAWS):
+        passes = np.asarray(rng.integers(n_passes, size=n_passes))
+        weights = np.bincount(rng.choice(n_samples, n_samples), minlength=n_samples).astype(float)
+        p = settled(sharpened(evidence.scores(passes), model.sharpness), truth)
+        confusion = expectation_maximisation(p, given, weights, model.confusion, BOOTSTRAP_ROUNDS)
+        doubt = 1 - responsibilities(p, confusion, given)[rows, given]
+        wrong = rng.random(n_samples) < doubt  # the rate that came out, not the expected one
+        draws.append(wrong_shares(wrong, given, weights * among, classes))
+    low, high = np.nanquantile(np.stack(draws), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    doubt = 1 - model.posterior(evidence.scores(), given)[rows, given]
+    best = wrong_shares(doubt, given, among.astype(float), classes)
+    counts = np.append(among.sum(), np.bincount(given[among], minlength=classes))
+    columns = (best, np.minimum(low, best), np.maximum(high, best), counts)
+    return [Rate(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _draw(
-    evidence: Evidence, given: np.ndarray, model: NoiseModel, truth: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    n_passes, n_samples = evidence.weights.shape
-    passes = np.asarray(rng.integers(n_passes, size=n_passes))
-    weights = np.bincount(rng.choice(n_samples, n_samples), minlength=n_samples).astype(float)
-    p = settled(sharpened(evidence.scores(passes), model.sharpness), truth)
-    confusion = expectation_maximisation(p, given, weights, model.confusion, BOOTSTRAP_ROUNDS)
-    doubt = 1 - responsibilities(p, confusion, given)[np.arange(n_samples), given]
-    wrong = rng.random(n_samples) < doubt  # the rate that came out, not the expected one
-    return wrong_shares(wrong, given, weights * (truth == UNKNOWN), p.shape[1])
-
-
-def wrong_shares(wrong: np.ndarray, given: np.ndarray, weights: np.ndarray, classes: int) -> np.ndarray:
+def wrong_shares(wrong: ndarray, given: ndarray, weights: ndarray, classes: int) -> ndarray:
     """The share of wrong labels overall, then for each given label, (1 + C,); 0 where there is no label.
 
     `wrong` (N,) is how probably, or whether, each label is wrong.

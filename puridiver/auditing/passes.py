@@ -22,12 +22,10 @@ from puridiver.options import Options
 from puridiver.runtime.device import choose_runtime, steady_threads
 
 LEAST = {"passes": 1, "parts": 1, "memory": 1, "batch": 1, "neighbours": 1, "seed": 0, "epochs": 1}
-# All three end at a learning-rate minimum; a memory is seen at least 3,840 times: 240 batches of 16.
-FEWER_EPOCHS, MOST_EPOCHS, LEAST_SEEN = (15, 31), 63, 3_840
+EPOCHS, LEAST_SEEN = (15, 31, 63), 3_840  # end at a learning-rate minimum; samples seen: 240 batches of 16
 # The default recipe takes four steps a stream batch and memorises wrong labels. It ranks as well, but on digits with
 # 40 % asymmetric noise the estimated rate fell from 35 to 21 % (experiments/audit).
 RECIPE = "official"
-KEEPS_CHECKED = {"checked_share": 1.0}  # a set has an end: what a person checked may fill the memory
 CHUNK = 1024  # samples compared with all others at once: 200 MB for 50,000 samples
 SOFTNESS = 0.1  # a neighbour whose cosine is 0.1 lower counts 1/e as much
 
@@ -80,7 +78,7 @@ class AuditSettings:
 
     def epochs_for(self, memory: int) -> int:
         """Memory epochs after each part; a small memory has few batches and needs more epochs."""
-        return self.epochs or next((epochs for epochs in FEWER_EPOCHS if epochs * memory >= LEAST_SEEN), MOST_EPOCHS)
+        return self.epochs or next((epochs for epochs in EPOCHS if epochs * memory >= LEAST_SEEN), EPOCHS[-1])
 
     def work(self, n_samples: int) -> int:
         """The total of an audit's progress: stream samples, and memory samples times epochs."""
@@ -136,7 +134,7 @@ def run_pass(
     height, width, channels = images.shape[1:]
     learner = Learner(
         classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE, network=settings.network,
-        device=settings.device, seed=seed, **{**KEEPS_CHECKED, **settings.options},
+        device=settings.device, seed=seed, **{"checked_share": 1.0, **settings.options},  # all checked may stay
     )  # fmt: skip
     for part in np.array_split(order, min(settings.parts, len(order))):
         for start in range(0, len(part), settings.batch):

@@ -53,9 +53,8 @@ class AuditReport:
         return len(self.given)
 
     def __repr__(self) -> str:
-        wrong = f"about {self.noise.rate:.1%} wrong ({self.noise.low:.1%} to {self.noise.high:.1%})"
-        counts = f"{len(self)} labels of {len(self.classes)} classes, {len(self.suspect_rows())} suspects"
-        return f"<AuditReport: {counts}, {wrong}, {int(self.checked.sum())} checked>"
+        counts = f"{len(self)} labels, {len(self.suspect_rows())} suspects, {self.checked.sum()} checked"
+        return f"<AuditReport: {counts}, {self.noise.rate:.1%} wrong ({self.noise.low:.1%} to {self.noise.high:.1%})>"
 
     @property
     def agreement(self) -> float:
@@ -88,16 +87,15 @@ class AuditReport:
 
     def summary(self) -> dict[str, Any]:
         """The figures, for programs."""
-        rates = zip(self.classes, self.noise_by_class, strict=True)
+        by_class = {
+            str(label): {"rate": found.rate, "interval": [found.low, found.high], "labels": found.count}
+            for label, found in zip(self.classes, self.noise_by_class, strict=True)
+        }
         return {
             "samples": len(self), "classes": len(self.classes), "checked": int(self.checked.sum()),
             "suspects": len(self.suspect_rows()), "agreement": self.agreement,
             "chance_agreement": self.chance_agreement, "noise_rate": self.noise.rate,
-            "noise_interval": [self.noise.low, self.noise.high], "caution": self.caution,
-            "noise_by_class": {
-                str(label): {"rate": found.rate, "interval": [found.low, found.high], "labels": found.count}
-                for label, found in rates
-            },
+            "noise_interval": [self.noise.low, self.noise.high], "caution": self.caution, "noise_by_class": by_class,
             "settings": asdict(self.settings),
         }  # fmt: skip
 
@@ -155,7 +153,7 @@ def judge(evidence: Evidence, labelled: LabelledSet, settings: AuditSettings) ->
     truth = np.where(checked, given, UNKNOWN)
     model = fit_noise_model(scores, labelled.original, truth)
     posterior = model.posterior(scores, given)
-    noise, by_class = estimate_rates(evidence, labelled.original, model, truth, settings.seed)
+    noise, *by_class = estimate_rates(evidence, labelled.original, model, truth, settings.seed)
     p_correct = LEAST_DOUBT + (1 - 2 * LEAST_DOUBT) * posterior[np.arange(len(given)), given]
     return AuditReport(
         labelled.classes, given, labelled.original, checked, p_correct=np.where(checked, 1.0, p_correct),

@@ -88,7 +88,6 @@ def _begun(out: Path | None, goes_on: bool, force: bool) -> dict[str, Any]:
         return {}
     check_installed("report", "jinja2", "PIL")
     check_no_run(out)
-    AuditFolder(out).check_own()
     begun = {} if force else AuditFolder(out).begun()
     if begun and not goes_on:
         raise DataError(f"{out} holds an audit: add --resume, --corrections CSV, or --force to replace it")
@@ -143,7 +142,7 @@ def _source(asked: dict[str, Any], out: Path | None, progress: Progress) -> Data
         raise ValueError(f"{missing}name the data to audit, as in `puridiver audit my-images.npz`")
     if out:
         flags.check_outside(asked["data"], out)
-        AuditFolder(out).check_spares(Path(asked["data"]))
+        AuditFolder(out).check_own(asked["data"])
     return flags.load_data(asked["data"], asked, asked.get("image_size"), progress)
 
 

@@ -143,7 +143,7 @@ def test_clearing_takes_only_what_an_audit_wrote_and_can_be_stopped(labelled, pa
 
     act(path, labelled, corrections={0: 1})
     (path / "notes.txt").write_text("mine")
-    (path / "pass-port").mkdir()
+    (path / "pass-2-port").mkdir()
     (path / "corrections-1.csv").write_text("older")
     before = (path / "corrections.csv").read_bytes()
     with monkeypatch.context() as patched:
@@ -152,7 +152,7 @@ def test_clearing_takes_only_what_an_audit_wrote_and_can_be_stopped(labelled, pa
             AuditFolder(path).clear()
     AuditFolder(path).check_own()  # what is left does not count as a user's own files
     AuditFolder(path).clear()
-    left = ["corrections-1.csv", "corrections-2.csv", "notes.txt", "pass-port"]
+    left = ["corrections-1.csv", "corrections-2.csv", "notes.txt", "pass-2-port"]
     assert sorted(place.name for place in path.iterdir()) == left
     assert (path / "corrections-2.csv").read_bytes() == before
 

@@ -68,7 +68,7 @@ def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch)
         scores, given, true = drawn(300, symmetric(3, 0.25), seed=100 + seed)
         evidence = Evidence(scores[None], np.ones((1, 300)), scores.argmax(axis=1)[None], np.zeros((300, 3)))
         model = fit(scores, given)
-        noise, by_class = estimate_rates(evidence, given, model, np.full(300, UNKNOWN), seed)
+        noise, *by_class = estimate_rates(evidence, given, model, np.full(300, UNKNOWN), seed)
         held += noise.low <= (given != true).mean() <= noise.high
         assert 0 <= noise.low <= noise.rate <= noise.high <= 1
         assert sum(rate.count for rate in by_class) == 300
