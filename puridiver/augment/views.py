@@ -107,5 +107,6 @@ def weak_view(images: Tensor, settings: ViewSettings, generator: torch.Generator
 def to_float(images: Tensor, mean: Sequence[float] | Tensor, std: Sequence[float] | Tensor) -> Tensor:
     """Scale grey levels 0..255 to float32 `(images / 255 - mean) / std`, with one mean and std per channel."""
     check_images(images)
-    first, second = (torch.as_tensor(v, dtype=torch.float32).to(images.device).view(-1, 1, 1) for v in (mean, std))
+    values = (torch.as_tensor(v, dtype=torch.float32).to(images.device, non_blocking=True) for v in (mean, std))
+    first, second = (value.view(-1, 1, 1) for value in values)
     return (images / 255 - first) / second  # means and deviations are (C, 1, 1)
