@@ -1,6 +1,6 @@
 """What became of each sample: a traced run on digits, and what pandas tells of it (docs/methods.md).
 
-python examples/sample_history.py runs/history     
+python examples/sample_history.py runs/history
 """
 
 import argparse
