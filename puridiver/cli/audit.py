@@ -120,7 +120,7 @@ def _audit(
             report = audit_in_folder(
                 AuditFolder(out), labelled, settings, asked=asked, force=force, advance=progress.advance,
                 data=data_table(source, asked["split"], rows, images) if own else None,
-                on_pass=None if hidden else tell,
+                on_pass=(lambda text: None) if hidden else tell,
             )  # fmt: skip
         else:
             report = audit_set(labelled, settings, progress.advance)
