@@ -37,7 +37,7 @@ def load_listing(
         more = f"\n  ... and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
         raise DataError(
             f"{len(lines)} of {len(listing.files)} files of {listing.origin} cannot be read:{''.join(lines[:NAMED])}"
-            f"{more}\nmend or remove them, or leave them out with --bad-files skip"
+            f"{more};\nmend or remove them, or leave them out with --bad-files skip"
         )
     good, parts, start = listing.files.iloc[found.rows], [], 0
     images = torch.from_numpy(found.images)

@@ -6,6 +6,7 @@ Every row of a ledger names its grid, method and column, so that a table is a gr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,11 @@ CELL = ["grid", "method", "column"]
 SETTINGS = ["recipe", "memory", "network", "epochs", "precision", "device"]  # alike in all runs of a cell
 NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2f", "high_95": "+.2f", "p": ".3f",
            "p_corrected": ".3f"}  # fmt: skip
+
+
+def _escaped(text: str) -> str:
+    """The text for LaTeX, which pandas does not escape in captions."""
+    return re.sub(r"([%_&#$])", r"\\\1", text)
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
@@ -90,7 +96,9 @@ class Table:
     def to_latex(self) -> str:
         try:
             parts = [
-                frame.to_latex(index=False, escape=True, caption=f"{self.title}. {heading}. {'; '.join(self.notes)}.")
+                frame.to_latex(
+                    index=False, escape=True, caption=_escaped(f"{self.title}. {heading}. {'; '.join(self.notes)}.")
+                )
                 for heading, frame in self.shown.items()
             ]
         except ImportError as error:
