@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from hypothesis import settings
 
 from puridiver import options, plugins
 
+os.environ["COLUMNS"] = "160"  # tables must not wrap by the width of whoever runs the tests
 torch.set_num_threads(1)  # several workers with several threads each would starve one another
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None, max_examples=40)

@@ -31,8 +31,8 @@ class Rarest(puridiver.Sampler):
 
 SAMPLER_FAULTS: dict[str, Callable[..., Any]] = {
     "not saved": Rarest.choose,
-    "returns a list": lambda self, pool, n_old, capacity, moment: list(range(len(pool)))[-capacity:],
-    "a tensor of torch.float32": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)).float(),
+    "returns list": lambda self, pool, n_old, capacity, moment: list(range(len(pool)))[-capacity:],
+    "returns torch.float32": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)).float(),
     "instead of at most 20": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)),
     "a sample twice": lambda self, pool, n_old, capacity, moment: torch.zeros(2, dtype=torch.int64),
     "global random generator": lambda self, pool, n_old, capacity, moment: torch.randperm(len(pool))[:capacity],
