@@ -9,7 +9,7 @@ from puridiver.metrics.base import Metric, Record, mean
 
 
 class LastAccuracy(Metric):
-    """After all tasks, on the evaluation images: the headline."""
+    """The headline."""
 
     name, title = "last_accuracy", "last accuracy"
 

@@ -6,7 +6,7 @@ from puridiver.metrics.base import Metric, Record
 
 
 class MemoryPurity(Metric):
-    """The share of memory samples with the right label (Eq. 11), of those whose true label is known."""
+    """The share of memory samples with the right label (Eq. 12), of those whose true label is known."""
 
     name, title = "memory_purity", "memory purity"
 
