@@ -12,6 +12,7 @@ Wrong arguments (a shape, a label, an unknown option) raise a plain `ValueError`
 what came.
 """
 
+import difflib
 from collections.abc import Iterable
 
 
@@ -25,6 +26,12 @@ def few(names: Iterable[str], most: int = 10) -> str:
     listed = list(names)
     more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
     return ", ".join(listed[:most]) + more
+
+
+def meant(word: object, known: Iterable[str]) -> str:
+    """What a misspelt word may stand for, as the end of a message; empty if nothing is near."""
+    near = difflib.get_close_matches(str(word), list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class PuridiverError(Exception):

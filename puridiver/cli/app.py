@@ -26,9 +26,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from puridiver._version import __version__
 from puridiver.cli.flags import typed
-from puridiver.cli.output import forget_stdout, meant, plain
+from puridiver.cli.output import forget_stdout, plain
 from puridiver.discovery import listing
-from puridiver.errors import PuridiverError
+from puridiver.errors import PuridiverError, meant
 from puridiver.runs.config import SETTINGS
 
 HELPERS = ("app", "flags", "output")

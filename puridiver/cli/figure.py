@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import meant, note, say, say_table
+from puridiver.cli.output import note, say, say_table
 from puridiver.cli.report import RUNS, ForceForeign
-from puridiver.errors import DataError
+from puridiver.errors import DataError, meant
 
 
 def figure(

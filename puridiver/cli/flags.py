@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from puridiver.cli.output import Progress, meant
-from puridiver.errors import DataError
+from puridiver.cli.output import Progress
+from puridiver.errors import DataError, meant
 from puridiver.runs.config import SETTINGS, Role
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -83,12 +82,6 @@ def percent(value: float | None) -> str:
 
 def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def meant(word: str, known: Iterable[str]) -> str:
-    """What an unknown word may stand for, as the end of a message."""
-    near = difflib.get_close_matches(word, list(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 class Progress:

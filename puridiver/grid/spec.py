@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from puridiver.errors import DataError
+from puridiver.errors import DataError, meant
 from puridiver.options import Options, check_reached, owners
 from puridiver.runs.config import SETTINGS, Role, RunConfig
 from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
@@ -169,7 +169,8 @@ def _reached(options: Mapping[str, Any], grid: Grid) -> Grid:
 def _checked(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
     """The options of given settings in their own types (1 and 1.0 are one); a ValueError for an unknown setting."""
     if unknown := [name for name in given if name not in (*allowed, "options")]:
-        raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {unknown[0]!r}")
+        near = meant(unknown[0], allowed)
+        raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {unknown[0]!r}{near}")
     options = given.get("options", {})
     if not isinstance(options, Mapping):
         raise ValueError(f"options should be a table of option = value, but got {options!r}")

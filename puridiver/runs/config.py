@@ -17,6 +17,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self, get_args, get_type_hints
 
+from puridiver.errors import meant
+
 LARGEST_NUMBER = 2**63 - 1
 MATRIX_FILE = "matrix:"  # before the path of a noise matrix
 
@@ -171,7 +173,8 @@ class Setting:
             if self.least is not None and value < self.least:
                 raise ValueError(f"{self.name} should be at least {self.least}, but got {value}")
         if self.choices and value not in self.choices:
-            raise ValueError(f"{self.name} should be one of {', '.join(self.choices)}, but got {value!r}")
+            near = meant(value, self.choices)
+            raise ValueError(f"{self.name} should be one of {', '.join(self.choices)}, but got {value!r}{near}")
         return value
 
 

@@ -97,6 +97,7 @@ def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, ca
         (["nowhere.toml"], "nowhere.toml"),
         (["table1", "--data", "digits", "--methods", "RSW"], "'RSV'"),
         (["FILE", "--noises", "pink"], "sym-20"),
+        (["TYPO"], "but got 'memroy'; did you mean memory?"),
         (["FILE", "--seeds", "1,x"], "but got 'x'"),
         (["FILE", "--shard", "3/2"], "such as 1/3, but got '3/2'"),
         (["FILE", "--set", "gce_q=0.5"], "gce_q"),
@@ -106,7 +107,9 @@ def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, ca
 )
 def test_bad_input_is_told(words, message, made, finished_run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    places = {"FILE": str(made / "mine.toml"), "RUN": str(finished_run)}
+    typo = made / "typo.toml"
+    typo.write_text(FILE.replace("memory", "memroy"))
+    places = {"FILE": str(made / "mine.toml"), "TYPO": str(typo), "RUN": str(finished_run)}
     assert main(["grid", *(places.get(word, word) for word in words)]) == 2
     shown = capsys.readouterr()
     assert message in shown.err
