@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from puridiver.errors import ConsolidatingError
-from puridiver.learner.predictor import FEWEST_EPOCHS
 from puridiver.runtime.device import learning
 from puridiver.trainers.schedule import lows
 
@@ -19,6 +18,10 @@ if TYPE_CHECKING:
     from puridiver.learner.learner import Learner
 
 logger = logging.getLogger(__name__)
+
+# From here on the network at a minimum of the rate is good enough to answer. On digits' validation images, under three
+# noises in four tasks, it beat the state before in 11 of 12 cases after seven epochs, and in 4 after three.
+FEWEST_EPOCHS = 7
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,7 @@ class Consolidations:
         learner.runtime.wait()  # other lanes have the host meanwhile
         memory.counts()  # whoever asks for them during the training need not wait for the device
         self.begun, self.running, self.begun_at = planned, me, time()
-        if planned.epochs_done == 0:
-            learner.predictor.begin(memory.samples.labels, learner.trainer.n_classes)
+        learner.predictor.hold()
         return planned, budget
 
     def _next_epoch(self, steps: Generator[int, None, None], epochs: int) -> int | None:
@@ -140,17 +142,20 @@ class Consolidations:
         with learning():
             epoch = next(steps, None)
         if epoch is not None:
-            done, is_last = epoch + 1, epoch + 1 == epochs
+            done = epoch + 1
             self.begun = Consolidation(done, epochs)
-            rises = not is_last and trainer.memory_rate(done, epochs) > trainer.memory_rate(epoch, epochs)
-            self._learner.predictor.after_epoch(done, is_last, rises)
+            if done == epochs or (
+                done >= FEWEST_EPOCHS and trainer.memory_rate(done, epochs) > trainer.memory_rate(epoch, epochs)
+            ):
+                self._learner.predictor.keep(self._learner.memory.samples.labels)
+            else:
+                self._learner.predictor.publish()
         return epoch
 
     def _end(self, steps: Generator[int, None, None] | None, warn_if_left: bool, spent: TimeBudget | None) -> None:
         """A training that stopped because its time was `spent` gets a warning only if that was not at a minimum."""
         if steps is not None:
             steps.close()
-        self._learner.predictor.end()
         if self.begun is not None:
             done, epochs = self.begun.epochs_done, self.begun.epochs
             self.count += done > 0

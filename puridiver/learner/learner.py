@@ -234,7 +234,7 @@ class Learner:
         x = inputs.as_images(images, self.image_shape)
         if not self.classes:
             raise ValueError(NO_CLASS)
-        if live or self.predictor.waits:
+        if live or self.predictor.needs_lock:
             x = self.runtime.move(x).permute(0, 3, 1, 2).contiguous()
             p, labels = self.lock.run(self.predictor.predict, x, live)
             found = self.runtime.read(p.float()).numpy()
@@ -392,7 +392,7 @@ class Learner:
             self.predictor = Predictor(self._trainer, classes)
         else:
             self._trainer.grow(len(classes))
-            self.predictor.publish(classes)
+            self.predictor.grow(classes)
         # At last: if there can be no trainer, nothing has changed.
         self.classes, self._class_ids = classes, {label: number for number, label in enumerate(classes)}
 

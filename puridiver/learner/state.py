@@ -90,13 +90,16 @@ def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> 
     if learner.classes:
         expected = learner.trainer.state()
         for part in ("trainer", "predictor"):
-            for name, value in groups[part].items():
+            for name, value in groups.get(part, {}).items():
                 # Copies of the weights and the optimiser's state have names such as "kept0.x" for "network0.x".
                 like = expected.get(name, expected.get(re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)))
                 if like is not None and value.dtype != like.dtype:
                     raise ValueError(f"{part}.{name} should be {like.dtype}, but is {value.dtype}")
+                # Snapshots may know fewer classes than the network.
+                if like is not None and part == "predictor" and value.shape[1:] != like.shape[1:]:
+                    raise ValueError(f"{part}.{name} should be {tuple(like.shape)}, but is {tuple(value.shape)}")
         learner.trainer.load_state(groups["trainer"])
-        learner.predictor.load_state(groups["predictor"], learner.classes)
+        learner.predictor.load_state(groups.get("predictor", {}))
     replayed = _grouped(groups.get("replay", {}))
     learner.replay.load_state({int(k): as_samples(part, f"replay.{k}", learner) for k, part in replayed.items()})
     for name, generator in learner.generators.items():

@@ -65,7 +65,9 @@ ODD_TENSORS: dict[str, Any] = {
     "memory.checked": [torch.zeros(12, dtype=torch.int64), torch.zeros(11, dtype=torch.bool)],
     "trainer.network0.head.linear.weight": [torch.zeros(3, 64, dtype=torch.float64), torch.zeros(2, 2)],
     "generator.trainer": [torch.zeros(3, dtype=torch.uint8)],
-    "predictor.learnt_online": [torch.zeros(2, dtype=torch.bool)],
+    "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],
+    "predictor.taught": [torch.zeros(2), torch.zeros(3, 3)],
+    "predictor.kept0.head.linear.weight": [torch.zeros(3, 2)],
 }
 ODD_SETTINGS: dict[str, Any] = {
     "classes": [3, None, ["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
@@ -78,7 +80,9 @@ ODD_SETTINGS: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Settings and tensors of a save."""
-    return storage.load(fed(tiny_learner()).save(tmp_path_factory.mktemp("saved")))
+    learner = fed(tiny_learner())
+    learner.consolidate()
+    return storage.load(learner.save(tmp_path_factory.mktemp("saved")))
 
 
 @pytest.mark.parametrize("name", [*ODD_TENSORS, *ODD_SETTINGS])
