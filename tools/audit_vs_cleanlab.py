@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from puridiver import AuditSettings, audit, data, options
+from puridiver import audit, data, options
 from puridiver.grid.table import markdown
 from puridiver.memory import Samples
 from puridiver.metrics.audit import list_quality, ranking_quality
@@ -68,8 +68,7 @@ def rows_of(name: str, noise: str, seed: int, root: Path | None) -> Iterator[dic
     given = plant(true, source, noise, rng)
     where = {"data": name, "samples": len(given), "noise": noise, "seed": seed}
     started = time.process_time()
-    settings = AuditSettings(network="small", device="cpu", seed=seed, options=task.options)
-    report = audit(images, given, classes=10, settings=settings)
+    report = audit(images, given, classes=10, network="small", device="cpu", seed=seed, options=task.options)
     seconds = time.process_time() - started
     ours = {"p_correct": report.p_correct, "suspects": report.p_correct < 0.5, "rate": report.noise.rate}
     interval = [report.noise.low, report.noise.high]

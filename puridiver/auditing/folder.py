@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 from puridiver.auditing import tables
-from puridiver.auditing.noise_model import combine
-from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, Testimony, run_pass, testify, train_memory
+from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, Pass, Predictions
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.errors import DataError
 from puridiver.files import file_lock, read_json, write_atomically
@@ -25,7 +23,7 @@ from puridiver.learner.learner import Learner
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
-TESTIMONY, ASKED = "testimony", "asked"  # in the folder of a pass; in the index, what a user said
+ASKED = "asked"  # in the index: what a user said
 
 
 @dataclass(frozen=True)
@@ -36,23 +34,23 @@ class AuditFolder:
 
     def begun(self) -> dict[str, Any]:
         """What the folder's audit was begun with; empty where there is none."""
-        return dict(read_json(self.path / INDEX)) if (self.path / INDEX).exists() else {}
+        place = self.path / INDEX
+        found = read_json(place) if place.exists() else {}
+        if not isinstance(found, dict) or not isinstance(found.get(ASKED, {}), dict):
+            raise DataError(f"{place} is damaged: it should be an object that holds an object named {ASKED}")
+        return found
 
-    def begin(self, labelled: LabelledSet, settings: AuditSettings, asked: Mapping[str, Any] | None) -> None:
-        """Write the index: the data, all that decides the learners, and what a user `asked` for.
-
-        What an audit that the folder holds was begun with must be the same.
-        """
+    def begin(self, labelled: LabelledSet, settings: AuditSettings, asked: Mapping[str, Any]) -> None:
+        """Write the index: the data and all that decides the learners, which must not change, and what a user asked."""
         digest = sha256(np.ascontiguousarray(labelled.images.numpy()).data)
         digest.update(labelled.original.tobytes())
         index = {"data_sha256": digest.hexdigest(), "classes": labelled.classes, **asdict(settings)}
-        index["epochs"] = settings.epochs_for(settings.memory_for(len(labelled.original)))
         begun = self.begun()
         for name, value in index.items():
             if begun and begun.get(name) != value:
                 told = f"{name} is {begun.get(name)!r:.40} there and {value!r:.40} here"
                 raise DataError(f"{self.path} holds another audit: {told}; choose another folder, or --force")
-        index[ASKED] = begun.get(ASKED, {}) if asked is None else dict(asked)
+        index[ASKED] = {**begun.get(ASKED, {}), **asked}
         write_atomically(self.path / INDEX, (json.dumps(index, indent=1) + "\n").encode())
 
     def results(self) -> list[Path]:
@@ -82,40 +80,55 @@ class AuditFolder:
                 place.unlink()
         (self.path / INDEX).unlink(missing_ok=True)  # last: without it, the rest would count as a user's own
 
-    def load_pass(self, number: int) -> tuple[str, Testimony] | None:
-        """The digest of the labels of a finished pass, and its testimony; None where there is no such pass."""
-        folder = self.path / f"pass-{number + 1}" / TESTIMONY
-        if not (folder / storage.INDEX).exists():
+    def pass_folder(self, number: int) -> Path:
+        return self.path / f"pass-{number + 1}"
+
+    def load_pass(self, number: int) -> tuple[Path, Predictions] | None:
+        """The learner's folder and the predictions of a finished pass; None where there is no such pass."""
+        folder = self.pass_folder(number)
+        if not (folder / "predictions" / storage.INDEX).exists():
             return None
-        settings, tensors = storage.load(folder)
-        return settings["labels"], Testimony(**{name: tensor.numpy() for name, tensor in tensors.items()})
+        settings, tensors = storage.load(folder / "predictions")
+        if set(tensors) != set(Predictions._fields) or not isinstance(settings.get("learner"), str):
+            raise DataError(f"{folder / 'predictions'} is damaged: it is not what a pass of an audit writes")
+        return folder / settings["learner"], Predictions(**{name: tensor.numpy() for name, tensor in tensors.items()})
 
-    def learner(self, number: int, labels: str) -> Path:
-        """The folder of the learner that a pass with these labels made."""
-        return self.path / f"pass-{number + 1}" / f"learner-{labels[:12]}"
-
-    def save_pass(self, number: int, labels: str, learner: Learner, testimony: Testimony) -> None:
-        """Save the learner beside the older one, with which a stopped audit goes on, then the testimony."""
-        own = self.learner(number, labels)
-        learner.save(own)
-        tensors = {part: torch.from_numpy(np.ascontiguousarray(value)) for part, value in vars(testimony).items()}
-        storage.save(own.parent / TESTIMONY, {"labels": labels}, tensors)
-        for older in set(own.parent.glob("learner-*")) - {own}:
+    def save_pass(self, place: Path, learner: Learner, predictions: Predictions) -> None:
+        """Save the learner beside the older one, with which a stopped audit goes on, then the predictions."""
+        learner.save(place)
+        tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in predictions._asdict().items()}
+        storage.save(place.parent / "predictions", {"learner": place.name}, tensors)
+        for older in set(place.parent.glob("learner-*")) - {place}:
             shutil.rmtree(older, ignore_errors=True)
+
+    def predictions(self, one: Pass) -> Predictions:
+        """Load, continue or run a pass."""
+        labels = one.labelled.given.tobytes() + one.labelled.checked.tobytes()  # confirmations count, too
+        place = self.pass_folder(one.number) / f"learner-{sha256(labels).hexdigest()[:12]}"
+        found = self.load_pass(one.number)
+        if found and found[0] == place:
+            return found[1]
+        if found:
+            learner = Learner.load(found[0], one.settings.device)
+            one.train_memory(learner)
+        else:
+            learner = one.run()
+        predictions = one.predict(learner)
+        self.save_pass(place, learner, predictions)
+        return predictions
 
 
 def audit_in_folder(
-    folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, *, asked: Mapping[str, Any] | None = None,
-    data: pd.DataFrame | None = None, force: bool = False, advance: Advance = None,
-    on_pass: Callable[[str], object] = lambda text: None,
+    folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, *, asked: Mapping[str, Any],
+    images: str | None = None, force: bool = False, advance: Advance = None,
 ) -> AuditReport:  # fmt: skip
     """Audit into a folder: finished passes are kept, and corrected labels are learnt.
 
     The set's corrections join those of earlier reviews in the folder; the later correction of a row counts. `asked` is
-    kept in the folder for whoever continues the audit. `data` is the `data_table` for labels.csv. `force` replaces an
-    audit that the folder holds.
+    kept in the folder for whoever continues the audit. `images` is the folder of the image files, for labels.csv.
+    `force` replaces an audit that the folder holds.
     """
-    settings, path = settings.with_network(tuple(labelled.images.shape[1:])), folder.path
+    settings, path = settings.resolved(labelled), folder.path
     path.mkdir(parents=True, exist_ok=True)
     with file_lock(path / LOCK, wait_seconds=0, what=f"the audit in {path}"), settings.threads():
         if force:
@@ -127,32 +140,8 @@ def audit_in_folder(
             labelled = replace(labelled, corrections=known | dict(labelled.corrections))
         if labelled.corrections:
             write_atomically(path / CORRECTIONS, tables.corrections_csv(labelled))
-        testimonies = []
-        for number in range(settings.passes):
-            text, testimony = _one_pass(folder, labelled, settings, number, advance)
-            testimonies.append(testimony)
-            on_pass(f"pass {number + 1} of {settings.passes}: {text}")
-        report = judge(combine(testimonies), labelled, settings)
+        passes = [Pass(labelled, settings, number, advance) for number in range(settings.passes)]
+        report = judge([folder.predictions(each) for each in passes], labelled, settings)
         tables.keep_edited(path)  # now: somebody may edit it while the learners learnt
-        tables.write_tables(report, path, data)
+        tables.write_tables(report, path, images)
     return report
-
-
-def _one_pass(
-    folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, number: int, advance: Advance
-) -> tuple[str, Testimony]:
-    """Load, continue or run a pass; what was done, and what its learner says."""
-    digest = sha256(labelled.given.tobytes() + labelled.checked.tobytes()).hexdigest()  # confirmations count, too
-    found = folder.load_pass(number)
-    if found is None:
-        learner, testimony = run_pass(labelled, settings, number, advance)
-        text = f"{learner.seen} samples seen"
-    elif found[0] == digest:
-        return "was there already", found[1]
-    else:
-        learner, order = Learner.load(folder.learner(number, found[0]), settings.device), found[1].order
-        changed = train_memory(learner, labelled, order, settings, number, advance)
-        text = f"went on with {changed} corrected in memory"
-        testimony = testify(learner, labelled, order, settings)
-    folder.save_pass(number, digest, learner, testimony)
-    return text, testimony

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from puridiver.auditing.passes import Testimony
+from puridiver.auditing.passes import Predictions
 
 # A network is surer than it should be. Chosen on planted noise, with the number of neighbours (docs/audit.md).
 NETWORK_WEIGHT = 0.3
@@ -37,35 +37,30 @@ DRAWS, LEVEL = 200, 0.95  # of the bootstrap, and of its intervals
 
 
 class Evidence(NamedTuple):
-    """What all passes say of every sample, hardly having learnt its own label."""
+    """What all passes say of every sample. A pass counts 0 for the samples that it kept in its memory."""
 
     pass_scores: ndarray  # float64 (P, N, C): each pass's log-probabilities up to a constant
-    weights: ndarray  # float64 (P, N): 0 where the pass kept the sample in its memory
+    weights: ndarray  # float64 (P, N); all 1 for a sample that every pass kept
     choices: ndarray  # int64 (P, N): the class that each pass's network predicts
     votes: ndarray  # float64 (N, C): mean shares of the neighbours' labels
 
-    def scores(self, passes: ndarray | None = None) -> ndarray:
+    def scores(self, passes: ndarray | slice = slice(None)) -> ndarray:
         """Mean scores of these passes (which may repeat), by default of all, (N, C)."""
-        chosen = np.arange(len(self.weights)) if passes is None else passes
-        return mean_over_passes(self.weights[chosen], self.pass_scores[chosen])
-
-    def agreeing(self, suggested: ndarray) -> tuple[ndarray, ndarray]:
-        """How many passes predict the suggested class, and how many may be asked, both (N,)."""
-        asked = np.where(self.weights.any(axis=0), self.weights, 1.0)
-        return ((self.choices == suggested) * asked).sum(axis=0).astype(int), asked.sum(axis=0).astype(int)
+        return mean_over_passes(self.weights[passes], self.pass_scores[passes])
 
 
 def mean_over_passes(weights: ndarray, values: ndarray) -> ndarray:
-    """Weighted mean, (N, C), of (P, N, C) values with (P, N) weights; plain for a sample that every pass kept."""
-    asked = np.where(weights.any(axis=0), weights, 1.0)
-    return np.einsum("pn,pnc->nc", asked, values) / asked.sum(axis=0)[:, None]
+    """Weighted mean, (N, C), of (P, N, C) values with (P, N) weights; plain where all weights are 0."""
+    weights = np.where(weights.any(axis=0), weights, 1.0)
+    return np.einsum("pn,pnc->nc", weights, values) / weights.sum(axis=0)[:, None]
 
 
-def combine(testimonies: Sequence[Testimony]) -> Evidence:
-    """Combine each pass's network and neighbours; samples in its memory do not count."""
-    votes = np.stack([t.votes.astype(np.float64) for t in testimonies])
-    networks = np.stack([t.scores.astype(np.float64) for t in testimonies])
-    weights = np.stack([(~t.in_memory).astype(np.float64) for t in testimonies])
+def combine(predictions: Sequence[Predictions]) -> Evidence:
+    """Combine each pass's network and neighbours."""
+    votes = np.stack([t.votes.astype(np.float64) for t in predictions])
+    networks = np.stack([t.scores.astype(np.float64) for t in predictions])
+    weights = np.stack([(~t.in_memory).astype(np.float64) for t in predictions])
+    weights[:, ~weights.any(axis=0)] = 1
     scores = NETWORK_WEIGHT * networks + np.log(votes + SMALLEST_SHARE)
     return Evidence(scores, weights, networks.argmax(axis=2), mean_over_passes(weights, votes))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -21,11 +21,13 @@ from puridiver.nets import choose_network
 from puridiver.options import Options
 from puridiver.runtime.device import choose_runtime, steady_threads
 
-LEAST = {"passes": 1, "parts": 1, "memory": 1, "batch": 1, "neighbours": 1, "seed": 0, "epochs": 1}
+LEAST = {"passes": 1, "parts": 1, "memory": 1, "seed": 0, "epochs": 1}
 EPOCHS, LEAST_SEEN = (15, 31, 63), 3_840  # end at a learning-rate minimum; samples seen: 240 batches of 16
 # The default recipe takes four steps a stream batch and memorises wrong labels. It ranks as well, but on digits with
 # 40 % asymmetric noise the estimated rate fell from 35 to 21 % (experiments/audit).
 RECIPE = "official"
+BATCH = 64  # samples a learner observes at once
+NEIGHBOURS = 50  # nearest images, by a learner's features, whose labels vote on each sample
 CHUNK = 1024  # samples compared with all others at once: 200 MB for 50,000 samples
 SOFTNESS = 0.1  # a neighbour whose cosine is 0.1 lower counts 1/e as much
 
@@ -39,8 +41,6 @@ class AuditSettings:
     passes: int = 2  # learners that each see the whole set once, in an order of their own, and then judge it
     parts: int = 2  # each learner trains on its memory after so many equal parts of the set
     memory: int | None = None  # samples a learner's memory holds; None: a fifth of the set, from 50 to 2,000
-    batch: int = 64  # samples a learner observes at once
-    neighbours: int = 50  # nearest images, by a learner's features, whose labels vote on each sample
     seed: int = 0  # fixes the orders and every random choice of the learners
     epochs: int | None = None  # after each part; None: 15, with a memory below 256 samples 31, below 124 63
     network: str = "auto"  # a network's name, or "auto": the small one on a CPU, by image size on a GPU
@@ -54,20 +54,20 @@ class AuditSettings:
             if not unset and (type(value) is not int or not least <= value < 2**63):
                 raise ValueError(f"{name} should be a whole number, at least {least}, but got {value!r:.40}")
 
-    def replaced(self, **changes: Any) -> Self:
-        """Settings with some fields replaced; any other name is an option of the learner's recipe."""
-        own = {name: value for name, value in changes.items() if name in self.__dataclass_fields__}
-        options = {name: value for name, value in changes.items() if name not in own}
+    @classmethod
+    def of(cls, **given: Any) -> Self:
+        """Settings from their fields; any other name is an option of the learner's recipe."""
+        options = {name: given.pop(name) for name in list(given) if name not in cls.__dataclass_fields__}
         Options(**options)  # an unknown name is an error now, not after the data was read
-        own["options"] = {**own.get("options", self.options), **options}
-        return dataclasses.replace(self, **own)
+        return cls(**{**given, "options": {**given.get("options", {}), **options}})
 
-    def with_network(self, image_shape: tuple[int, ...]) -> Self:
-        """Settings that name their network, where it was "auto"."""
+    def resolved(self, labelled: LabelledSet) -> Self:
+        """Settings that name their network, memory and epochs."""
         plugins.load_all()
-        height, width, channels = image_shape
-        device = choose_runtime(self.device).device
-        return dataclasses.replace(self, network=choose_network(self.network, (height, width, channels), device))
+        height, width, channels = labelled.images.shape[1:]
+        network = choose_network(self.network, (height, width, channels), choose_runtime(self.device).device)
+        memory = self.memory_for(len(labelled.original))
+        return dataclasses.replace(self, network=network, memory=memory, epochs=self.epochs_for(memory))
 
     def threads(self) -> AbstractContextManager[None]:
         """The threads that the learners run on, so that a seed gives the same figures on every machine."""
@@ -114,66 +114,80 @@ class LabelledSet:
         return np.isin(np.arange(len(self.original)), list(self.corrections))
 
 
-@dataclass(frozen=True)
-class Testimony:
+class Predictions(NamedTuple):
     """What one learner says of every sample, in the order of the set."""
 
-    order: np.ndarray  # int64 (N,): the sample that arrived first, second, ...
     in_memory: np.ndarray  # bool (N,): the learner trained on its label again and again, so its word counts little
     scores: np.ndarray  # float32 (N, C): the network's log-probabilities
     votes: np.ndarray  # float32 (N, C): shares of the neighbours' labels
 
 
-def run_pass(
-    labelled: LabelledSet, settings: AuditSettings, number: int, advance: Advance = None
-) -> tuple[Learner, Testimony]:
-    """Let a new learner see the set once, in this pass's random order, then judge it."""
-    images, classes, given = labelled.images, labelled.classes, labelled.given
-    seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
-    order = np.random.default_rng(seed).permutation(len(given))
-    height, width, channels = images.shape[1:]
-    learner = Learner(
-        classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE, network=settings.network,
-        device=settings.device, seed=seed, **{"checked_share": 1.0, **settings.options},  # all checked may stay
-    )  # fmt: skip
-    for part in np.array_split(order, min(settings.parts, len(order))):
-        for start in range(0, len(part), settings.batch):
-            rows = part[start : start + settings.batch]
-            learner.observe(images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()])
-            if advance:
-                advance(len(rows), f"pass {number + 1} of {settings.passes}: stream")
-        train_memory(learner, labelled, order, settings, number, advance)
-    return learner, testify(learner, labelled, order, settings)
+@dataclass(frozen=True)
+class Pass:
+    """One learner that sees the set once, in a random order of its own, and then judges it."""
 
+    labelled: LabelledSet
+    settings: AuditSettings
+    number: int  # from 0
+    advance: Advance = None
 
-def train_memory(
-    learner: Learner, labelled: LabelledSet, order: np.ndarray, settings: AuditSettings, number: int, advance: Advance
-) -> int:
-    """Put the current labels into a learner's memory, mark the checked ones and train; how many labels changed.
+    @cached_property
+    def seed(self) -> int:
+        return int(np.random.SeedSequence([self.settings.seed, self.number]).generate_state(1)[0])
 
-    `order` has the row of each arrival.
-    """
-    samples, capacity = learner.memory.samples, learner.memory.capacity
-    arrivals = samples.arrivals.cpu().numpy()
-    now = labelled.given[order[arrivals]]
-    changed = now != samples.labels.cpu().numpy()
-    told = changed | labelled.checked[order[arrivals]]
-    if told.any():
-        pairs = zip(arrivals[told].tolist(), now[told].tolist(), strict=True)
-        learner.correct({arrival: learner.classes[label] for arrival, label in pairs})
-    text = f"pass {number + 1} of {settings.passes}: memory"
-    learner.consolidate(settings.epochs_for(capacity), lambda epoch: advance and advance(capacity, text))
-    return int(changed.sum())
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The row of each arrival, (N,)."""
+        return np.random.default_rng(self.seed).permutation(len(self.labelled.original))
 
+    @property
+    def name(self) -> str:
+        return f"pass {self.number + 1} of {self.settings.passes}"
 
-def testify(learner: Learner, labelled: LabelledSet, order: np.ndarray, settings: AuditSettings) -> Testimony:
-    """What a learner that saw the set in this order says of it now."""
-    log_p, features = learner.look(labelled.images)
-    given = torch.from_numpy(labelled.given).to(features.device)
-    votes = neighbour_votes(features, given, len(labelled.classes), settings.neighbours)
-    in_memory = np.zeros(len(order), dtype=bool)
-    in_memory[order[learner.memory.samples.arrivals.cpu().numpy()]] = True
-    return Testimony(order, in_memory, log_p.cpu().numpy(), votes.cpu().numpy())
+    def run(self) -> Learner:
+        """Let a new learner see the set, and train on its memory after each part."""
+        images, classes, given, settings = (
+            self.labelled.images,
+            self.labelled.classes,
+            self.labelled.given,
+            self.settings,
+        )
+        height, width, channels = images.shape[1:]
+        learner = Learner(
+            classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE,
+            network=settings.network, device=settings.device, seed=self.seed,
+            **{"checked_share": 1.0, **settings.options},  # the memory may keep all checked samples
+        )  # fmt: skip
+        for part in np.array_split(self.order, min(settings.parts, len(given))):
+            for start in range(0, len(part), BATCH):
+                rows = part[start : start + BATCH]
+                learner.observe(images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()])
+                if self.advance:
+                    self.advance(len(rows), f"{self.name}: stream")
+            self.train_memory(learner)
+        return learner
+
+    def train_memory(self, learner: Learner) -> None:
+        """Put the current labels into a learner's memory, mark the checked ones, and train."""
+        samples, capacity, advance = learner.memory.samples, learner.memory.capacity, self.advance
+        arrivals = samples.arrivals.cpu().numpy()
+        rows = self.order[arrivals]
+        now = self.labelled.given[rows]
+        told = self.labelled.checked[rows] | (now != samples.labels.cpu().numpy())
+        if told.any():
+            pairs = zip(arrivals[told].tolist(), now[told].tolist(), strict=True)
+            learner.correct({arrival: learner.classes[label] for arrival, label in pairs})
+        epochs, text = self.settings.epochs_for(capacity), f"{self.name}: memory"
+        learner.consolidate(epochs, lambda epoch: advance and advance(capacity, text))
+
+    def predict(self, learner: Learner) -> Predictions:
+        """What a learner that saw the set says of it now."""
+        log_p, features = learner.look(self.labelled.images)
+        given = torch.from_numpy(self.labelled.given).to(features.device)
+        votes = neighbour_votes(features, given, len(self.labelled.classes), NEIGHBOURS)
+        in_memory = np.zeros(len(given), dtype=bool)
+        in_memory[self.order[learner.memory.samples.arrivals.cpu().numpy()]] = True
+        return Predictions(in_memory, log_p.cpu().numpy(), votes.cpu().numpy())
 
 
 def neighbour_votes(features: Tensor, given: Tensor, n_classes: int, n_neighbours: int) -> Tensor:

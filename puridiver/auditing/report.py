@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.metrics import cohen_kappa_score
 
-from puridiver.auditing.noise_model import UNKNOWN, Evidence, Rate, estimate_rates, fit_noise_model, sharpened
-from puridiver.auditing.passes import AuditSettings, LabelledSet
+from puridiver.auditing.noise_model import UNKNOWN, Evidence, Rate, combine, estimate_rates, fit_noise_model, sharpened
+from puridiver.auditing.passes import AuditSettings, LabelledSet, Predictions
 from puridiver.learner.inputs import Label
 
 # Below it, wrong labels and weak learners can hardly be told apart: on 2,000 photographs of CIFAR-10 the learners
 # agree with a fifth of the labels, and the estimated rate is far too high. It is an agreement of 45 % with ten equal
 # classes, and of 70 % with two.
-LEAST_BEYOND_CHANCE = 0.39
+LEAST_KAPPA = 0.39
 LEAST_DOUBT = 0.001  # no probability is nearer to 0 or 1: no checked label could confirm more
-OFTEN = 0.05  # a confusion of classes that is worth mentioning
 
 
 class Judgement(NamedTuple):
@@ -62,27 +62,20 @@ class AuditReport:
         return float((self.probabilities.argmax(axis=1) == self.original).mean())
 
     @property
-    def chance_agreement(self) -> float:
-        """The `agreement` of learners that predict the classes as often, but blindly."""
-        labels = np.bincount(self.original, minlength=len(self.classes))
-        answers = np.bincount(self.probabilities.argmax(axis=1), minlength=len(self.classes))
-        return float(labels @ answers) / len(self) ** 2
-
-    @property
-    def beyond_chance(self) -> float:
+    def kappa(self) -> float:
         """Cohen's kappa of labels and learners: 0 is chance, 1 full agreement."""
-        chance = self.chance_agreement
-        return (self.agreement - chance) / (1 - chance) if chance < 1 else 0.0
+        answers = self.probabilities.argmax(axis=1)
+        return float(cohen_kappa_score(self.original, answers)) if len({*self.original, *answers}) > 1 else 0.0
 
     @property
     def caution(self) -> str | None:
         """A warning where the figures are not reliable, or None."""
-        if self.beyond_chance >= LEAST_BEYOND_CHANCE:
+        if self.kappa >= LEAST_KAPPA:
             return None
         return (
-            f"the learners agree with {self.agreement:.0%} of the labels, chance with {self.chance_agreement:.0%}: "
-            "very many labels are wrong, or the images are too hard for this network. Do not rely on the noise rate, "
-            "but on the order of the list. More epochs (such as 127), more images or a larger network help"
+            f"the learners agree with {self.agreement:.0%} of the labels (Cohen's kappa {self.kappa:.2f}): very many "
+            "labels are wrong, or the images are too hard for this network. Do not rely on the noise rate, but on the "
+            "order of the list. More epochs (such as 127), more images or a larger network help"
         )
 
     def summary(self) -> dict[str, Any]:
@@ -93,10 +86,9 @@ class AuditReport:
         }
         return {
             "samples": len(self), "classes": len(self.classes), "checked": int(self.checked.sum()),
-            "suspects": len(self.suspect_rows()), "agreement": self.agreement,
-            "chance_agreement": self.chance_agreement, "noise_rate": self.noise.rate,
-            "noise_interval": [self.noise.low, self.noise.high], "caution": self.caution, "noise_by_class": by_class,
-            "settings": asdict(self.settings),
+            "suspects": len(self.suspect_rows()), "agreement": self.agreement, "kappa": self.kappa,
+            "noise_rate": self.noise.rate, "noise_interval": [self.noise.low, self.noise.high],
+            "caution": self.caution, "noise_by_class": by_class, "settings": asdict(self.settings),
         }  # fmt: skip
 
     def ranking(self) -> np.ndarray:
@@ -114,42 +106,33 @@ class AuditReport:
 
     def judgements(self, rows: np.ndarray | None = None) -> Iterator[Judgement]:
         """What the audit says of these rows, by default of all in the order of the set."""
-        agreeing, asked = self.evidence.agreeing(self.suggested)
         for row in (np.arange(len(self)) if rows is None else rows).tolist():
             label, better = self.classes[self.given[row]], self.classes[self.suggested[row]]
-            name, why = self.names[row] if self.names else "", self._why(row, int(agreeing[row]), int(asked[row]))
-            yield Judgement(row, name, label, better, float(self.p_correct[row]), why)
+            name = self.names[row] if self.names else ""
+            yield Judgement(row, name, label, better, float(self.p_correct[row]), self._why(row))
 
-    def _why(self, row: int, agreeing: int, asked: int) -> str:
-        """What speaks for and against a label; `agreeing` of `asked` learners predict the suggested class."""
-        given, suggested, p_correct = self.given[row], self.suggested[row], self.p_correct[row]
+    def _why(self, row: int) -> str:
+        """What speaks for and against a label."""
+        given, suggested = self.given[row], self.suggested[row]
         label, better, was = (self.classes[c] for c in (given, suggested, self.original[row]))
         if self.checked[row]:
             return f"checked: confirmed as {label}" if was == label else f"checked: corrected from {was} to {label}"
+        asked = self.evidence.weights[:, row] > 0
+        agreeing = int((self.evidence.choices[asked, row] == suggested).sum())
         vote_given, vote_suggested = self.evidence.votes[row, [given, suggested]]
-        learners = f"{agreeing} of {asked} learner{'s say' if asked != 1 else ' says'}"
+        found = f"{agreeing} of {asked.sum()} learners predict {better}"
         if suggested == given:
-            opening = "the label fits" if p_correct >= 0.9 else "the label fits best, with some doubt"
-            return f"{opening}: {learners} {label}, {vote_given:.0%} of similar images are labelled {label}"
-        if not agreeing:
-            learners = f"none of {asked} learners says" if asked != 1 else "the learner does not say"
-        parts = [f"{learners} {better}", f"{vote_suggested:.0%} of similar images are labelled {better}"]
-        parts.append(f"{vote_given:.0%} are labelled {label}")
-        if (confused := self.confusion[suggested, given]) >= OFTEN:
-            parts.append(f"about {confused:.0%} of all {better} here came with the label {label}")
-        joint = self.probabilities[row] * self.confusion[:, given]
-        if p_correct >= 0.5:
-            opening = f"may be {better}, but {label} remains likelier"
-        elif joint[suggested] > joint[given] and agreeing:  # alone, and not only with all other classes together
-            opening = f"looks like {better}"
-        else:
-            opening = f"probably wrong, perhaps {better}"
-        return f"{opening}: {', '.join(parts)}"
+            opening = "the label fits" if self.p_correct[row] >= 0.9 else "the label fits best, with some doubt"
+            return f"{opening}: {found}, {vote_given:.0%} of similar images are labelled {label}"
+        opening = "looks like" if agreeing and self.p_correct[row] < 0.5 else "may be"
+        neighbours = f"{vote_suggested:.0%} of similar images are labelled {better}, {vote_given:.0%} {label}"
+        return f"{opening} {better}: {found}, {neighbours}"
 
 
-def judge(evidence: Evidence, labelled: LabelledSet, settings: AuditSettings) -> AuditReport:
+def judge(predictions: Sequence[Predictions], labelled: LabelledSet, settings: AuditSettings) -> AuditReport:
     """Fit a noise model to the labels as they came, knowing those that a person has checked, and judge every label."""
-    given, checked, scores = labelled.given, labelled.checked, evidence.scores()
+    evidence, given, checked = combine(predictions), labelled.given, labelled.checked
+    scores = evidence.scores()
     truth = np.where(checked, given, UNKNOWN)
     model = fit_noise_model(scores, labelled.original, truth)
     posterior = model.posterior(scores, given)

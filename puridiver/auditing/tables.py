@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import itertools
 import logging
+import os
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -23,7 +24,7 @@ from puridiver.files import read_regular, write_atomically
 
 logger = logging.getLogger(__name__)
 
-SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB = "suspects.csv", ".suspects.sha256", "labels.csv", "cleanlab"
+SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB = "suspects.csv", ".suspects.sha256", "labels.csv", "cleanlab.npz"
 FILES = (SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB)
 ROW, NAME, PROBABILITY, CORRECTED = "row", "name", "probability_given_label_is_right", "corrected_label"
 # The reviewer fills in the last column; `puridiver audit --corrections` reads it.
@@ -41,48 +42,29 @@ def suspects_table(report: AuditReport) -> pd.DataFrame:
     return table.set_axis(SUSPECT_COLUMNS, axis=1)
 
 
-def labels_table(report: AuditReport, data: pd.DataFrame | None = None) -> pd.DataFrame:
+def labels_table(report: AuditReport, images: str | None = None) -> pd.DataFrame:
     """Every label as it is now, in the order of the set, and what it was.
 
-    With the `data_table` of image files, `run --data` reads the table instead of the data.
+    `images` is the folder of the image files, as seen from that of the table: `run --data` reads a table with paths.
     """
     classes = np.array(report.classes, dtype=object)
     frame = pd.DataFrame({
         ROW: range(len(report)), NAME: report.names or "", "label": classes[report.given],
         "original_label": classes[report.original], "checked": report.checked,
     }, dtype=object)  # fmt: skip
-    if data is None:
-        return frame
-    columns = list(dict.fromkeys([*frame, *data]))
-    return frame.combine_first(data.astype(object))[columns].fillna("")
+    return frame if images is None else frame.assign(path=[os.path.join(images, name) for name in report.names or ()])
 
 
-def write_tables(report: AuditReport, folder: Path, data: pd.DataFrame | None = None) -> None:
-    """Write suspects.csv, labels.csv and the folder for cleanlab."""
-    suspects = csv_bytes(suspects_table(report))
-    mark = b"" if suspects.isascii() else b"\xef\xbb\xbf"  # spreadsheets need it for letters beyond a to z
-    issues = pd.DataFrame({
-        "is_label_issue": report.p_correct < 0.5, "label_quality": report.p_correct.round(6),
-        "given_label": report.given, "predicted_label": report.probabilities.argmax(axis=1),
-    })  # fmt: skip
-    contents = {
-        SUSPECTS: mark + suspects,
-        LABELS: csv_bytes(labels_table(report, data)),
-        f"{CLEANLAB}/pred_probs.npy": _npy(report.probabilities.astype(np.float32)),
-        f"{CLEANLAB}/labels.npy": _npy(report.given),
-        f"{CLEANLAB}/label_issues.csv": csv_bytes(issues),
-        SUSPECTS_DIGEST: sha256(mark + suspects).hexdigest().encode(),
-        f"{CLEANLAB}/classes.csv": csv_bytes(pd.DataFrame(enumerate(report.classes), columns=["id", "label"])),
-    }
-    (folder / CLEANLAB).mkdir(parents=True, exist_ok=True)
-    for name, content in contents.items():
-        write_atomically(folder / name, content)
-
-
-def _npy(array: np.ndarray) -> bytes:
-    content = io.BytesIO()
-    np.save(content, array, allow_pickle=False)
-    return content.getvalue()
+def write_tables(report: AuditReport, folder: Path, images: str | None = None) -> None:
+    """Write suspects.csv, labels.csv and the arrays that cleanlab's functions take."""
+    suspects, arrays = csv_bytes(suspects_table(report)), io.BytesIO()
+    if not suspects.isascii():
+        suspects = b"\xef\xbb\xbf" + suspects  # spreadsheets need the mark for letters beyond a to z
+    np.savez(arrays, labels=report.given, pred_probs=report.probabilities.astype(np.float32))
+    write_atomically(folder / SUSPECTS, suspects)
+    write_atomically(folder / SUSPECTS_DIGEST, sha256(suspects).hexdigest().encode())
+    write_atomically(folder / LABELS, csv_bytes(labels_table(report, images)))
+    write_atomically(folder / CLEANLAB, arrays.getvalue())
 
 
 def read_corrections(path: Path, labelled: LabelledSet) -> dict[int, int]:

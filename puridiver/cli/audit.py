@@ -55,9 +55,8 @@ def audit(
     """
     said = {"data": data, "split": split, "limit": limit, "passes": passes, "parts": parts, "plant": plant,
             "assignments": assignments or None, **settings}  # fmt: skip
-    said = {name: value for name, value in said.items() if value is not None}
     begun = _begun(out, resume or corrections is not None, force)
-    asked = {"split": "train", "seed": 0, **begun, **said}  # what is not said again is as the audit was begun
+    asked = {"split": "train", "seed": 0, **begun, **{name: value for name, value in said.items() if value is not None}}
     asked |= flags.absolute_places({name: asked[name] for name in ("data", "data_root") if name in asked})
     try:
         summary, report = _audit(asked, out, corrections, force, quiet or json)
@@ -77,7 +76,7 @@ def audit(
 
 
 def _begun(out: Path | None, goes_on: bool, force: bool) -> dict[str, Any]:
-    """What the audit to go on with was begun with. What would cost a user's files must fail before the work."""
+    """What the audit to go on with was asked for. What would cost a user's files must fail before the work."""
     from puridiver.auditing.folder import ASKED, AuditFolder
     from puridiver.report.style import check_installed
     from puridiver.runs.folder import check_no_run
@@ -99,9 +98,8 @@ def _audit(
 ) -> tuple[dict[str, Any], AuditReport]:
     """Load the data, audit them, write the folder; the summary and the report."""
     from puridiver._version import __version__
-    from puridiver.auditing.audit import audit_set
+    from puridiver.auditing.audit import audit_set, choose_set
     from puridiver.auditing.folder import AuditFolder, audit_in_folder
-    from puridiver.auditing.sets import choose_set, data_table
     from puridiver.auditing.tables import read_corrections
 
     with Progress(hidden) as progress:
@@ -115,13 +113,11 @@ def _audit(
     with Progress(hidden) as progress:
         progress.start(settings.work(len(rows)))
         if out:
-            images = os.path.relpath(data if data.is_dir() else data.parent, out)
-            own = flags.is_place("data", asked["data"])
+            named = flags.is_place("data", asked["data"]) and getattr(source, asked["split"]).names
+            images = os.path.relpath(data if data.is_dir() else data.parent, out) if named else None
             report = audit_in_folder(
-                AuditFolder(out), labelled, settings, asked=asked, force=force, advance=progress.advance,
-                data=data_table(source, asked["split"], rows, images) if own else None,
-                on_pass=(lambda text: None) if hidden else tell,
-            )  # fmt: skip
+                AuditFolder(out), labelled, settings, asked=asked, images=images, force=force, advance=progress.advance
+            )
         else:
             report = audit_set(labelled, settings, progress.advance)
     summary = {"data": data.name, **report.summary(), "seconds": time.perf_counter() - started, "version": __version__}
@@ -147,7 +143,7 @@ def _source(asked: dict[str, Any], out: Path | None, progress: Progress) -> Data
 
 
 def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
-    """The user's word, then what suits the data; on a CPU the small network, as the others take too long."""
+    """What the user asked for, then what suits the data; on a CPU the small network, as the others take too long."""
     from puridiver.auditing.passes import AuditSettings
     from puridiver.options import declared
     from puridiver.runtime.device import choose_runtime
@@ -156,8 +152,7 @@ def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
     suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
     network = asked.get("network") or ("auto" if on_cpu else source.defaults.get("network", "auto"))
     said = {name: asked[name] for name in ("passes", "parts", "memory", "seed", "epochs", "device") if name in asked}
-    options = {**suits, **flags.options_of(asked.get("assignments"))}
-    return AuditSettings(**said, network=network, options=options).with_network(source.image_shape)
+    return AuditSettings(**said, network=network, options={**suits, **flags.options_of(asked.get("assignments"))})
 
 
 def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
@@ -179,14 +174,14 @@ def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: di
     from puridiver.files import to_json, write_atomically
     from puridiver.report.audit_page import write_audit_page
 
-    settings, title = report.settings, f"Labels of {summary['data']}"
+    settings, name = report.settings, summary["data"]
     facts = {
-        "Data": f"{summary['data']}, {len(report)} images",
+        "Data": f"{name}, {len(report)} images",
         "Learners": f"{settings.passes} passes, {settings.network} network, seed {settings.seed}",
-        "Files": "suspects.csv, labels.csv, and cleanlab/ beside this page",
+        "Files": "suspects.csv, labels.csv and cleanlab.npz beside this page",
         "Software": f"puridiver {summary['version']}; {summary['seconds']:.0f} seconds",
     }
-    write_audit_page(report, labelled.images.numpy(), title, facts, folder / PAGE)
+    write_audit_page(report, labelled.images.numpy(), f"Labels of {name}", facts, folder / PAGE)
     write_atomically(folder / SUMMARY, (to_json(summary, indent=1) + "\n").encode())
 
 

@@ -10,7 +10,7 @@ from tests.learner_samples import patterns
 
 CLASSES = ["cat", "dog", "owl"]
 QUICK: dict[str, Any] = {
-    "passes": 2, "parts": 1, "memory": 24, "batch": 32, "epochs": 4, "network": "small", "device": "cpu",
+    "passes": 2, "parts": 1, "memory": 24, "epochs": 4, "network": "small", "device": "cpu",
     "options": {"flip": False, "crop_padding": 1, "online_lr": 0.02},
 }  # fmt: skip
 

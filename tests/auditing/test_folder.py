@@ -14,7 +14,7 @@ import pytest
 import puridiver
 from puridiver.auditing import folder as folders
 from puridiver.auditing.folder import AuditFolder, audit_in_folder
-from puridiver.auditing.passes import AuditSettings, LabelledSet
+from puridiver.auditing.passes import AuditSettings, LabelledSet, Pass
 from puridiver.auditing.report import AuditReport
 from puridiver.errors import BusyError, DataError
 from puridiver.files import file_lock
@@ -41,91 +41,103 @@ def path(done: Path, tmp_path: Path) -> Path:
 
 def act(
     path: Path, labelled: LabelledSet, settings: AuditSettings = ONE_PASS, corrections: dict[int, int] | None = None,
-    **more: Any,
-) -> tuple[AuditReport, list[str]]:  # fmt: skip
-    """Audit, or continue the audit in a folder; what was found, and what was told of each pass."""
-    told: list[str] = []
+    force: bool = False,
+) -> AuditReport:  # fmt: skip
+    """Audit, or continue the audit in a folder."""
     labelled = dataclasses.replace(labelled, corrections=corrections or {})
-    return audit_in_folder(AuditFolder(path), labelled, settings, on_pass=told.append, **more), told
+    return audit_in_folder(AuditFolder(path), labelled, settings, asked={}, force=force)
 
 
-def learner_of(path: Path) -> tuple[Any, np.ndarray]:
+def learner_of(path: Path, labelled: LabelledSet) -> tuple[Any, np.ndarray]:
     """The memory samples of the learner of the first pass, and the row of each."""
-    labels, testimony = AuditFolder(path).load_pass(0)
-    samples = puridiver.Learner.load(AuditFolder(path).learner(0, labels), "cpu").memory.samples
-    return samples, testimony.order[samples.arrivals.numpy()]
+    found = AuditFolder(path).load_pass(0)
+    assert found is not None
+    samples = puridiver.Learner.load(found[0], "cpu").memory.samples
+    return samples, Pass(labelled, ONE_PASS, 0).order[samples.arrivals.numpy()]
 
 
-def test_it_finds_what_the_function_finds_and_resumes_by_whole_passes(labelled, report, tmp_path, monkeypatch) -> None:
-    real, settings = folders.run_pass, AuditSettings(**QUICK)
+@pytest.fixture
+def run(monkeypatch) -> list[int]:
+    """The numbers of the passes that ran from their start."""
+    found, real = [], Pass.run
+    monkeypatch.setattr(Pass, "run", lambda one: found.append(one.number) or real(one))
+    return found
 
-    def stopped_in_the_second(*arguments):
-        if arguments[2] == 1:
+
+def test_it_finds_what_the_function_finds_and_resumes_by_whole_passes(
+    labelled, report, tmp_path, run, monkeypatch
+) -> None:
+    settings, real = AuditSettings(**QUICK), Pass.run
+
+    def stopped_in_the_second(one: Pass) -> Any:
+        if one.number == 1:
             raise KeyboardInterrupt
-        return real(*arguments)
+        return real(one)
 
-    monkeypatch.setattr(folders, "run_pass", stopped_in_the_second)
-    with pytest.raises(KeyboardInterrupt):
-        act(tmp_path, labelled, settings)
-    monkeypatch.setattr(folders, "run_pass", real)
-    found, told = act(tmp_path, labelled, settings)
-    assert told == ["pass 1 of 2: was there already", "pass 2 of 2: 150 samples seen"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Pass, "run", stopped_in_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            act(tmp_path, labelled, settings)
+    found = act(tmp_path, labelled, settings)
+    assert run == [0, 1]
     assert np.array_equal(found.p_correct, report.p_correct)
     assert len(pd.read_csv(tmp_path / "suspects.csv")) == len(report.suspects())
 
 
-def test_corrections_are_learnt_and_remembered(labelled, path) -> None:
+def test_corrections_are_learnt_and_remembered(labelled, path, run) -> None:
     wrong = np.flatnonzero(GIVEN != TRUE).tolist()
-    _, held = learner_of(path)
-    after, told = act(path, labelled, corrections={row: int(TRUE[row]) for row in wrong})
-    assert told == [f"pass 1 of 1: went on with {len(set(held) & set(wrong))} corrected in memory"]
+    after = act(path, labelled, corrections={row: int(TRUE[row]) for row in wrong})
     assert after.checked.sum() == len(wrong)
     assert after.noise.rate < 0.1
     assert len(list((path / "pass-1").glob("learner*"))) == 1
-    samples, rows = learner_of(path)
-    assert samples.labels.tolist() == TRUE[rows].tolist()
-    again, told = act(path, labelled)  # nothing new: nothing to learn, nothing forgotten
-    assert told == ["pass 1 of 1: was there already"]
-    assert np.array_equal(again.given, after.given)
-    later, _ = act(path, labelled, corrections={wrong[0]: int(GIVEN[wrong[0]])})
+    held = int(learner_of(path, labelled)[1][0])
+    after = act(path, labelled, corrections={held: (int(TRUE[held]) + 1) % 3})
+    samples, rows = learner_of(path, labelled)
+    assert samples.labels[rows == held].tolist() == [(int(TRUE[held]) + 1) % 3]
+    again = act(path, labelled)  # nothing new: nothing to learn, nothing forgotten
+    assert np.array_equal(again.p_correct, after.p_correct)
+    later = act(path, labelled, corrections={wrong[0]: int(GIVEN[wrong[0]])})
     assert later.given[wrong[0]] == GIVEN[wrong[0]]
-    assert later.checked.sum() == len(wrong)
+    assert later.checked.sum() == len(wrong) + 1
+    assert run == []  # the learner went on
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_learners_are_told_what_was_checked_also_what_was_right(first, labelled, path) -> None:
+def test_the_learners_are_told_what_was_checked_also_what_was_right(first, labelled, path, run) -> None:
     """Whether there were learners already when a person checked the labels, or not."""
-    _, told = act(path / "new" if first else path, labelled, corrections=dict(enumerate(TRUE.tolist())))
-    assert ("went on" in told[0]) is not first
-    samples, rows = learner_of(path / "new" if first else path)
+    place = path / "new" if first else path
+    act(place, labelled, corrections=dict(enumerate(TRUE.tolist())))
+    assert bool(run) is first
+    samples, rows = learner_of(place, labelled)
     assert samples.checked.all()
     assert samples.labels.tolist() == TRUE[rows].tolist()
 
 
 def test_a_confirmation_alone_is_learnt_from(labelled, path) -> None:
-    row = int(learner_of(path)[1][0])
-    _, told = act(path, labelled, corrections={row: int(GIVEN[row])})
-    assert "went on with 0 corrected" in told[0]
-    assert learner_of(path)[0].checked.sum() == 1
+    row = int(learner_of(path, labelled)[1][0])
+    act(path, labelled, corrections={row: int(GIVEN[row])})
+    assert learner_of(path, labelled)[0].checked.sum() == 1
 
 
-def test_an_audit_that_is_stopped_before_its_testimony_comes_to_the_same_end(labelled, path, done, monkeypatch) -> None:
-    """The corrected learner was saved, the testimony not: it must not be corrected and trained once more."""
+def test_an_audit_that_is_stopped_before_its_predictions_comes_to_the_same_end(
+    labelled, path, done, monkeypatch
+) -> None:
+    """The corrected learner was saved, the predictions not: it must not be corrected and trained once more."""
     wrong = {int(row): int(TRUE[row]) for row in np.flatnonzero(GIVEN != TRUE)}
-    whole, _ = act(shutil.copytree(done, path.parent / "whole"), labelled, corrections=wrong)
+    whole = act(shutil.copytree(done, path.parent / "whole"), labelled, corrections=wrong)
     real = storage.save
 
-    def stopped_at_the_testimony(folder, *content):
-        if folder.name == "testimony":
+    def stopped_at_the_predictions(folder, *content):
+        if folder.name == "predictions":
             raise KeyboardInterrupt
         return real(folder, *content)
 
-    monkeypatch.setattr(storage, "save", stopped_at_the_testimony)
+    monkeypatch.setattr(storage, "save", stopped_at_the_predictions)
     with pytest.raises(KeyboardInterrupt):
         act(path, labelled, corrections=wrong)
     monkeypatch.setattr(storage, "save", real)
     assert len(list((path / "pass-1").glob("learner*"))) == 2
-    assert np.array_equal(act(path, labelled)[0].p_correct, whole.p_correct)
+    assert np.array_equal(act(path, labelled).p_correct, whole.p_correct)
     assert len(list((path / "pass-1").glob("learner*"))) == 1
 
 

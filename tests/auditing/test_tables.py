@@ -41,7 +41,7 @@ def evil(report: AuditReport) -> AuditReport:
     return dataclasses.replace(report, classes=EVIL, names=None)
 
 
-def test_the_tables_hold_the_judgements_and_cleanlabs_form(evil: AuditReport, tmp_path: Path) -> None:
+def test_the_tables_hold_the_judgements(evil: AuditReport, tmp_path: Path) -> None:
     tables.write_tables(evil, tmp_path)
     content = (tmp_path / "suspects.csv").read_bytes()
     assert content.startswith(b"\xef\xbb\xbf")  # a mark for spreadsheets: its letters need one
@@ -53,20 +53,25 @@ def test_the_tables_hold_the_judgements_and_cleanlabs_form(evil: AuditReport, tm
         assert row["given_label"].removeprefix("'") == judgement.given_label
         assert row["corrected_label"] == ""
     assert len(read((tmp_path / "labels.csv").read_bytes())) == 150
-    probabilities, labels = (np.load(tmp_path / "cleanlab" / f"{n}.npy") for n in ("pred_probs", "labels"))
-    assert np.allclose(probabilities.sum(axis=1), 1, atol=1e-5)
-    assert np.array_equal(labels, evil.given)
-    issues = read((tmp_path / "cleanlab" / "label_issues.csv").read_bytes())
-    assert list(issues[0]) == ["is_label_issue", "label_quality", "given_label", "predicted_label"]
-    assert [row["is_label_issue"] for row in issues] == [str(bool(p < 0.5)) for p in evil.p_correct]
+    arrays = np.load(tmp_path / "cleanlab.npz")
+    assert np.allclose(arrays["pred_probs"].sum(axis=1), 1, atol=1e-5)
+    assert np.array_equal(arrays["labels"], evil.given)
 
 
 def test_cleanlab_reads_it(report: AuditReport, tmp_path: Path) -> None:
     filters = pytest.importorskip("cleanlab.filter", reason="needs cleanlab", exc_type=ImportError)
     tables.write_tables(report, tmp_path)
-    probabilities, labels = (np.load(tmp_path / "cleanlab" / f"{n}.npy") for n in ("pred_probs", "labels"))
-    found = filters.find_label_issues(labels, probabilities, n_jobs=1)
+    found = filters.find_label_issues(**np.load(tmp_path / "cleanlab.npz"), n_jobs=1)
     assert (report.p_correct[found] < 0.5).mean() > 0.8
+
+
+def test_labels_csv_says_what_was_changed_and_where_the_images_are(report: AuditReport) -> None:
+    given = report.given.copy()
+    given[0] = (given[0] + 1) % 3
+    table = tables.labels_table(dataclasses.replace(report, given=given, checked=np.arange(150) == 0), "../images")
+    first = table.iloc[0]
+    assert (first.label, first.original_label) == (CLASSES[given[0]], CLASSES[report.given[0]])
+    assert (first.checked, first.path, len(table)) == (True, "../images/-img/0.png", 150)
 
 
 def test_the_list_comes_back_with_the_corrections_that_were_filled_in(evil: AuditReport, tmp_path: Path) -> None:
