@@ -50,7 +50,8 @@ def fetch(name: Name, root: Root = None, url: Annotated[str | None, Opt("a mirro
       puridiver data fetch cifar100 --root ~/datasets
       puridiver data fetch cifar10 --url https://mirror.example/cifar-10-binary.tar.gz
     """
-    from puridiver.data import default_root, fetch_source, find
+    from puridiver.data import default_root, find
+    from puridiver.data.download import fetch_source
 
     source = find(name)
     if source.archive is None:

@@ -143,10 +143,10 @@ def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callabl
 
 def is_place(name: str, value: str) -> bool:
     """Whether the value of a setting is a file or folder, and no name that the package knows."""
-    from puridiver.data.sources import SOURCES, is_own
+    from puridiver.data import own_kind
 
     if name == "data":
-        return value not in SOURCES and (is_own(value) or value.endswith(".npz"))
+        return bool(own_kind(value))
     return {"stream": value.endswith(".json"), "noise": value.startswith("matrix:")}.get(name, SETTINGS[name].path)
 
 
@@ -170,12 +170,11 @@ def check_outside(data: str, out: Path) -> None:
 def load_data(place: str, settings: dict[str, Any], side: int | None, progress: Progress) -> DataSource:
     """The data of a learner or an audit: all of one's own files, unless they have a test part or the user says so."""
     from puridiver import data
-    from puridiver.data.sources import is_own
 
-    own = place not in data.SOURCES and is_own(place)
-    share = settings.get("test_share", 0.0 if own or place.endswith(".npz") else None)
+    own = data.own_kind(place)
+    share = settings.get("test_share", 0.0 if own else None)
     root = Path(settings["data_root"]) if "data_root" in settings else None
-    options = data.FileOptions(side if own else None, share, settings.get("bad_files", "refuse"))
+    options = data.FileOptions(side if own == "files" else None, share, settings.get("bad_files", "refuse"))
     return data.load(place, root, options, progress.count)
 
 

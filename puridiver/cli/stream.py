@@ -42,6 +42,7 @@ def make(
       puridiver stream make --data cifar10 --stream official:sym40:1 --splits splits/ --out official.json
     """
     from puridiver import data
+    from puridiver.data import image_files
     from puridiver.runs.resolve import file_options, load_source, resolve_run_stream
 
     if out.suffix != ".json":
@@ -51,13 +52,13 @@ def make(
     if from_ and "data" in settings:
         raise ValueError("--from and --data both name the data: say one of them")
     config = RunConfig(**flags.absolute_places(settings | ({"data": from_} if from_ else {})))
-    own, found = flags.is_place("data", config.data), None
+    own, found = data.own_kind(config.data), None
     with Progress() as progress:
-        if own and not config.data.endswith(".npz"):
-            root = data.cache_folder(Path(config.data_root) if config.data_root else None)
-            found = data.look_into(Path(config.data), root, file_options(config), progress.count)
+        if own == "files":
+            root = Path(config.data_root or data.default_root())
+            found = image_files.inspect(Path(config.data), root, file_options(config), progress.count)
             if not json:  # also where the data are refused
-                say("\n  ".join([f"{config.data}:", *data.describe(found)]))
+                say("\n  ".join([f"{config.data}:", *image_files.describe(found)]))
         manifest = resolve_run_stream(config, load_source(config, progress.count))
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)

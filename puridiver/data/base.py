@@ -1,4 +1,4 @@
-"""The base classes of data: images with labels (`ImageSet`, `DataSource`), and data sets known by name (`DataSet`)."""
+"""Images with labels (`ImageSet`, `DataSource`), and the base class of data sets known by name (`DataSet`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from puridiver.errors import DataError, few
 
 UNKNOWN = -1  # a true label that nobody knows
 USUAL_TASKS = 5
-LONGEST_NAME = 1000  # letters of a class name: every record and every table repeats it
-BAD_FILES = ("refuse", "skip")
+LONGEST_NAME = 1000  # letters of a class name, which every record and every table repeats
 SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
@@ -45,13 +44,16 @@ def natural(names: Iterable[str]) -> list[str]:
     return sorted(names, key=lambda name: [(int(t), "") if t[:1].isdecimal() else (-1, t) for t in digits.split(name)])
 
 
+def seeded_order(count: int) -> np.ndarray:
+    """Rows in a random order that stays the same: NumPy promises its raw bits for ever, unlike its permutations."""
+    return np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(count))
+
+
 def choose_test_rows(labels: np.ndarray, share: float) -> np.ndarray:
     """A mask of a seeded share of each class."""
     if not 0 <= share < 1:
         raise ValueError(f"test share should be at least 0 and below 1, but got {share}")
-    # Raw bits, not Generator.permutation: NumPy promises the bits for ever, but not what its methods do.
-    order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(labels)))
-    chosen = np.zeros(len(labels), dtype=bool)
+    order, chosen = seeded_order(len(labels)), np.zeros(len(labels), dtype=bool)
     for label in np.unique(labels):
         members = order[labels[order] == label]
         wanted = round(share * len(members))
@@ -152,10 +154,6 @@ class FileOptions:
     bad_files: str = "refuse"  # "refuse" data with unreadable files, or "skip" those files
     trust_labels: bool = False  # take the labels for true where the data tell no true ones
 
-    def __post_init__(self) -> None:
-        if self.bad_files not in BAD_FILES:
-            raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {self.bad_files!r}")
-
 
 @dataclass(frozen=True)
 class Archive:
@@ -178,8 +176,8 @@ class DataSet:
     archive: ClassVar[Archive | None] = None  # what `puridiver data fetch` downloads
     fingerprint: ClassVar[str | None] = None  # of the official data
 
-    def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
-        """Load the data in the folder `root`; decoded image files stay in the folder `cache`."""
+    def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+        """Load the data in the folder `root`."""
         raise NotImplementedError
 
     def is_here(self, root: Path) -> bool:
@@ -189,7 +187,7 @@ class DataSet:
     def problems(self, root: Path) -> list[str]:
         """What is wrong with the data in `root`, one line each."""
         try:
-            found = self.load(root, root, FileOptions(), None).fingerprint
+            found = self.load(root, FileOptions(), None).fingerprint
         except DataError as error:
             return [str(error)]
         if self.fingerprint in (None, found):

@@ -29,7 +29,7 @@ from puridiver.files import file_lock, sync_folder, write_atomically
 
 FORMAT = 3  # of the cache and of what `decode` returns: a new number makes every cache anew
 BLOCK = 256  # files that the threads have before them at a time
-IMAGES, FACTS = "images.u8", "facts.npz"
+FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.npz"
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class ImageCache:
     digest: str  # SHA-256 of the pixels
 
 
-def open_cache(listing: Listing, side: int, folder: Path, on_progress: OnProgress | None = None) -> ImageCache:
-    """The cache of these files at this size below `folder`; built if there is none, rebuilt if it is damaged."""
+def open_cache(listing: Listing, side: int, root: Path, on_progress: OnProgress | None = None) -> ImageCache:
+    """The cache of these files at this size; built in `root` if there is none, rebuilt if it is damaged."""
     if not 1 <= side <= 4096:
         raise ValueError(f"image size should be from 1 to 4096 pixels, but got {side}")
     name = "".join(c if c.isalnum() and c.isascii() else "-" for c in listing.name)[:40] or "images"
-    place = folder / f"{name}-{side}px-{_key(listing, side)}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with file_lock(folder / f".{place.name}.lock", what=f"the image cache {place}"):
+    place = root / FOLDER / f"{name}-{side}px-{_key(listing, side)}"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with file_lock(place.with_name(f".{place.name}.lock"), what=f"the image cache {place}"):
         found = _load(place, side)
         if found is not None and found.bad:
             bad = np.setdiff1d(np.arange(len(listing.files)), found.rows).tolist()

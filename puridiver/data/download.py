@@ -1,4 +1,4 @@
-"""Fetch an archive with pooch, verified, and unpack it safely: the folder appears whole, or not at all."""
+"""Fetch a data set: download its archive with pooch, compare the checksum, unpack safely."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any
 
+import pooch
+
+from puridiver.data.sources import default_root, find
 from puridiver.errors import DataError, DownloadError, first_line
 from puridiver.files import file_lock
 
@@ -19,13 +22,26 @@ logger = logging.getLogger(__name__)
 Progress = Callable[[int, int | None], None]
 
 
+def fetch_source(name: str, root: Path | None = None, url: str | None = None, progress: Progress | None = None) -> Path:
+    """Download and unpack a data set unless a good copy is here. Returns its folder.
+
+    `url` is another place that serves the same archive; the checksum must match.
+    """
+    source, root = find(name), Path(root or default_root()).expanduser()
+    if source.archive is None:
+        raise ValueError(f"{name} is not fetched here: {source.title}; its home is {source.home_page}")
+    folder = root / source.archive.folder
+    if source.is_here(root) and not source.problems(root):
+        return folder if folder.is_dir() else root  # `root` may be the folder itself
+    archive = fetch(url or source.archive.url, root / Path(source.archive.url).name, source.archive.md5, progress)
+    return unpack(archive, root, source.archive.folder)
+
+
 def fetch(url: str, target: Path, md5: str, progress: Progress | None = None) -> Path:
     """Download `url` to `target` unless a file with the right checksum is there. It appears whole, or not at all.
 
     `progress` is called with the bytes that are here and the bytes expected (None where the server does not say).
     """
-    import pooch
-
     if url.partition(":")[0] not in ("http", "https"):
         raise ValueError(f"url should start with http or https, but got {url!r}")
     target.parent.mkdir(parents=True, exist_ok=True)

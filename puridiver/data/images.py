@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from puridiver.errors import few_lines
 from puridiver.files import open_regular
 from puridiver.learner import inputs
 
@@ -26,7 +27,6 @@ HASH_BYTES = 16
 # All threads together decode pictures of at most UNITS * UNIT_BYTES = 1 GiB at once.
 UNITS, UNIT_BYTES = 64, 16 << 20
 PEAK_BYTES_PER_PIXEL = 16  # of a picture with transparency, which takes most
-NAMED = 10  # pictures that a message lists one by one
 ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)
 KINDS = "paths of image files, their bytes, Pillow's images, arrays or tensors"
 
@@ -167,9 +167,7 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
             pixels = grey(pixels) if channels == 1 else np.repeat(pixels, 3, axis=2)
         found.append(pixels)
     if bad:
-        more = f"; ... and {len(bad) - NAMED} more" if len(bad) > NAMED else ""
-        n = len(found) + len(bad)
-        raise ValueError(f"{len(bad)} of {n} pictures cannot be used: {'; '.join(bad[:NAMED])}{more}")
+        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} pictures cannot be used: {'; '.join(few_lines(bad))}")
     if not found:
         raise ValueError("the batch is empty: pictures should hold at least one")
     return np.stack(found)

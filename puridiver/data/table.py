@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -29,84 +29,94 @@ COLUMNS = {
     "split": ("split", "part"),
 }
 REQUIRED = ("path", "label")
-REQUIRED_NAMES = [COLUMNS[name] for name in REQUIRED]
 IS_TEST = {"train": False, "test": True, "val": True, "validation": True}
 MISSING = frozenset(("nan", "none", "null", "na", "n/a", "<na>", "-1", "-1.0", "?", "unknown"))  # in any case
-WHOLE_NUMBER = re.compile(r"\+?(-?\d+)(?:\.0*)?", re.ASCII)
+WHOLE_NUMBER = r"\+?(-?[0-9]+)(?:\.0*)?"
 SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes such text for a formula
 GUARD = re.compile(r"^'(?=[=+\-@\t\r])")  # the apostrophe that `guarded` puts in front of it
 
+# What each cell of a column should be, checked on its text.
+Check = tuple[str, Callable[[str], bool], str]
+NAME: tuple[Callable[[str], bool], str] = (
+    lambda text: len(text) <= LONGEST_NAME and "\0" not in text and printable(text) == text,
+    f"have at most {LONGEST_NAME} letters in UTF-8 and no NUL",
+)
+CHECKS: tuple[Check, ...] = (
+    ("path", bool, "not be empty"),
+    ("label", bool, "not be empty"),
+    ("label", lambda text: text.casefold() != "nan", "name a class: leave out rows without a label"),
+    ("label", *NAME),
+    ("true_label", *NAME),
+    ("split", lambda text: text.lower() in IS_TEST, f"be one of {', '.join(IS_TEST)}"),
+)
+
 
 def list_table(file: Path, test_share: float | None = None) -> Listing:
     """The image files that a table names. Paths are relative to the table's folder; errors count rows from 1."""
-    read = {".jsonl": _read_jsonl, ".parquet": _read_parquet}.get(file.suffix.lower())
-    rows = read(file) if read else read_csv(file).to_dict("records")
-    if not rows or not all(isinstance(row, dict) for row in rows):
+    cells = {".jsonl": _read_jsonl, ".parquet": _read_parquet}.get(file.suffix.lower(), read_csv)(file)
+    if cells.empty:
         raise DataError(f"{file} should have rows with a path and a label each")
-    headings = {_plain(name): name for row in rows[::-1] for name in reversed(row)}
-    cells: dict[str, list[Any]] = {}
+    headings = list(map(_plain, cells))
+    texts: dict[str, list[Any]] = {}
     for name, names in COLUMNS.items():
-        if heading := next((headings[other] for other in names if other in headings), None):
-            cells[name] = [row.get(heading) for row in rows]
+        if found := next((other for other in names if other in headings), None):
+            cells[name] = cells.iloc[:, headings.index(found)]
+            texts[name] = list(map(_text, cells[name]))
+            _check(file, name, texts, lambda text: text is not None, "be text or a 64-bit number")
         elif name in REQUIRED:
             raise DataError(f"{file} should have a column {' or '.join(map(repr, names))}, but has {few(headings)}")
-    texts = {name: [_text(file, row, name, cell) for row, cell in enumerate(column)] for name, column in cells.items()}
-    labels, true = texts["label"], texts.get("true_label", [""] * len(rows))
-    if all(map(WHOLE_NUMBER.fullmatch, labels)):  # programs write 3 as 3.0 in a column with gaps; 007 stays
-        labels, true = ([WHOLE_NUMBER.sub(r"\1", text) for text in column] for column in (labels, true))
-    classes = set(labels)
-    true = ["" if text.casefold() in MISSING and text not in classes else text for text in true]
-    is_test = [IS_TEST[text.lower()] for text in texts.get("split", ["train"] * len(rows))]
-    columns = {"path": texts["path"], "label": labels, "true_label": true, "is_test": is_test}
-    table = pd.DataFrame({name: pd.Series(column, dtype=object) for name, column in columns.items()})
-    if "timestamp" in cells:
-        table["time"] = _times(file, cells["timestamp"], texts["timestamp"])
+    for column, is_fine, wanted in CHECKS:
+        _check(file, column, texts, is_fine, wanted)
+    # Objects, not pandas' own strings, which cannot hold file names that are no UTF-8.
+    table = pd.DataFrame(texts, dtype=object).reindex(columns=["path", "label", "true_label"], fill_value="")
+    if table["label"].str.fullmatch(WHOLE_NUMBER).all():  # programs write 3 as 3.0 in a column with gaps; 007 stays
+        for column in ("label", "true_label"):
+            table[column] = table[column].str.replace(f"^{WHOLE_NUMBER}$", r"\1", regex=True)
+    unknown = table["true_label"].str.casefold().isin(MISSING) & ~table["true_label"].isin(table["label"])
+    table["true_label"] = table["true_label"].mask(unknown, "")
+    table["is_test"] = [IS_TEST[text.lower()] for text in texts.get("split", ["train"] * len(table))]
+    if "timestamp" in texts:
+        table["time"] = _times(file, cells["timestamp"], texts)
     return make_listing(file.stem, file, file.parent, table, test_share)
-
-
-def _row_error(file: Path, row: int, message: str) -> DataError:
-    return DataError(f"{file}: row {row + 1} (counted from 1, without the heading): {message}")
 
 
 def _plain(heading: object) -> str:
     return str(heading).strip().lower()
 
 
-def _text(file: Path, row: int, column: str, value: Any) -> str:
-    """A cell as text; empty for a missing one."""
-    text, problem = "", ""
+def _text(value: Any) -> str | None:
+    """A cell as text; empty for a missing one, None for what is neither text nor a number."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53:  # numbers with gaps come as floats
-        text = str(int(value))
-    elif isinstance(value, str | date | float) or (isinstance(value, int) and abs(value) < 1 << 63):
-        text = "" if value != value else str(value).strip()  # nan is not equal to itself
-    elif value is not None:
-        problem = f"should be text or a 64-bit number, but got a {type(value).__name__}"
-    if not text and column in REQUIRED:
-        problem = problem or "should not be empty"
-    elif column == "label" and text.casefold() == "nan":
-        problem = "is nan, as programs write a missing one: leave the row out, or name its class"
-    elif column == "split" and text.lower() not in IS_TEST:
-        problem = f"should be one of {', '.join(IS_TEST)}, but got {text[:60]!r}"
-    elif "label" in column and (len(text) > LONGEST_NAME or "\0" in text or printable(text) != text):
-        problem = f"should have at most {LONGEST_NAME} letters in UTF-8 and no NUL, but got {printable(text)[:40]!r}"
-    if problem:
-        raise _row_error(file, row, f"{column} {problem}")
-    return text
+        return str(int(value))
+    if value is None or value != value:  # nan is not equal to itself
+        return ""
+    if isinstance(value, str | date | float) or (isinstance(value, int) and abs(value) < 1 << 63):
+        return str(value).strip()
+    return None
 
 
-def _times(file: Path, cells: list[Any], texts: list[str]) -> np.ndarray:
+def _row_error(file: Path, row: int, message: str) -> DataError:
+    return DataError(f"{file}: row {row + 1} (counted from 1, without the heading): {message}")
+
+
+def _check(file: Path, column: str, texts: dict[str, list[Any]], is_fine: Callable[[Any], bool], wanted: str) -> None:
+    """Refuse a column with a cell that is not fine, and name the first."""
+    for row, text in enumerate(texts.get(column, ())):
+        if not is_fine(text):
+            raise _row_error(file, row, f"{column} should {wanted}, but got {printable(str(text))[:40]!r}")
+
+
+def _times(file: Path, cells: pd.Series, texts: dict[str, list[Any]]) -> np.ndarray:
     """Numbers as they are, dates and times as seconds since 1970 (UTC where they name no zone)."""
-    mixed = [cell if type(cell) in (int, float) else text for cell, text in zip(cells, texts, strict=True)]
-    found = pd.to_numeric(pd.Series(mixed, dtype=object), errors="coerce").to_numpy(dtype=float)
+    column = pd.Series(texts["timestamp"], dtype=object)
+    found = pd.to_numeric(cells.where(cells.map(type).isin([int, float]), column), errors="coerce").to_numpy(float)
     if np.isnan(found).all():
-        dates = pd.to_datetime(pd.Series(texts, dtype=object), utc=True, format="ISO8601", errors="coerce")
-        micros = dates.dt.as_unit("us").astype("int64").to_numpy()
-        found = np.where(dates.isna(), math.nan, micros / 1_000_000)
-    if not np.isfinite(found).all():
-        row = int(np.argmin(np.isfinite(found)))
-        wanted = "a number or a date such as 2024-05-01T12:30, in all rows the same"
-        raise _row_error(file, row, f"timestamp should be {wanted}, but got {texts[row][:60]!r}")
+        dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
+        found = np.where(dates.isna(), math.nan, dates.dt.as_unit("us").astype("int64") / 1_000_000)
+    finite = iter(np.isfinite(found))
+    wanted = "be a number or a date such as 2024-05-01T12:30, in all rows the same"
+    _check(file, "timestamp", texts, lambda text: next(finite), wanted)
     return found
 
 
@@ -115,7 +125,7 @@ def guarded(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
-def read_csv(file: Path, wanted: Sequence[Collection[str]] = REQUIRED_NAMES) -> pd.DataFrame:
+def read_csv(file: Path, wanted: Sequence[Collection[str]] = tuple(COLUMNS[name] for name in REQUIRED)) -> pd.DataFrame:
     """Every cell as text. Not by pandas' own reader: it completes short rows, and refuses names that are not UTF-8.
 
     Commas, semicolons or tabs separate the cells: the first that gives all wanted columns, else that of most cells.
@@ -126,8 +136,7 @@ def read_csv(file: Path, wanted: Sequence[Collection[str]] = REQUIRED_NAMES) -> 
     text = content.decode("utf-8-sig", "surrogateescape")
     try:
         found = {mark: next(csv.reader(io.StringIO(text), delimiter=mark), []) for mark in SEPARATORS}
-        plain = {mark: set(map(_plain, cells)) for mark, cells in found.items()}
-        fitting = [mark for mark in SEPARATORS if all(set(names) & plain[mark] for names in wanted)]
+        fitting = [mark for mark in SEPARATORS if all({*names} & {*map(_plain, found[mark])} for names in wanted)]
         mark = fitting[0] if fitting else max(SEPARATORS, key=lambda mark: len(found[mark]))
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
         headings, *rows = [[GUARD.sub("", cell) for cell in row] for row in reader if row] or [[]]
@@ -141,17 +150,19 @@ def read_csv(file: Path, wanted: Sequence[Collection[str]] = REQUIRED_NAMES) -> 
     return pd.DataFrame(rows, columns=headings, dtype=object)
 
 
-def _read_jsonl(file: Path) -> list[Any]:
+def _read_jsonl(file: Path) -> pd.DataFrame:
     rows: list[Any] = []
     try:
         for line in filter(str.strip, read_regular(file).decode("utf-8-sig", "surrogateescape").split("\n")):
             rows.append(json.loads(line))
     except (ValueError, RecursionError) as error:
         raise _row_error(file, len(rows), f"it is not JSON: {first_line(error)}") from error
-    return rows
+    if not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{file} should have rows with a path and a label each")
+    return pd.DataFrame(rows, dtype=object)
 
 
-def _read_parquet(file: Path) -> list[dict[str, Any]]:
+def _read_parquet(file: Path) -> pd.DataFrame:
     try:
         import pyarrow.parquet
     except ImportError as error:
@@ -160,7 +171,6 @@ def _read_parquet(file: Path) -> list[dict[str, Any]]:
     with open_regular(file) as content:
         try:
             wanted = [name for name in pyarrow.parquet.read_schema(content).names if _plain(name) in known]
-            rows: list[dict[str, Any]] = pyarrow.parquet.read_table(content, columns=wanted).to_pylist()
+            return pd.DataFrame(pyarrow.parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise DataError(f"{file} is not a Parquet file, or a damaged one: {first_line(error)}") from error
-    return rows

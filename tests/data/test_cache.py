@@ -33,7 +33,7 @@ def small_blocks(monkeypatch):
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # of the expectation
 def test_it_holds_the_good_images_in_order_and_names_the_bad(listing, tmp_path):
     progress = []
-    found = open_cache(listing, SIDE, tmp_path / "cache", lambda done, total: progress.append((done, total)))
+    found = open_cache(listing, SIDE, tmp_path, lambda done, total: progress.append((done, total)))
     paths = listing.files["path"].tolist()
     expected = [decode(os.path.join(listing.root, path), SIDE).pixels for path in paths]
     assert np.array_equal(found.images, np.stack([pixels for pixels in expected if pixels is not None]))
@@ -45,14 +45,14 @@ def test_it_holds_the_good_images_in_order_and_names_the_bad(listing, tmp_path):
 
 
 def test_it_is_made_once_and_anew_when_a_file_changes(listing, tmp_path, monkeypatch):
-    first = open_cache(listing, SIDE, tmp_path / "cache")
+    first = open_cache(listing, SIDE, tmp_path)
     decoded = []
     monkeypatch.setattr(module, "decode", lambda path, side: decoded.append(path) or decode(path, side))
-    assert open_cache(listing, SIDE, tmp_path / "cache").digest == first.digest
+    assert open_cache(listing, SIDE, tmp_path).digest == first.digest
     assert sorted(decoded) == sorted(os.path.join(listing.root, name) for name in first.bad)  # the others stand
     decoded.clear()
     os.utime(os.path.join(listing.root, listing.files["path"][0]), (1, 1))
-    open_cache(listing, SIDE, tmp_path / "cache")
+    open_cache(listing, SIDE, tmp_path)
     assert len(decoded) == len(listing.files)
 
 
@@ -65,23 +65,23 @@ def test_a_file_that_could_not_be_read_for_a_while_is_tried_again(tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(module, "decode", fails)
         for _ in range(2):
-            assert open_cache(listing, SIDE, tmp_path / "cache").bad == {"red/002.webp": "input/output error"}
-    found = open_cache(listing, SIDE, tmp_path / "cache")
+            assert open_cache(listing, SIDE, tmp_path).bad == {"red/002.webp": "input/output error"}
+    found = open_cache(listing, SIDE, tmp_path)
     assert (found.bad, len(found.rows)) == ({}, 12)
 
 
 @pytest.mark.parametrize(("name", "damage"), [("images.u8", "flip"), ("images.u8", "remove"), ("facts.npz", "cut")])
 def test_a_damaged_cache_is_noticed_and_made_anew(name, damage, listing, tmp_path):
-    first = open_cache(listing, SIDE, tmp_path / "cache")
+    first = open_cache(listing, SIDE, tmp_path)
     pixels = np.array(first.images)
-    path = next((tmp_path / "cache").glob(f"*/{name}"))
+    path = next((tmp_path / "image-cache").glob(f"*/{name}"))
     content = bytearray(path.read_bytes())
     if damage == "remove":
         path.unlink()
     else:
         content[len(content) // 2] ^= 0xFF
         path.write_bytes(content if damage == "flip" else content[: len(content) // 2])
-    again = open_cache(listing, SIDE, tmp_path / "cache")
+    again = open_cache(listing, SIDE, tmp_path)
     assert np.array_equal(again.images, pixels)
 
 
@@ -103,9 +103,9 @@ def test_a_build_that_was_cut_off_leaves_no_cache_and_the_next_one_is_whole(list
     with monkeypatch.context() as patch:
         patch.setattr(module, "decode", dying)
         with pytest.raises(Killed):
-            open_cache(listing, SIDE, tmp_path / "cache")
-    assert open_cache(listing, SIDE, tmp_path / "cache").digest == whole.digest
-    assert [p for p in (tmp_path / "cache").iterdir() if p.name.endswith((".building", ".lock"))] == []
+            open_cache(listing, SIDE, tmp_path)
+    assert open_cache(listing, SIDE, tmp_path).digest == whole.digest
+    assert [p for p in (tmp_path / "image-cache").iterdir() if p.name.endswith((".building", ".lock"))] == []
 
 
 def _build(pictures: Path, folder: Path, count) -> None:
@@ -121,7 +121,7 @@ def _build(pictures: Path, folder: Path, count) -> None:
 def test_two_processes_at_once_decode_each_file_once(listing, tmp_path):
     context = multiprocessing.get_context("fork")
     count = context.Value("i", 0)
-    workers = [context.Process(target=_build, args=(listing.root, tmp_path / "cache", count)) for _ in range(2)]
+    workers = [context.Process(target=_build, args=(listing.root, tmp_path, count)) for _ in range(2)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -134,6 +134,6 @@ def test_where_nothing_can_be_read_that_is_said(tmp_path):
     write_bad_kinds(tmp_path / "pictures" / "all")
     for _ in range(2):  # from a cache of nothing, too
         with pytest.raises(DataError, match=r"none of the 7 files .* can be read"):
-            open_cache(list_folder(tmp_path / "pictures", 0), SIDE, tmp_path / "cache")
+            open_cache(list_folder(tmp_path / "pictures", 0), SIDE, tmp_path)
     with pytest.raises(ValueError, match="image size should be from 1 to 4096"):
         open_cache(list_folder(tmp_path / "pictures", 0), 0, tmp_path / "cache")

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from puridiver.data import SOURCES, default_root, fetch_source, load, verify
+from puridiver.data import SOURCES, default_root, load, verify
 from puridiver.data.base import Archive
-from puridiver.data.download import fetch, unpack
+from puridiver.data.download import fetch, fetch_source, unpack
 from puridiver.data.sets.cifar10 import Cifar10
 from puridiver.errors import DataError, DownloadError
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.data import UNKNOWN, FileOptions, describe, load, look_into, verify
+from puridiver.data import UNKNOWN, FileOptions, load, verify
+from puridiver.data.image_files import describe, inspect
 from puridiver.errors import DataError
 from tests.wild import COLOURS, write_bad_kinds, write_classes, write_good_kinds, write_oddly_named
 
@@ -64,7 +65,7 @@ def test_bad_files_are_refused_by_name_or_left_out(pictures, tmp_path):
     source = load(str(pictures), tmp_path, FileOptions(bad_files="skip"))
     assert (len(source.train), len(source.left_out)) == (18, 9)
     with pytest.raises(ValueError, match="bad_files should be one of refuse, skip, but got 'mend'"):
-        FileOptions(bad_files="mend")
+        load(str(pictures), tmp_path, FileOptions(bad_files="mend"))
 
 
 def test_a_table_brings_true_labels_times_and_a_test_part(pictures, tmp_path):
@@ -104,7 +105,7 @@ def test_what_is_found_is_told(pictures, tmp_path):
     shutil.copy(train / "red" / "000.png", train / "blue" / "copy.png")
     shutil.copy(train / "red" / "000.png", pictures / "test" / "red" / "leak.png")
     (train / "red" / "readme.txt").write_text("x")
-    found = look_into(pictures, tmp_path, FileOptions(image_size=8))
+    found = inspect(pictures, tmp_path, FileOptions(image_size=8))
     assert [found[key] for key in ("files", "images", "train", "test")] == [48, 41, 31, 10]
     assert found["per_class"] == {"blue": 7, "green": 6, "kinds": 12, "red": 6}
     assert (found["smallest"], found["largest"]) == ([24, 20], [40, 30])
@@ -122,7 +123,7 @@ def test_of_a_large_group_of_duplicates_a_few_are_named(pictures, tmp_path):
     image = next((pictures / "train" / "red").iterdir())
     rows = [f"{image},{'red' if number % 2 else 'blue'}" for number in range(300)]
     (pictures / "t.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
-    found = look_into(pictures / "t.csv", tmp_path, FileOptions(test_share=0.2, image_size=8))
+    found = inspect(pictures / "t.csv", tmp_path, FileOptions(test_share=0.2, image_size=8))
     assert len(found["conflicts"][0]) == 300  # whole, for --json
     (line,) = (line for line in describe(found) if line.startswith("  /"))
     assert line.endswith(" and 290 more")

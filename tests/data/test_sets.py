@@ -10,8 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 
 import puridiver.data
-from puridiver.data import SOURCES, FileOptions, load, verify
-from puridiver.data.sets import digits
+from puridiver.data import SOURCES, FileOptions, base, load, verify
 from puridiver.errors import DataError
 from puridiver.streams import make_stream
 from puridiver.streams.published import find_official
@@ -50,16 +49,16 @@ def test_every_data_set_says_what_it_is_and_whether_it_is_here(name: str, tmp_pa
 def test_digits_are_split_by_class_and_cover_the_bytes() -> None:
     source = load("digits")
     values, labels = load_digits(return_X_y=True)
-    train, test = digits.split(labels)
-    assert sorted([*train, *test]) == list(range(1797))
     assert torch.bincount(source.test.labels).tolist() == [40] * 10
-    expected = np.rint(values[train].reshape(-1, 8, 8, 1) * 255 / 16)
-    assert np.array_equal(source.train.images.numpy(), expected)
+    expected = np.rint(values * 255 / 16)
+    found = torch.cat([source.train.images, source.test.images]).reshape(-1, 64).numpy()
+    assert sorted(found.tolist()) == sorted(expected.tolist())
     assert expected.max() == 255
+    assert len(labels) == len(source.train) + len(source.test)
 
 
 def test_other_digits_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digits, "SPLIT_SEED", 1)
+    monkeypatch.setattr(base, "SPLIT_SEED", 1)
     assert "fingerprint" in verify("digits")[0]
 
 

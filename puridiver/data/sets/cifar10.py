@@ -30,7 +30,7 @@ class Cifar(DataSet):
     label_bytes: ClassVar[int]
     class_names: ClassVar[tuple[str, ...]]
 
-    def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+    def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
         if problems := self.file_problems(root):
             folder = shlex.quote(str(self.find_folder(root).parent))
             raise DataError(f"{'; '.join(problems)}. Get it with: puridiver data fetch {self.name} --root {folder}")

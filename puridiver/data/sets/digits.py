@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from puridiver.data.base import DataSet, DataSource, FileOptions, ImageSet, OnProgress
+from puridiver.data.base import DataSet, DataSource, FileOptions, ImageSet, OnProgress, seeded_order
 
 TEST_PER_CLASS = 40
-SPLIT_SEED = 0
 
 
 class Digits(DataSet):
@@ -24,21 +23,14 @@ class Digits(DataSet):
     defaults = {"network": "small", "memory": 100, "flip": False, "diversity": True}  # noqa: RUF012
     fingerprint = "a05f0dbbc0659d056240a59ef6d4eb94ff799cb51f2ba5b6244bd0bcb4c9d709"
 
-    def load(self, root: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+    def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
         from sklearn.datasets import load_digits
 
         values, labels = load_digits(return_X_y=True)
-        images = np.rint(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8)
-        train, test = (
-            ImageSet(torch.from_numpy(images[rows]), torch.from_numpy(labels[rows].astype(np.int64)))
-            for rows in split(labels)
-        )
+        images = torch.from_numpy(np.rint(values.reshape(-1, 8, 8, 1) * (255 / 16)).astype(np.uint8))
+        order, is_test = seeded_order(len(labels)), np.zeros(len(labels), dtype=bool)
+        for digit in range(10):
+            is_test[order[labels[order] == digit][:TEST_PER_CLASS]] = True
+        ids = torch.from_numpy(labels.astype(np.int64))
+        train, test = (ImageSet(images[rows], ids[rows]) for rows in (~is_test, is_test))
         return DataSource(self.name, tuple("0123456789"), train, test, defaults=dict(self.defaults))
-
-
-def split(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Train and test indices: the first 40 of each class, in a seeded order, are the test part."""
-    # Raw bits, not Generator.permutation: NumPy promises the bits for ever, but not what its methods do.
-    order = np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(len(labels)))
-    test = np.concatenate([order[labels[order] == digit][:TEST_PER_CLASS] for digit in range(10)])
-    return np.setdiff1d(np.arange(len(labels)), test), np.sort(test)

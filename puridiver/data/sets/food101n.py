@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from puridiver.data.files import FileRow, PublishedList, list_lines
+from puridiver.data.sets._published import FileRow, PublishedList, list_lines
 from puridiver.errors import DataError
 
 

@@ -1,21 +1,60 @@
-"""What a folder or a table of images holds: counts, sizes, unreadable files, duplicates."""
+"""Image files as data: load a folder or a table of them, and describe what it holds."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from puridiver.data.base import UNKNOWN, FileOptions, OnProgress
+import torch
+
+from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults
 from puridiver.data.cache import open_cache
-from puridiver.data.files import DEFAULT_SIDE, NAMED, list_own
-from puridiver.data.listing import printable
-from puridiver.errors import few
+from puridiver.data.listing import Listing, list_folder, printable
+from puridiver.data.table import list_table
+from puridiver.errors import DataError, few, few_lines
+
+DEFAULT_SIDE = 32
+BAD_FILES = ("refuse", "skip")
 
 
-def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProgress | None = None) -> dict[str, Any]:
+def list_own(path: Path, test_share: float | None) -> Listing:
+    """The image files of a folder or of a table."""
+    if not path.exists():
+        raise DataError(f"there is no {path}")
+    return list_folder(path, test_share) if path.is_dir() else list_table(path, test_share)
+
+
+def load_listing(listing: Listing, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
+    """A data source of the listed files, decoded once, into the cache in `root`."""
+    if options.bad_files not in BAD_FILES:
+        raise ValueError(f"bad_files should be one of {', '.join(BAD_FILES)}, but got {options.bad_files!r}")
+    found = open_cache(listing, options.image_size or DEFAULT_SIDE, root, on_progress)
+    if found.bad and options.bad_files == "refuse":
+        told = f"{len(found.bad)} of {len(listing.files)} files of {listing.origin} cannot be read:"
+        lines = few_lines(f"{name}: {problem}" for name, problem in found.bad.items())
+        raise DataError("\n  ".join([told, *lines]) + ";\nmend or remove them, or leave them out with --bad-files skip")
+    good, images, parts, start = listing.files.iloc[found.rows], torch.from_numpy(found.images), [], 0
+    for is_test in (False, True):
+        files = good[good["is_test"] == is_test]
+        stop = start + len(files)
+        labels, true = (torch.tensor(files[column].to_numpy()) for column in ("label", "true_label"))
+        times = torch.tensor(files["time"].to_numpy()) if "time" in files else None
+        names = [printable(path) for path in files["path"]]
+        part = ImageSet(images[start:stop], labels, true, times, names, f"{found.digest} {start} {stop}")
+        parts.append(part.trusted() if options.trust_labels else part)
+        start = stop
+    train, test = parts
+    if not len(train):
+        raise DataError(f"{listing.origin} has no train image that can be read")
+    return DataSource(
+        listing.name, listing.class_names, train, test.to_test_on(), None, own_defaults(train.labels), tuple(found.bad)
+    )
+
+
+def inspect(path: Path, root: Path, options: FileOptions, on_progress: OnProgress | None = None) -> dict[str, Any]:
     """What `path` holds, ready for JSON. Bad files are named, whatever `options` say of them."""
     listing, side = list_own(path, options.test_share), options.image_size or DEFAULT_SIDE
-    found, names = open_cache(listing, side, cache, on_progress), listing.class_names
+    found, names = open_cache(listing, side, root, on_progress), listing.class_names
     good = listing.files.iloc[found.rows].assign(pixels=[one.tobytes() for one in found.hashes])
     good["path"] = good["path"].map(printable)
     counts = [good["label"][good["is_test"] == part].value_counts() for part in (False, True)]
@@ -49,8 +88,8 @@ def look_into(path: Path, cache: Path, options: FileOptions, on_progress: OnProg
 
 
 def describe(found: dict[str, Any]) -> list[str]:
-    """The findings of `look_into` in lines for people; long lists are shortened."""
-    per_class, conflicts = found["per_class"], found["conflicts"]
+    """The findings of `inspect` in lines for people; long lists are shortened."""
+    per_class, bad, conflicts = found["per_class"], found["bad"], found["conflicts"]
     known = f"known of {found['true_labels']:,} train images" if found["true_labels"] else "not known"
     copies = sum(len(group) - 1 for group in found["duplicates"])
     shared = f"; {found['shared']} groups are in train and test" if found["shared"] else ""
@@ -66,18 +105,13 @@ def describe(found: dict[str, Any]) -> list[str]:
     lines += [
         "sizes: {} x {} to {} x {}, all cut to {} x {}".format(*sizes),
         f"true labels: {known}; timestamps: {'yes' if found['timestamps'] else 'none'}",
-        f"unreadable files: {len(found['bad'])}",
-        *_first([f"{name}: {problem}" for name, problem in found["bad"].items()]),
+        f"unreadable files: {len(bad)}",
+        *(f"  {line}" for line in few_lines(f"{name}: {problem}" for name, problem in bad.items())),
         f"duplicates: {copies:,} images have the same pixels as another{shared}",
         f"conflicting duplicates (same pixels, different labels): {len(conflicts)} "
         f"{'group' if len(conflicts) == 1 else 'groups'}",
-        *_first([few(group) for group in conflicts]),
+        *(f"  {line}" for line in few_lines(map(few, conflicts))),
     ]
     if found["stray"]:
         lines.append(f"images in no class's folder, or in a second part to test on, left out: {found['stray']}")
     return [*lines, f"other files, left out by their names: {found['ignored']}"] if found["ignored"] else lines
-
-
-def _first(items: list[str]) -> list[str]:
-    more = [f"  ... and {len(items) - NAMED} more"] if len(items) > NAMED else []
-    return [f"  {item}" for item in items[:NAMED]] + more
