@@ -168,7 +168,7 @@ def figure(line: dict[str, float]) -> str:
 
 
 def paper_text(spec: Grid, data: str, method: str, noise: str) -> str:
-    mean, deviation = paper_figure(spec.paper, data, method, noise)
+    mean, deviation = paper_figure(PRESETS[spec.name].paper, data, method, noise)
     return "" if pd.isna(mean) else f"{mean:.1f}" + ("" if pd.isna(deviation) else f" ± {deviation:.1f}")
 
 

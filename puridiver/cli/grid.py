@@ -144,8 +144,8 @@ def _print_presets() -> int:
     from puridiver.grid.spec import cells, find_grid
 
     rows = [
-        (name, preset.title, preset.recipe, ", ".join(preset.sizes), len(cells(find_grid(name, ["digits"]))))
+        (name, preset.title, ", ".join(preset.sizes), len(cells(find_grid(name, ["digits"]))))
         for name, preset in PRESETS.items()
     ]
-    say_table(rows, ("name", "what it is", "recipe", "--data", "runs on digits>"))
+    say_table(rows, ("name", "what it is", "--data", "runs on digits>"))
     return 0

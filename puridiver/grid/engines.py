@@ -1,8 +1,7 @@
-"""How the cells of a grid run: the base of all engines, the running of one cell, and the engine of threads (lanes)."""
+"""How the cells of a grid run: the loop that all engines share, the running of one cell, and the engine of threads."""
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -17,20 +16,16 @@ from typing import Any
 import torch
 
 from puridiver.data.base import DataSource
-from puridiver.errors import BusyError, DataError
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment, Silent
 from puridiver.runs.resolve import file_options, load_source, source_name
 from puridiver.runtime.device import choose_runtime
 from puridiver.runtime.lanes import lane
 
-logger = logging.getLogger(__name__)
-
 ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8
 ATTEMPTS = 3  # at a cell whose worker dies
 SECONDS_BETWEEN_REPORTS = 0.5
-SECONDS_FOR_FOLDER = 20.0  # how long a cell waits for a folder that the worker of a killed grid still holds
 
 
 @dataclass(frozen=True)
@@ -45,10 +40,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to a job: "started", "advanced", "finished", "failed" or "lost" (its worker died; tried again).
+    """What happened to a job: "advanced", "finished", "failed" or "lost" (its worker died; it is tried again).
 
-    `detail` is the summary of a finished job, `error` and `traceback` of a failed or lost one, `share` of the whole
-    and `text` of one that advanced.
+    `detail` is the summary of a finished job, `error` and `traceback` of a failed or lost one, and the `share` that is
+    done of one that advanced.
     """
 
     kind: str
@@ -67,7 +62,7 @@ class Sources:
         self.lock = threading.Lock()
 
     def of(self, config: RunConfig) -> DataSource:
-        key = (source_name(config), config.data_root or "", file_options(config))
+        key = (source_name(config), config.data_root, file_options(config))
         with self.lock:
             if key not in self.loaded:
                 self.loaded[key] = load_source(config)
@@ -82,30 +77,32 @@ class Engine(ABC):
 
     def run(self, jobs: Sequence[Job], report: Report) -> None:
         """Run all jobs. `report` is called in this thread; if it raises, the jobs that still run are stopped."""
-        inbox: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()  # None: a job has ended
 
-        def work() -> None:
+        def work(job: Job) -> None:
             try:
-                self.run_all(jobs, inbox.put)
-            except Exception as error:  # what has not ended failed with the engine
-                for job in jobs:
-                    inbox.put(failed(job, error))
+                if not self.stopping.is_set():
+                    self.run_one(job, events.put)
+            except Exception as error:
+                events.put(failed(job, error))
             finally:
-                inbox.put(None)
+                events.put(None)
 
-        thread = threading.Thread(target=work, name="grid engine")
-        thread.start()
-        try:
-            while (event := inbox.get()) is not None:
-                report(event)
-        finally:
-            self.stopping.set()
-            self.stop()
-            thread.join()
+        with ThreadPoolExecutor(self.workers) as threads:
+            left = len([threads.submit(work, job) for job in jobs])
+            try:
+                while left:
+                    if (event := events.get()) is None:
+                        left -= 1
+                    else:
+                        report(event)
+            finally:
+                self.stopping.set()
+                self.stop()
 
     @abstractmethod
-    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        """Run all jobs, until `self.stopping` is set; `report` may be called from any thread."""
+    def run_one(self, job: Job, report: Report) -> None:
+        """Run a job in the calling thread until it ends, or until `self.stopping` is set."""
 
     def stop(self) -> None:  # noqa: B027
         """End what does not look at `self.stopping`; also called when all jobs are done."""
@@ -128,34 +125,20 @@ class Progress(Silent):
         self.done += amount
         if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
             self.last_report = time.monotonic()
-            self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0), "text": text}))
+            self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0)}))
 
 
 def run_job(job: Job, sources: Sources, report: Report, stopping: threading.Event) -> None:
     """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
-    report(Event("started", job.id))
-    deadline = time.monotonic() + SECONDS_FOR_FOLDER
-    while True:
-        progress = Progress(job.id, report, stopping)
-        try:
-            experiment = progress.experiment = Experiment(job.config, progress, sources.of(job.config))
-            experiment.lanes = job.lanes
-            return report(Event("finished", job.id, experiment.run(job.folder, resume=True)))
-        except KeyboardInterrupt:  # stopped; it has left a checkpoint
-            return None
-        except BusyError as error:
-            if stopping.wait(0.2):
-                return None
-            if time.monotonic() >= deadline:
-                return report(failed(job, error))
-        except DataError as error:  # damaged checkpoints, or the remains of another run
-            if not job.folder.is_dir():
-                return report(failed(job, error))
-            aside = job.folder.with_name(f"{job.folder.name}.aside-{time.time_ns()}")
-            job.folder.rename(aside)
-            logger.warning("%s was renamed to %s, and its cell starts afresh: %s", job.folder, aside.name, error)
-        except Exception as error:
-            return report(failed(job, error))
+    progress = Progress(job.id, report, stopping)
+    try:
+        experiment = progress.experiment = Experiment(job.config, progress, sources.of(job.config))
+        experiment.lanes = job.lanes
+        report(Event("finished", job.id, experiment.run(job.folder, resume=True)))
+    except KeyboardInterrupt:  # stopped; it has left a checkpoint
+        return
+    except Exception as error:
+        report(failed(job, error))
 
 
 def failed(job: Job, error: BaseException) -> Event:
@@ -170,14 +153,9 @@ class LaneEngine(Engine):
         super().__init__(workers, lanes=workers)
         self.device, self.sources = device, sources
 
-    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        def run(job: Job) -> None:
-            if not self.stopping.is_set():
-                with lane(self.device):
-                    run_job(job, self.sources, report, self.stopping)
-
-        with ThreadPoolExecutor(self.workers) as threads:
-            list(threads.map(run, jobs))
+    def run_one(self, job: Job, report: Report) -> None:
+        with lane(self.device):
+            run_job(job, self.sources, report, self.stopping)
 
 
 def make_engine(

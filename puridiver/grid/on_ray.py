@@ -16,7 +16,7 @@ from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
-from puridiver.grid.engines import ATTEMPTS, Engine, Event, Job, Report, Sources, failed, run_job
+from puridiver.grid.engines import ATTEMPTS, Engine, Event, Job, Report, Sources, run_job
 from puridiver.plugins import ENVIRONMENT
 from puridiver.runs import folder as runs
 
@@ -47,27 +47,27 @@ class RayEngine(Engine):
             address = address or os.environ.get("RAY_ADDRESS")
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": plugins})
         has = {"CPU": 1.0, "GPU": 0.0, **ray.cluster_resources()}
-        self.gpus = float(has["GPU"] > 0) if gpus is None else gpus
-        if self.gpus > has["GPU"]:
-            raise DataError(f"a run should have {self.gpus:g} GPUs, but the cluster has {has['GPU']:g}")
-        super().__init__(int(has["GPU"] / self.gpus if self.gpus else has["CPU"]), int(1 / (self.gpus or 1)) or 1)
+        gpus = float(has["GPU"] > 0) if gpus is None else gpus
+        if gpus > has["GPU"]:
+            raise DataError(f"a run should have {gpus:g} GPUs, but the cluster has {has['GPU']:g}")
+        self.task = self.ray.remote(num_cpus=1, num_gpus=gpus, max_retries=ATTEMPTS - 1)(run_remotely)
+        super().__init__(int(has["GPU"] / gpus if gpus else has["CPU"]), lanes=int(1 / (gpus or 1)) or 1)
 
-    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        task = self.ray.remote(num_cpus=1, num_gpus=self.gpus, max_retries=ATTEMPTS - 1)(run_remotely)
-        running = {task.remote(job): job for job in jobs}
-        while running and not self.stopping.is_set():
-            ready, _ = self.ray.wait(list(running), timeout=1.0)
-            for reference in ready:
-                job = running.pop(reference)
-                try:
-                    event, files = self.ray.get(reference)
-                    for name, content in files.items():
-                        (job.folder / name).parent.mkdir(parents=True, exist_ok=True)
-                        write_atomically(job.folder / name, content)
-                except Exception as error:  # the worker died too often, or the disk is full
-                    event = failed(job, error)
-                report(event)
-        for reference in running:
-            self.ray.cancel(reference, force=True)
-        if self.own_cluster:
-            self.ray.shutdown()
+    def run(self, jobs: Sequence[Job], report: Report) -> None:
+        try:
+            super().run(jobs, report)
+        finally:
+            if self.own_cluster:
+                self.ray.shutdown()
+
+    def run_one(self, job: Job, report: Report) -> None:
+        running = self.task.remote(job)
+        while not self.ray.wait([running], timeout=1.0)[0]:
+            if self.stopping.is_set():
+                self.ray.cancel(running, force=True)
+                return
+        event, files = self.ray.get(running)
+        for name, content in files.items():
+            (job.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(job.folder / name, content)
+        report(event)

@@ -12,8 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, cast
@@ -34,15 +32,9 @@ class ProcessEngine(Engine):
         self.started: list[subprocess.Popen[bytes]] = []
         self.idle: list[subprocess.Popen[bytes]] = []
 
-    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        with ThreadPoolExecutor(self.workers) as threads:
-            list(threads.map(lambda job: self._run(job, report), jobs))
-
-    def _run(self, job: Job, report: Report) -> None:
+    def run_one(self, job: Job, report: Report) -> None:
         """Run a job in an idle or new worker; if that dies, try again in a new one."""
         for attempt in range(1, ATTEMPTS + 1):
-            if self.stopping.is_set():
-                return
             try:
                 process = self.idle.pop()
             except IndexError:
@@ -50,11 +42,12 @@ class ProcessEngine(Engine):
             if _ran(process, job, report):
                 self.idle.append(process)
                 return
-            if not self.stopping.is_set():
-                death = f"worker process {process.pid} ended with code {process.wait()}; the workers said last:\n"
-                death += self.log.read_text(errors="replace")[-2000:].strip()
-                kind = "failed" if attempt == ATTEMPTS else "lost"
-                report(Event(kind, job.id, {"error": death, "traceback": death}))
+            if self.stopping.is_set():
+                return
+            death = f"worker process {process.pid} ended with code {process.wait()}; the workers said last:\n"
+            death += self.log.read_text(errors="replace")[-2000:].strip()
+            kind = "failed" if attempt == ATTEMPTS else "lost"
+            report(Event(kind, job.id, {"error": death, "traceback": death}))
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.log.parent.mkdir(parents=True, exist_ok=True)

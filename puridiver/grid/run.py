@@ -80,16 +80,9 @@ class GridRun:
         return [found[key] for key in keys if key in found]
 
     def expected_seconds(self, waiting: Sequence[str], workers: int) -> float | None:
-        """How long the waiting runs may take, by the ledger's runs of the same methods, or else of all."""
-        seconds: dict[Any, list[float]] = {}
-        for row in self.rows():
-            for key in ((row["sampler"], row["trainer"]), None):
-                seconds.setdefault(key, []).append(row["seconds"])
-        if not seconds:
-            return None
-        configs = [self.runs[id][0].config for id in waiting]
-        total = sum(mean(seconds.get((c.sampler, c.trainer)) or seconds[None]) for c in configs)
-        return total / max(1, min(workers, len(waiting)))
+        """How long the waiting runs may take, by the mean of those in the ledger."""
+        seconds = [row["seconds"] for row in self.rows()]
+        return mean(seconds) * len(waiting) / max(1, min(workers, len(waiting))) if seconds else None
 
     def run(
         self, engine: Engine, limit: int | None = None, on_event: Callable[[Event, str], object] | None = None
@@ -106,8 +99,7 @@ class GridRun:
 
             def report(event: Event) -> None:
                 if event.kind in ("finished", "failed"):
-                    if jobs.pop(event.id, None) is None:
-                        return
+                    del jobs[event.id]
                     self._end(event, outcome)
                 if on_event:
                     on_event(event, self.runs[event.id][0].slug)
@@ -129,9 +121,8 @@ class GridRun:
             self._record(event.id, event.detail)
             outcome.finished += 1
             return
-        outcome.failures[event.id] = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        append_row(self.folder / FAILURES, {**outcome.failures[event.id], "when": when})
+        failure = outcome.failures[event.id] = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
+        append_row(self.folder / FAILURES, {**failure, "when": datetime.now(UTC).isoformat(timespec="seconds")})
 
     def _record(self, id: str, row: Mapping[str, Any]) -> None:
         """Append a row for each cell of a run that the ledger does not have yet."""
@@ -163,14 +154,13 @@ def run_grid(
     for place in plugins:
         plugin_files.add(place)
     if isinstance(grid, Mapping):
-        grids = [grid_of_table(grid, data=data, seeds=seeds)]
+        chosen = grid_of_table(grid, data=data, seeds=seeds)
     else:
-        grids = [find_grid(grid, data, seeds, official=changes.get("splits") is not None)]
-    grids = only(grids, methods, noises)
-    run = GridRun([with_changes(each, changes) for each in grids], out)
+        chosen = find_grid(grid, data, seeds, official=changes.get("splits") is not None)
+    run = GridRun([with_changes(each, changes) for each in only([chosen], methods, noises)], out)
     device = str(changes.get("device") or "auto")
-    chosen = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
-    outcome = run.run(chosen, limit, lambda event, name: on_row and event.kind == "finished" and on_row(event.detail))
+    runner = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
+    outcome = run.run(runner, limit, lambda event, name: on_row and event.kind == "finished" and on_row(event.detail))
     if outcome.interrupted:
         raise KeyboardInterrupt
     if outcome.failures:

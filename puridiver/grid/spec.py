@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from puridiver import plugins
 from puridiver.errors import DataError, meant
 from puridiver.options import Options, check_reached, owners
 from puridiver.runs.config import SETTINGS, Role, RunConfig
@@ -22,16 +23,17 @@ LISTS = ("title", "data", "streams", "noises", "methods", "seeds")  # keys of a 
 RECORDED_BESIDE = (Role.PLACE, Role.MACHINE, Role.MEASUREMENT)  # changing these leaves a grid what it is
 SHARED = [name for name, setting in SETTINGS.items() if not setting.axis]  # what may be set for many cells at once
 
+Settings = Mapping[str, Any]  # fields of `RunConfig` by name; "options" has the options of the methods
+
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a table: sampler, trainer, and the options and settings in which it differs from other rows."""
+    """A row of a table: sampler, trainer, and the settings in which it differs from other rows."""
 
     title: str
     sampler: str
     trainer: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -39,15 +41,14 @@ class Column:
     """A column of a table: the data, the stream made of it, the seeds and further settings of the run.
 
     The stream "official" is the published one of the column's noise and the cell's seed, "official:listed" the same in
-    the order of its files. `without` names options of methods that the data decides, such as epochs for tiny images.
+    the order of its files.
     """
 
     data: str
     stream: str
     noise: str | None
     seeds: tuple[int, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    without: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=dict)
 
     @cached_property
     def title(self) -> str:
@@ -58,14 +59,12 @@ class Column:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every method on every column. `paper` names the paper's figures beside it, `figure` the picture drawn of it."""
+    """Every method on every column."""
 
     name: str
     title: str
     methods: tuple[Method, ...]
     columns: tuple[Column, ...]
-    paper: str = ""
-    figure: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,66 +98,56 @@ def cells(grid: Grid) -> list[Cell]:
 
 
 def _config(method: Method, column: Column, seed: int) -> RunConfig:
-    """The method's own options go before those of the column, which reach only methods that have them."""
-    settings = {**column.settings, **method.settings}
+    """The config of a cell. The method's settings replace the column's; options reach only methods that have them."""
+    settings = _merged(column.settings, method.settings)
     parts = {f"sampler {method.sampler}", f"trainer {method.trainer}", f"network {settings.get('network')}"}
-    shared = {k: v for k, v in settings.pop("options", {}).items() if not owners(k) or parts & set(owners(k))}
-    own = {name: value for name, value in method.options.items() if name not in column.without}
-    if "epochs" in own:  # the setting of the column would go before the method's option of this name
-        settings["epochs"] = own["epochs"]
+    options = {k: v for k, v in settings["options"].items() if not owners(k) or parts & set(owners(k))}
     stream = {"stream": column.stream, "noise": column.noise}
     if column.stream in PUBLISHED_KINDS:
         order = column.stream.removeprefix(WORD)  # "" or ":listed"
         stream = {"stream": f"{WORD}:{(column.noise or '').replace('-', '')}:{seed}{order}"}
     fixed = {"data": column.data, "sampler": method.sampler, "trainer": method.trainer, "seed": seed}
-    return RunConfig.of_dict({**settings, **stream, **fixed, "options": {**shared, **own}})
+    return RunConfig.of_dict({**settings, **stream, **fixed, "options": options})
+
+
+def _merged(first: Settings, then: Settings) -> dict[str, Any]:
+    return {**first, **then, "options": {**first.get("options", {}), **then.get("options", {})}}
 
 
 def only(grids: Sequence[Grid], methods: Sequence[str] = (), noises: Sequence[str] = ()) -> list[Grid]:
-    """The grids with these methods and noises alone (none named: all), whatever their case, spaces and hyphens."""
-    rows = _chosen("method", methods, [method.title for grid in grids for method in grid.methods])
-    kinds = _chosen("noise", noises, [column.noise or "" for grid in grids for column in grid.columns])
+    """The grids with these methods and noises alone; none named: all."""
+    known = {"method": [m.title for grid in grids for m in grid.methods],
+             "noise": [str(column.noise) for grid in grids for column in grid.columns]}  # fmt: skip
+    for kind, wanted in (("method", methods), ("noise", noises)):
+        if unknown := [name for name in wanted if name not in known[kind]]:
+            names, near = ", ".join(map(repr, dict.fromkeys(known[kind]))), meant(unknown[0], known[kind])
+            raise ValueError(f"a {kind} of the grid should be one of {names}, but got {unknown[0]!r}{near}")
     found = []
     for grid in grids:
-        kept = tuple(method for method in grid.methods if _plain(method.title) in rows)
-        columns = tuple(column for column in grid.columns if _plain(column.noise or "") in kinds)
+        kept = tuple(method for method in grid.methods if not methods or method.title in methods)
+        columns = tuple(column for column in grid.columns if not noises or column.noise in noises)
         found += [replace(grid, methods=kept, columns=columns)] if kept and columns else []
     return found
 
 
-def _chosen(kind: str, wanted: Sequence[str], known: Sequence[str]) -> set[str]:
-    for name in wanted:
-        if _plain(name) not in map(_plain, known):
-            names = ", ".join(map(repr, dict.fromkeys(known)))
-            raise ValueError(f"a {kind} of the grid should be one of {names}, but got {name!r}")
-    return set(map(_plain, wanted or known))
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[\s-]", "", name).lower()
-
-
-def with_changes(grid: Grid, changes: Mapping[str, Any]) -> Grid:
-    """The grid with settings or options replaced in every cell whose method does not set them itself.
+def with_changes(grid: Grid, changes: Settings) -> Grid:
+    """The grid with settings replaced in every cell whose method does not set them itself.
 
     Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
-    them with the grid as it is. Changed epochs go before those of a method: they are for a quick look at everything.
+    them with the grid as it is. Changed epochs also replace those of a method: they are for a quick look at everything.
     """
-    known = {name: value for name, value in changes.items() if value is not None}
-    options = _checked(known, SHARED)
-    columns, methods = [], []
-    for column in grid.columns:
-        shared = {**column.settings.get("options", {}), **options}
-        columns.append(replace(column, settings={**column.settings, **known, "options": shared}))
-    for method in grid.methods:
-        kept = {name: value for name, value in method.options.items() if name != "epochs" or "epochs" not in known}
-        methods.append(replace(method, options=kept))
-    told = {name: v for name, v in known.items() if name in SETTINGS and SETTINGS[name].role not in RECORDED_BESIDE}
-    name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **options}.items())
-    return _reached(options, replace(grid, name=name, methods=tuple(methods), columns=tuple(columns)))
+    changed = _settings(changes, SHARED)
+    columns = tuple(replace(column, settings=_merged(column.settings, changed)) for column in grid.columns)
+    methods = grid.methods
+    if "epochs" in changed:
+        methods = tuple(replace(m, settings={**m.settings, "epochs": changed["epochs"]}) for m in methods)
+    told = {name: value for name, value in changed.items() if name in SETTINGS}
+    told = {name: value for name, value in told.items() if SETTINGS[name].role not in RECORDED_BESIDE}
+    name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **changed["options"]}.items())
+    return _reached(changed["options"], Grid(name, grid.title, methods, columns))
 
 
-def _reached(options: Mapping[str, Any], grid: Grid) -> Grid:
+def _reached(options: Settings, grid: Grid) -> Grid:
     """The grid, if its configs are valid and some method has each of these options; else a ValueError."""
     reached = {name for cell in cells(grid) for name in cell.config.options}
     if missed := [name for name in options if name not in reached]:
@@ -166,16 +155,20 @@ def _reached(options: Mapping[str, Any], grid: Grid) -> Grid:
     return grid
 
 
-def _checked(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
-    """The options of given settings in their own types (1 and 1.0 are one); a ValueError for an unknown setting."""
+def _settings(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    """The settings of runs among given keys, with options in their own types; a ValueError for an unknown key."""
     if unknown := [name for name in given if name not in (*allowed, "options")]:
         near = meant(unknown[0], allowed)
         raise ValueError(f"a key should be one of {', '.join((*allowed, 'options'))}, but got {unknown[0]!r}{near}")
-    options = given.get("options", {})
-    if not isinstance(options, Mapping):
-        raise ValueError(f"options should be a table of option = value, but got {options!r}")
-    found = Options(**options)
-    return {name: found[name] for name in options}
+    named = given.get("options", {})
+    if not isinstance(named, Mapping):
+        raise ValueError(f"options should be a table of option = value, but got {named!r}")
+    typed = Options(**named)
+    found = {name: value for name, value in given.items() if name in SHARED and value is not None}
+    options = {name: typed[name] for name in named}
+    if "epochs" in options:  # a setting and an option: one place decides
+        found["epochs"] = options.pop("epochs")
+    return {**found, "options": options}
 
 
 def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
@@ -188,7 +181,10 @@ def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] =
     if str(name).endswith(".toml"):
         return read_grid(Path(name), data, seeds, official)
     if name not in PRESETS:
-        raise ValueError(f"a grid should be a .toml file or one of {', '.join(PRESETS)}, but got {str(name)!r}")
+        known = ", ".join(PRESETS)
+        raise ValueError(
+            f"a grid should be a .toml file or one of {known}, but got {str(name)!r}{meant(name, PRESETS)}"
+        )
     return grid_of_preset(str(name), data, seeds, official)
 
 
@@ -216,8 +212,7 @@ def grid_of_table(
     table: Mapping[str, Any], name: str = "grid", data: Sequence[str] = (), seeds: Sequence[int] = ()
 ) -> Grid:
     """The grid of a table with the keys of a grid file."""
-    options = _checked(table, (*LISTS, *SHARED))
-    settings = {**{key: value for key, value in table.items() if key in SHARED}, "options": options}
+    settings = _settings(table, (*LISTS, *SHARED))
     methods = tuple(_method(entry, settings.get("network")) for entry in _list(table, "methods", (str, Mapping)))
     chosen_seeds = tuple(seeds or _list(table, "seeds", (int,), [0]))
     columns = tuple(
@@ -229,10 +224,9 @@ def grid_of_table(
     if made := [column.stream for column in columns if column.noise and is_manifest(column.stream)]:
         raise ValueError(f"streams has the manifest {made[0]}, which has its own noise: leave noises out")
     for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
-        plain = [_plain(title) for title in titles]
-        if doubles := [title for title in titles if plain.count(_plain(title)) > 1]:
+        if doubles := [title for title in titles if titles.count(title) > 1]:
             raise ValueError(f"{key} should differ, but several are called {doubles[0]!r}: give each its own title")
-    return _reached(options, Grid(name, str(table.get("title", name)), methods, columns))
+    return _reached(settings["options"], Grid(name, str(table.get("title", name)), methods, columns))
 
 
 def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
@@ -244,20 +238,20 @@ def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: 
 
 
 def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
-    """A method written "sampler+trainer", or as a table with a title, options and settings of its own."""
-    from puridiver import plugins
-
+    """A method written "sampler+trainer", or as a table with a title and settings of its own."""
     if isinstance(entry, str):
         sampler, _, trainer = (part.strip() for part in entry.partition("+"))
         entry = {"sampler": sampler, "trainer": trainer}
-    options = _checked(entry, ("title", "sampler", "trainer", *SHARED))
-    settings = {key: value for key, value in entry.items() if key in SHARED}
+    settings = _settings(entry, ("title", "sampler", "trainer", *SHARED))
     parts = {"sampler": entry.get("sampler"), "trainer": entry.get("trainer"), "network": entry.get("network", network)}
     plugins.load_all()
     for family, (_, members) in plugins.FAMILIES.items():
-        if parts[family] not in members and not (family == "network" and parts[family] in (None, "auto")):
-            raise ValueError(f"{family} of a method should be one of {', '.join(members)}, but got {parts[family]!r}")
-    check_reached(options, [f"{family} {name}" for family, name in parts.items()])
-    changed = "".join(f", {name}={value}" for name, value in {**settings, **options}.items())
-    title = str(entry.get("title", f"{parts['sampler']} + {parts['trainer']}{changed}"))
-    return Method(title, str(parts["sampler"]), str(parts["trainer"]), options, settings)
+        name = parts[family]
+        if name not in members and not (family == "network" and name in (None, "auto")):
+            known = ", ".join(members)
+            raise ValueError(f"{family} of a method should be one of {known}, but got {name!r}{meant(name, members)}")
+    check_reached(settings["options"], [f"{family} {name}" for family, name in parts.items()])
+    told = {**settings, **settings["options"]}
+    changed = "".join(f", {name}={value}" for name, value in told.items() if name != "options")
+    title = entry.get("title", f"{parts['sampler']} + {parts['trainer']}{changed}")
+    return Method(str(title), str(parts["sampler"]), str(parts["trainer"]), settings)

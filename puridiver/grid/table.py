@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from puridiver.errors import DataError
+from puridiver.errors import DataError, meant
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
@@ -31,11 +31,7 @@ CELL = ["grid", "method", "column"]
 SETTINGS = ["recipe", "memory", "network", "epochs", "precision", "device"]  # alike in all runs of a cell
 NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2f", "high_95": "+.2f", "p": ".3f",
            "p_corrected": ".3f"}  # fmt: skip
-
-
-def _escaped(text: str) -> str:
-    """The text for LaTeX, which pandas does not escape in captions."""
-    return re.sub(r"([%_&#$])", r"\\\1", text)
+BOLD = "textbf:--rwrap"  # as pandas writes it for LaTeX
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
@@ -70,12 +66,16 @@ def paper_figure(source: str, data: str, method: str, noise: str) -> tuple[float
 
 @dataclass
 class Table:
-    """A table in four formats: `frame` has a line a cell, with numbers alone; `shown` are the tables to print."""
+    """A table in four formats: `frame` has a line a cell, with numbers alone; `shown` are the tables to print.
+
+    `best` says for cells of `shown` whether they are the best of their column.
+    """
 
     title: str
     frame: pd.DataFrame
     shown: dict[str, pd.DataFrame]
     notes: list[str]
+    best: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     def to_text(self) -> str:
         parts = [self.title]
@@ -94,15 +94,17 @@ class Table:
         return str(self.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
     def to_latex(self) -> str:
-        try:
-            parts = [
-                frame.to_latex(
-                    index=False, escape=True, caption=_escaped(f"{self.title}. {heading}. {'; '.join(self.notes)}.")
-                )
-                for heading, frame in self.shown.items()
-            ]
-        except ImportError as error:
-            raise DataError("LaTeX tables need jinja2: pip install 'puridiver[report]'") from error
+        """Booktabs tables, the best cells in bold."""
+        parts = []
+        for heading, frame in self.shown.items():
+            try:
+                styled = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
+            except ImportError as error:
+                raise DataError("LaTeX tables need jinja2: pip install 'puridiver[report]'") from error
+            for name, best in self.best.get(heading, pd.DataFrame()).items():
+                styled = styled.map(lambda _: BOLD, subset=(best[best].index, name))
+            caption = re.sub(r"([%_&#$])", r"\\\1", f"{self.title}. {heading}. {'; '.join(self.notes)}.")
+            parts.append(styled.to_latex(hrules=True, caption=caption))
         return "\n".join(parts).replace("±", r"$\pm$")
 
 
@@ -128,24 +130,35 @@ def build(
         order = {name: place for place, name in enumerate([*methods, *columns])}
         frame = frame.sort_values(CELL, key=lambda names: names if names.name == "grid" else names.map(order))
     if metric not in frame:
-        raise ValueError(f"metric should be one of {', '.join(METRICS)}, but got {metric!r}")
+        raise ValueError(f"metric should be one of {', '.join(METRICS)}, but got {metric!r}{meant(metric, METRICS)}")
     scale, named = (100, f"{METRICS[metric].title} %") if metric in METRICS and METRICS[metric].unit else (1, metric)
     frame = frame.assign(value=frame[metric].astype(float) * scale)
     title = grid.title if grid is not None else "Runs by method and column"
     if against is not None:
         return _compared(frame, title, f"{named} against {against}", against, metric)
+    return _by_method(frame, title, named, metric)
+
+
+def _by_method(frame: pd.DataFrame, title: str, named: str, metric: str) -> Table:
+    """A row a method and a column a column, a table for each grid and data set."""
     summary, settings = summarise(frame, metric), [name for name in SETTINGS if name in frame]
     notes = [f"{named}, mean ± standard deviation (seeds)"]
     notes += ["[...] the paper's figure"] if summary["paper"].notna().any() else []
     notes += ["diverged: runs whose network predicts nan in the end"] if summary["diverged"].any() else []
     mixed = [name for name in settings if (frame.groupby(CELL)[name].nunique() > 1).any()]
     notes += [f"some cells mix runs of different {name}" for name in mixed]
-    shown = {}
-    for (name, data), block in summary.groupby(["grid", "data"], sort=False):
+    lower = metric in METRICS and METRICS[metric].better == "lower"
+    table = Table(title, summary, {}, notes)
+    for (name, data), block in summary.assign(text=summary.apply(_cell, axis=1)).groupby(["grid", "data"], sort=False):
         runs = frame[(frame["grid"] == name) & (frame["data"] == data)]
         alike = [f"{each} {runs[each].iloc[0]}" for each in settings if runs[each].nunique() == 1]
-        shown[", ".join([*filter(None, (data, name)), *alike])] = _wide(block, f"{data} ")
-    return Table(title, summary, shown, notes)
+        heading = ", ".join([*filter(None, (data, name)), *alike])
+        order = block["method"].unique(), [column.removeprefix(f"{data} ") for column in block["column"].unique()]
+        wide = block.assign(column=block["column"].str.removeprefix(f"{data} ")).pivot(index="method", columns="column")
+        table.shown[heading] = wide["text"].fillna("-").loc[order].rename_axis(columns=None).reset_index()
+        means = wide["mean"].round(1).loc[order].reset_index(drop=True)
+        table.best[heading] = means == (means.min() if lower else means.max())
+    return table
 
 
 def summarise(frame: pd.DataFrame, metric: str = LAST) -> pd.DataFrame:
@@ -163,23 +176,14 @@ def summarise(frame: pd.DataFrame, metric: str = LAST) -> pd.DataFrame:
     return summary
 
 
-def _wide(block: pd.DataFrame, prefix: str) -> pd.DataFrame:
-    """Lines of cells as a table to print: a row a method, a column a column, without the prefix of its title."""
-
-    def text(line: Mapping[str, Any]) -> str:
-        if not line["seeds"]:
-            return "not recorded"
-        spread, theirs = (
-            "" if pd.isna(line[name]) else f" ± {line[name]:.1f}" for name in ("deviation", "paper_deviation")
-        )
-        lost = f"; {line['diverged']} diverged" if line["diverged"] else ""
-        paper = "" if pd.isna(line["paper"]) else f" [{line['paper']:.1f}{theirs}]"
-        return f"{line['mean']:.1f}{spread} ({line['seeds']}{lost}){paper}"
-
-    texts = block.assign(text=[text(line) for line in block.to_dict("records")])
-    wide = texts.pivot(index="method", columns="column", values="text").fillna("-")
-    wide = wide.loc[block["method"].unique(), block["column"].unique()].rename_axis("method").reset_index()
-    return wide.set_axis([str(column).removeprefix(prefix) for column in wide.columns], axis=1)
+def _cell(line: Mapping[str, Any]) -> str:
+    """A line of the summary as the text of a cell: "53.0 ± 3.6 (3) [59.2 ± 0.3]"."""
+    if not line["seeds"]:
+        return "not recorded"
+    own, theirs = ("" if pd.isna(line[name]) else f" ± {line[name]:.1f}" for name in ("deviation", "paper_deviation"))
+    lost = f"; {line['diverged']} diverged" if line["diverged"] else ""
+    paper = "" if pd.isna(line["paper"]) else f" [{line['paper']:.1f}{theirs}]"
+    return f"{line['mean']:.1f}{own} ({line['seeds']}{lost}){paper}"
 
 
 # Comparisons --------------------------------------------------------------------------------------------------------
@@ -211,39 +215,38 @@ def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: 
 
 
 def _paired_lines(frame: pd.DataFrame, against: str) -> list[dict[str, Any]]:
-    """A line for each other method and column; then one for each method over several columns together."""
-    titles = frame["method"].unique()
+    """A line for each other method and column, and one for each method over several columns together."""
+    titles, lines = frame["method"].unique(), []
     if against not in titles:
-        raise ValueError(f"against should be {PAPER!r} or one of {', '.join(map(repr, titles))}, but got {against!r}")
-    wide = frame.pivot(index=["grid", "column", "seed"], columns="method", values="value")
-    single: list[dict[str, Any]] = []
-    together: dict[tuple[str, str], list[np.ndarray]] = {}
-    for grid, column in frame[["grid", "column"]].drop_duplicates().itertuples(index=False):
-        for method in (title for title in titles if title != against):
-            pairs = wide.loc[(grid, column), [method, against]].dropna().to_numpy().T
-            if pairs.size:
-                together.setdefault((grid, method), []).append(pairs)
-                single.append({"grid": grid, "method": method, "column": column, **paired([pairs])})
-    return single + [
-        {"grid": grid, "method": method, "column": f"all {len(columns)}", **paired(columns)}
-        for (grid, method), columns in together.items()
-        if len(columns) > 1
-    ]
+        known = ", ".join(map(repr, titles))
+        raise ValueError(f"against should be {PAPER!r} or one of {known}, but got {against!r}{meant(against, titles)}")
+    for grid, part in frame.groupby("grid", sort=False):
+        wide = part.pivot(index=["column", "seed"], columns="method", values="value").reindex(columns=titles)
+        single = [[column] for column in part["column"].unique()]
+        for columns in [*single, part["column"].unique()] if len(single) > 1 else single:
+            for method in (title for title in titles if title != against):
+                pairs = wide.loc[columns, [method, against]].dropna()
+                ran = len(pairs.index.unique("column"))
+                if ran > (len(columns) > 1):
+                    name = columns[0] if len(columns) == 1 else f"all {ran}"
+                    numbers = paired(pairs[method], pairs[against])
+                    lines.append({"grid": grid, "method": method, "column": name, **numbers})
+    return lines
 
 
-def paired(columns: Sequence[np.ndarray]) -> dict[str, Any]:
-    """The mean over columns of their mean differences; each column is an array of our and of their runs, (2, seeds).
+def paired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
+    """The mean over columns of their mean differences; the index has columns and seeds.
 
     Several columns share one spread of seeds: a column of two or three pairs knows its own badly.
     """
-    differences = [np.round(ours - theirs, 9) for ours, theirs in columns]
-    counts = np.array([len(d) for d in differences])
-    ours, theirs = np.mean([column.mean(axis=1) for column in columns], axis=0)
-    freedom = counts.sum() - len(counts)
-    squares = sum(((d - d.mean()) ** 2).sum() for d in differences)
+    difference = (ours - theirs).round(9)
+    by_column = difference.groupby(level="column")
+    counts = by_column.size()
+    freedom = len(difference) - len(counts)
+    squares = ((difference - by_column.transform("mean")) ** 2).sum()
     error = np.sqrt(squares / freedom * (1 / counts).sum()) / len(counts) if freedom else np.nan
-    difference = np.mean([d.mean() for d in differences])
-    return _line(int(counts.sum()), ours, theirs, difference, error, freedom)
+    means = [series.groupby(level="column").mean().mean() for series in (ours, theirs, difference)]
+    return _line(len(difference), *means, error, freedom)
 
 
 def against_paper(line: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_presets_are_listed(capsys):
     assert main(["grid", "--list"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in ("table1", "table4", "figure-tasks", "fidelity-paper"))
+    assert all(name in shown for name in ("table1", "table4", "figure-tasks"))
 
 
 def test_a_grid_goes_on_where_it_was(tmp_path, capsys):

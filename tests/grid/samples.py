@@ -36,17 +36,13 @@ def jobs_of(run: GridRun) -> list[Job]:
 class ScriptedEngine(Engine):
     """Reports what a test says of each job, without running anything."""
 
-    def __init__(self, result: Callable[[Job], Event | BaseException]) -> None:
+    def __init__(self, result: Callable[[Job], Event]) -> None:
         super().__init__(1)
         self.result, self.jobs = result, list[Job]()
 
-    def run_all(self, jobs: Sequence[Job], report: Report) -> None:
-        for job in jobs:
-            self.jobs.append(job)
-            found = self.result(job)
-            if isinstance(found, BaseException):
-                raise found
-            report(found)
+    def run_one(self, job: Job, report: Report) -> None:
+        self.jobs.append(job)
+        report(self.result(job))
 
 
 def finished(job: Job) -> Event:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from puridiver.grid.engines import Engine, Event, Job, LaneEngine, Sources, make
 from puridiver.grid.processes import ProcessEngine, cores
 from puridiver.grid.run import GridRun
 from puridiver.runs import folder as runs
-from tests.grid.samples import RSV, jobs_of, lane_engine, ledger_of, small_grid
+from tests.grid.samples import RSV, jobs_of, lane_engine, small_grid
 
 FIGURES = ("id", "method", "last_accuracy", "memory_purity")
 
@@ -45,12 +43,12 @@ def test_a_killed_worker_costs_nothing_but_time_and_an_interrupt_ends_all(tmp_pa
     run, whole = GridRun([small_grid([RSV])], tmp_path / "run"), GridRun([small_grid([RSV], (1,))], tmp_path / "whole")
     engine, events = KillsFirst(1, tmp_path / "logs"), list[Event]()
 
-    def stop_at_second(event: Event, name: str) -> None:
+    def stop_when_finished(event: Event, name: str) -> None:
         events.append(event)
-        if [each.kind for each in events].count("started") == 2:
+        if event.kind == "finished":
             raise KeyboardInterrupt
 
-    outcome = run.run(engine, on_event=stop_at_second)
+    outcome = run.run(engine, on_event=stop_when_finished)
     assert (outcome.finished, outcome.failures, outcome.left, outcome.interrupted) == (1, {}, 1, True)
     (lost,) = (event for event in events if event.kind == "lost")
     assert "ended with code -9" in lost.detail["error"]
@@ -70,26 +68,17 @@ def test_lanes_on_a_gpu_give_what_one_run_after_the_other_gives(tmp_path: Path) 
     assert found[0] == found[1]
 
 
-def test_a_cell_whose_folder_is_damaged_starts_afresh_and_nothing_is_lost(tmp_path: Path) -> None:
-    run = GridRun([small_grid([RSV], seeds=(1,))], tmp_path)
-    run.run(lane_engine())
-    ledger_of(tmp_path).unlink()
-    (job,) = jobs_of(run)
-    (job.folder / "summary.json").write_text("{")
-    assert run.run(lane_engine()).finished == 1
-    (aside,) = (tmp_path / "cells").glob("*.aside-*")
-    assert (aside / "summary.json").read_text() == "{"
-    assert json.loads((job.folder / "summary.json").read_text())["last_accuracy"] >= 0
-
-
-def test_a_cell_waits_for_its_folder_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "SECONDS_FOR_FOLDER", 0.0)
+def test_a_cell_whose_folder_is_in_use_or_damaged_fails_and_nothing_is_lost(tmp_path: Path) -> None:
     (job,) = jobs_of(GridRun([small_grid([RSV], seeds=(1,))], tmp_path))
     with runs.held(job.folder):
-        (_, event) = events_of(lane_engine(), [job])
+        (event,) = events_of(lane_engine(), [job])
     assert event.kind == "failed"
     assert "busy" in event.detail["error"]
     assert events_of(lane_engine(), [job])[-1].kind == "finished"
+    (job.folder / "summary.json").write_text("{")
+    (event,) = events_of(lane_engine(), [job])
+    assert "summary.json is damaged" in event.detail["error"]
+    assert (job.folder / "summary.json").read_text() == "{"
 
 
 def test_a_worker_that_cannot_start_is_a_failure_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,12 +99,11 @@ def test_what_stops_the_report_stops_the_runs(tmp_path: Path, monkeypatch: pytes
 
     outcome = run.run(lane_engine(2), on_event=stop)
     assert (outcome.interrupted, outcome.finished, outcome.left) == (True, 0, 2)
-    assert not [thread for thread in threading.enumerate() if thread.name == "grid engine"]
 
 
 def test_an_engine_that_breaks_fails_what_has_not_ended(tmp_path: Path) -> None:
     class Broken(Engine):
-        def run_all(self, jobs: object, report: object) -> None:
+        def run_one(self, job: Job, report: object) -> None:
             raise RuntimeError("no cluster")
 
     outcome = GridRun([small_grid([RSV])], tmp_path).run(Broken(1))

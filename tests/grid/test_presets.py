@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from puridiver.data import load
-from puridiver.grid.presets import FIDELITY, PRESETS
+from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import GridRun
 from puridiver.grid.spec import cells, find_grid, with_changes
 from puridiver.grid.table import paper_figure
@@ -31,7 +33,7 @@ def test_a_table_has_the_rows_and_columns_of_the_paper(name: str, methods: int, 
     for column in grid.columns:
         assert len([other for other in grid.columns if other.data == column.data]) == noises
         for method in grid.methods:
-            assert paper_figure(grid.paper, column.data, method.title, column.noise or "")[0] > 0
+            assert paper_figure(PRESETS[name].paper, column.data, method.title, column.noise or "")[0] > 0
 
 
 def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
@@ -49,8 +51,7 @@ def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_recipe_is_the_released_programs_whatever_the_default(name: str) -> None:
     for data in PRESETS[name].sizes:
-        found = {cell.config.recipe for cell in cells(find_grid(name, [data]))}
-        assert found == {"paper" if name == "fidelity-paper" else "official"}
+        assert {cell.config.recipe for cell in cells(find_grid(name, [data]))} == {"official"}
     asked = cells(with_changes(find_grid(name, ["digits"]), {"recipe": "puridiver"}))
     assert {cell.config.recipe for cell in asked} == {"puridiver"}
 
@@ -101,25 +102,16 @@ def test_generated_asymmetric_noise_of_cifar100_is_by_pairs_as_the_published(nam
 
 
 @pytest.mark.parametrize(("recipe", "other"), [("official", "paper"), ("paper", "official")])
-def test_the_fidelity_ablation_switches_every_difference_once(recipe: str, other: str) -> None:
+def test_the_fidelity_study_switches_every_difference_once(recipe: str, other: str) -> None:
     """All rows together lead from one recipe to the other; none is switched twice or forgotten."""
-    grid = find_grid(f"fidelity-{recipe}", ["cifar10"], official=True)
-    rows = [method.options for method in grid.methods[1:]]
-    assert len(rows) == len(FIDELITY)
+    grid = find_grid(Path(__file__).parents[2] / "experiments" / f"fidelity-{recipe}" / "study.toml")
+    found = [method.settings for method in grid.methods[1:]]
+    rows = [{**each["options"], **({"epochs": each["epochs"]} if "epochs" in each else {})} for each in found]
     assert all(rows)
-    assert sum(len(row) for row in rows) == len({name for row in rows for name in row})
+    assert sum(map(len, rows)) == len({name for row in rows for name in row})
     together = {name: value for row in rows for name, value in row.items()}
     assert recipe_options(recipe, **together) == recipe_options(other)
     assert {cell.config.recipe for cell in cells(grid)} == {recipe}
-
-
-def test_row_14_brings_its_epochs_along() -> None:
-    """255 epochs end at the low of a warm restart; one more would be the first of the next, at the highest rate."""
-    grid = find_grid("fidelity-paper", ["cifar10"], official=True)
-    found = [cell.config for cell in cells(grid) if cell.method.startswith("row 14")]
-    assert {(config.epochs, config.options["schedule"]) for config in found} == {(255, "warm_restarts")}
-    digits = [cell.config for cell in cells(find_grid("fidelity-paper", ["digits"]))]
-    assert {config.epochs for config in digits} == {None}  # what suits tiny images
 
 
 def test_data_and_presets_that_are_not_there_are_told() -> None:

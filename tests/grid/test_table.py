@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -95,12 +96,13 @@ def test_other_figures_and_runs_that_diverged() -> None:
         build(rows, GRID, "speed")
 
 
-def test_markdown_and_latex_have_the_same_cells() -> None:
+def test_markdown_and_latex_have_the_same_cells_and_latex_the_best_in_bold() -> None:
     table = build([*rows_of("RSV", 0.4, 0.5), *rows_of("RSV + SELFIE", 0.5, 0.6)], GRID)
     assert "| RSV | 45.0 ± 7.1 (2) [39.2 ± 0.9] |" in table.to_markdown()
     latex = table.to_latex()
     assert r"RSV & 45.0 $\pm$ 7.1 (2) [39.2 $\pm$ 0.9] \\" in latex
-    assert r"\toprule" in latex
+    assert r"RSV + SELFIE & \textbf{55.0 $\pm$ 7.1 (2)" in latex  # the best of its column
+    assert r"last accuracy \%" in latex
 
 
 def test_a_comparison_is_paired_by_seed_and_corrected_for_all_lines() -> None:
@@ -139,7 +141,8 @@ def test_a_comparison_with_the_paper_is_welchs() -> None:
     ("ours", "p"), [([1.0], np.nan), ([2.0, 3.0], np.nan), ([1.0, 2.0], 1.0)], ids=["one", "alike", "equal"]
 )
 def test_without_a_spread_p_is_not_known(ours: list[float], p: float) -> None:
-    found = paired([np.array([ours, [1.0, 2.0][: len(ours)]])])
+    index = pd.MultiIndex.from_product([["a column"], range(len(ours))], names=["column", "seed"])
+    found = paired(pd.Series(ours, index), pd.Series([1.0, 2.0][: len(ours)], index))
     assert found["p"] == pytest.approx(p, nan_ok=True)
 
 
