@@ -82,9 +82,9 @@ def run(
                 raise DataError(f"{error}; if the data have moved, add --data PLACE") from error
             raise
         if tensorboard:
-            from puridiver.runs.tensorboard import tensorboard_logs
+            from puridiver.runs.tensorboard import tensorboard_log
 
-            experiment.listeners += stack.enter_context(tensorboard_logs(tensorboard))
+            experiment.listeners.append(stack.enter_context(tensorboard_log(Path(tensorboard))))
         for text in () if quiet or finished else run_notes(experiment):
             note(text)
         stack.enter_context(_stopping_gently(experiment, ctx.obj, out))
@@ -99,9 +99,9 @@ def run(
             again = shlex.join(["puridiver", *ctx.obj, "--out", "runs/mine"])
             kept = f"run folder: {out}" if out else f"nothing was kept; to keep it: {again}"
             tell("the run was finished already" if finished else kept) if not quiet else None
-    except BrokenPipeError:  # the reader left; the exit code still tells whether the learner was kept
+    except BrokenPipeError:  # the reader left
         forget_stdout()
-    return int(experiment.learner_lost)
+    return 0
 
 
 def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
@@ -135,7 +135,7 @@ def _stopping_gently(experiment: Experiment, words: list[str], out: Path | None)
     before = signal.signal(signal.SIGINT, stop)
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):  # OSError: the disk is full
         again = [word for word in words if word not in ("--resume", "--force")]
         tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
         raise

@@ -1,11 +1,13 @@
 """Metrics: the only part of the package that sees true labels."""
 
-from puridiver.discovery import members
-from puridiver.metrics.base import Event, Metric, Record
+import importlib
+import pkgutil
+
+from puridiver.metrics import summary
+from puridiver.metrics.base import FOUND, Event, Metric, Record
 
 __all__ = ["METRICS", "Event", "Metric", "Record"]
 
-METRICS: dict[str, Metric] = {
-    name: kind()
-    for name, kind in members("puridiver.metrics.summary", Metric).items()  # type: ignore[type-abstract]
-}
+for _file in pkgutil.iter_modules(summary.__path__):
+    importlib.import_module(f"{summary.__name__}.{_file.name}")
+METRICS: dict[str, Metric] = dict(sorted(FOUND.items()))

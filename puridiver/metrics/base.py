@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 Event = dict[str, Any]
 
 
-class Record:
-    """The measurements of a run in their order: its events "anytime", "task" and, where judged, "epoch"."""
-
-    def __init__(self, events: Iterable[Event] = ()) -> None:
-        self.events = list(events)
+class Record(list[Event]):
+    """The measurements of a run in their order: its events "anytime", "task" and, where epochs are judged, "epoch"."""
 
     def of_kind(self, *kinds: str) -> list[Event]:
-        return [event for event in self.events if event["event"] in kinds]
+        return [event for event in self if event["event"] in kinds]
 
     @property
     def tasks(self) -> list[Event]:
@@ -25,20 +21,28 @@ class Record:
         return self.of_kind("task")
 
 
-class Metric(ABC):
-    """One figure that sums up a whole run. A subclass in a file of `metrics/summary` is found by listing the folder.
+class Metric(NamedTuple):
+    """One figure that sums up a whole run; it stands in `summary.json`, ledger rows, tables and pages."""
 
-    It then stands in `summary.json`, in ledger rows and in tables (`puridiver table --metric NAME`).
-    """
+    name: str  # the key in summaries and ledgers
+    title: str  # what it measures, for headings and help
+    meaning: str  # a sentence for the report page
+    of: Callable[[Record], float | None]  # the figure of a finished run; None or nan where it was not measured
+    unit: str = "%"  # "%": a share, shown times 100; "": a plain number
+    better: str = "higher"  # or "lower"
 
-    name: ClassVar[str]  # the key in summaries and ledgers
-    title: ClassVar[str]  # what it measures, for headings and help
-    unit: ClassVar[str] = "%"  # "%": a share, shown times 100; "": a plain number
-    better: ClassVar[str] = "higher"  # or "lower"
 
-    @abstractmethod
-    def of(self, record: Record) -> float | None:
-        """The figure of a finished run; None or nan where it was not measured."""
+FOUND: dict[str, Metric] = {}
+
+
+def metric(title: str, unit: str = "%", better: str = "higher") -> Callable[[Callable], Callable]:
+    """Make a function in a file of `metrics/summary` a metric, with the function's name and docstring."""
+
+    def register(of: Callable[[Record], float | None]) -> Callable[[Record], float | None]:
+        FOUND[of.__name__] = Metric(of.__name__, title, (of.__doc__ or "").partition("\n")[0], of, unit, better)
+        return of
+
+    return register
 
 
 def mean(values: Iterable[float]) -> float:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from puridiver.data.base import UNKNOWN
 from puridiver.errors import DataError
 from puridiver.files import check_writable, write_atomically
-from puridiver.learner.learner import Learner
 from puridiver.metrics.base import Event
-from puridiver.metrics.memory_snapshot import UNKNOWN
-from puridiver.streams import TrueLabels
+from puridiver.metrics.recorder import Recorder
 from puridiver.trainers import SET_NAMES
 
 if TYPE_CHECKING:
@@ -25,100 +24,79 @@ COLUMNS = ("arrival", "image", "name", "given_label", "true_label", "entered_at"
 NUMBERS = ("arrival", "image", "entered_at", "evicted_at")
 
 
-class MemoryWatch:
-    """Emits which samples enter and leave the memory, and what each memory training made of them.
+class TracingRecorder(Recorder):
+    """Also emits which samples enter and leave the memory, and what each memory training made of them.
 
-    Only a traced run has one, since a GPU has to wait for it. Events "memory": `entered` (arrivals), and of each the
-    row of its `images` among the train images, its `given` and `true` label (class ids; null where nobody knows) and,
-    where data are of files, its file in `names`; `left`. Events "sets": `arrivals`, `sets` and `suggested`, the set of
-    each sample in the last epoch of a consolidation and the label that it suggests.
+    Only for a traced run, since a GPU has to wait for it. Events "memory": `entered` (arrivals), and of each the row of
+    its `images` among the train images, its `given` and `true` label (class ids; null where nobody knows) and, where
+    data are of files, its file in `names`; `left`. Events "sets": `arrivals`, `sets` and `suggested`, the set of each
+    sample in the last epoch of a consolidation and the label that it suggests.
     """
 
-    def __init__(self, truth: TrueLabels, emit: Callable[[Event], None]) -> None:
-        self.truth, self.emit = truth, emit
-        self._samples: Any = None
-        self._held: set[int] = set()
+    held: frozenset[int] = frozenset()  # arrivals in the memory, as the events have told
 
-    def begin(self, learner: Learner) -> None:
-        """Start from what the memory holds: the events of a resumed run have told it before."""
-        self._samples = learner.memory.samples
-        self._held = set(self._samples.arrivals.tolist())
+    def observed(self, task: int) -> None:
+        super().observed(task)
+        self._compare(task)
 
-    def compare(self, learner: Learner, task: int, positions: Callable[[Tensor], Tensor]) -> None:
-        """Emit what has changed since the last call; `positions` maps arrivals to positions in the stream."""
-        if learner.memory.samples is self._samples:
+    def epoch(self, task: int, epoch: int, number: int, evaluate: bool, last: bool) -> None:
+        self._compare(task)  # samples that waited may have entered as the consolidation began
+        super().epoch(task, epoch, number, evaluate, last)
+        if last and (sets := self.learner.trainer.sets) is not None:
+            given = self.truth.given_at(sets.arrivals)
+            suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses).tolist()
+            event = {"event": "sets", "task": task, "seen": self.learner.seen, "arrivals": sets.arrivals.tolist()}
+            self.emit({**event, "sets": sets.codes.tolist(), "suggested": suggested})
+
+    def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        super().load_state(figures, tensors)
+        self.held = frozenset(self.learner.memory.samples.arrivals.tolist())
+
+    def _compare(self, task: int) -> None:
+        """Emit what has changed since the last call."""
+        before, self.held = self.held, frozenset(self.learner.memory.samples.arrivals.tolist())
+        entered, left = sorted(self.held - before), sorted(before - self.held)
+        if not entered and not left:
             return
-        before = self._held
-        self.begin(learner)
-        entered, left = sorted(self._held - before), sorted(before - self._held)
-        if entered or left:
-            at = positions(torch.tensor(entered, dtype=torch.int64))
-            names = self.truth.names_at(at)
-            self.emit({
-                "event": "memory", "task": task, "seen": learner.seen, "entered": entered,
-                "images": self.truth.rows_at(at).tolist(), "given": self.truth.given_at(at).tolist(),
-                "true": [None if label == UNKNOWN else label for label in self.truth.of(at).tolist()], "left": left,
-                **({} if names is None else {"names": names}),
-            })  # fmt: skip
-
-    def consolidated(self, learner: Learner, task: int, positions: Callable[[Tensor], Tensor]) -> None:
-        """Emit how the last epoch divided the memory, if the trainer divides it at all."""
-        if (sets := learner.trainer.sets) is None:
-            return
-        given = self.truth.given_at(positions(sets.arrivals)).cpu()
-        suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses).tolist()
-        event = {"event": "sets", "task": task, "seen": learner.seen, "arrivals": sets.arrivals.tolist()}
-        self.emit({**event, "sets": sets.codes.tolist(), "suggested": suggested})
+        at = torch.tensor(entered, dtype=torch.int64)
+        names = self.truth.names_at(at)
+        self.emit({
+            "event": "memory", "task": task, "seen": self.learner.seen, "entered": entered,
+            "images": self.truth.rows_at(at).tolist(), "given": self.truth.given_at(at).tolist(),
+            "true": [None if label == UNKNOWN else label for label in self.truth.of(at).tolist()], "left": left,
+            **({} if names is None else {"names": names}),
+        })  # fmt: skip
 
 
-class SampleHistory:
-    """A listener that keeps one row for each sample that was ever in the memory, in the order they entered.
+def sample_history(class_names: Sequence[str], events: Iterable[Event]) -> DataFrame:
+    """One row for each sample that was ever in the memory, in the order they entered, from the events of a traced run.
 
     Columns: `arrival` (how many samples came before it), `image` (its row among the train images), `name` (its file,
     where the data are of files), `given_label` and `true_label` (None where nobody knows), `entered_at` and
     `evicted_at` (how many samples had come by then; None: it was kept), and for the n-th consolidation `set_n` and
     `suggested_n` (None where it was not in the memory then).
     """
+    import pandas
 
-    needs_memory_events = True  # a run emits them only for listeners that say so, from its beginning
-
-    def __init__(self, class_names: Sequence[str], events: Iterable[Event] = ()) -> None:
-        self.class_names, self.consolidations = class_names, 0
-        self.samples: dict[int, dict[str, Any]] = {}
-        for event in events:
-            self(event)
-
-    def __call__(self, event: Event) -> None:
-        """Take an event of the run, in its turn; those of other kinds say nothing of single samples."""
+    rows: dict[int, dict[str, Any]] = {}
+    columns = list(COLUMNS)
+    for event in events:
         if event["event"] == "memory":
             names = event.get("names") or [None] * len(event["entered"])
-            columns = (event["entered"], event["images"], names, event["given"], event["true"])
-            for arrival, image, name, given, true in zip(*columns, strict=True):
-                labels = (self.class_names[given], None if true is None else self.class_names[true])
-                values = (arrival, image, name, *labels, event["seen"], None)
-                self.samples[arrival] = dict(zip(COLUMNS, values, strict=True))
+            entered = (event["entered"], event["images"], names, event["given"], event["true"])
+            for arrival, image, name, given, true in zip(*entered, strict=True):
+                labels = (class_names[given], None if true is None else class_names[true])
+                rows[arrival] = dict(zip(COLUMNS, (arrival, image, name, *labels, event["seen"], None), strict=True))
             for arrival in event["left"]:
-                self.samples[arrival]["evicted_at"] = event["seen"]
+                rows[arrival]["evicted_at"] = event["seen"]
         elif event["event"] == "sets":
-            self.consolidations = n = self.consolidations + 1
+            n = 1 + (len(columns) - len(COLUMNS)) // 2
+            columns += [f"set_{n}", f"suggested_{n}"]
             for arrival, code, suggested in zip(event["arrivals"], event["sets"], event["suggested"], strict=True):
-                found = {f"set_{n}": SET_NAMES[code], f"suggested_{n}": self.class_names[suggested]}
-                self.samples[arrival] |= found
-
-    def frame(self) -> DataFrame:
-        """The rows as a pandas table; whole numbers stay whole where some are missing."""
-        import pandas
-
-        sets = [f"{name}_{n}" for n in range(1, self.consolidations + 1) for name in ("set", "suggested")]
-        found = pandas.DataFrame(list(self.samples.values()), columns=[*COLUMNS, *sets])
-        found = found.astype(dict.fromkeys(NUMBERS, "Int64"))
-        return found.drop(columns="name") if found["name"].isna().all() else found
-
-    def write(self, path: Path) -> None:
-        """Write CSV (empty where there is nothing to tell) or Parquet, by the file's name."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        frame, parquet = self.frame(), path.suffix == ".parquet"
-        write_atomically(path, frame.to_parquet(index=False) if parquet else frame.to_csv(index=False).encode())
+                rows[arrival] |= {f"set_{n}": SET_NAMES[code], f"suggested_{n}": class_names[suggested]}
+    found = pandas.DataFrame(list(rows.values()), columns=columns)
+    found = found.astype(dict.fromkeys(NUMBERS, "Int64"))  # whole numbers stay whole where some are missing
+    return found.drop(columns="name") if found["name"].isna().all() else found
 
 
 def check_trace_file(path: Path) -> None:
@@ -132,3 +110,10 @@ def check_trace_file(path: Path) -> None:
         importlib.import_module("pyarrow.parquet" if path.suffix == ".parquet" else "pandas")
     except ImportError as error:
         raise DataError("a trace as .parquet needs pyarrow: pip install 'puridiver[parquet]', or say .csv") from error
+
+
+def write_trace(path: Path, class_names: Sequence[str], events: Iterable[Event]) -> None:
+    """Write CSV (empty where there is nothing to tell) or Parquet, by the file's name."""
+    frame, parquet = sample_history(class_names, events), path.suffix == ".parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, frame.to_parquet(index=False) if parquet else frame.to_csv(index=False).encode())

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import augment, plugins
-from puridiver.data.base import DataSource
+from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError
 from puridiver.files import file_lock
 from puridiver.learner import storage
@@ -32,44 +32,40 @@ ON_DEVICE_BYTES = 4 << 30
 
 
 def joint_features(
-    source: DataSource, network: str, runtime: Runtime, cache: Path, views: augment.ViewSettings,
-    tell: Callable[[str], None] = lambda text: None, options: Options | None = None,
+    source: DataSource, network: str, runtime: Runtime, cache: Path, options: Options,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Tensor:  # fmt: skip
     """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
-    The cache is keyed by the data's fingerprint, the network with its own `options` and, if it is a plugin, its code,
-    its precision and the settings of this module.
+    The cache is keyed by the data's fingerprint, the network with its own options and, if it is a plugin, its code,
+    its precision, how images are cropped and mirrored, and the settings of this module.
     """
-    options = options or Options()
+    if (source.train.true_labels == UNKNOWN).any():
+        raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
     values = {name: options[name] for name in class_options(NETWORKS[network])}
     own = f".{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]}" if values else ""
     code = "".join(f".{origin.code[:16]}" for origin in plugins.origins(("network", network)).values())
-    made = f"{EPOCHS}x{BATCH}-crop{views.crop_padding}-flip{int(views.flip)}"
+    made = f"{EPOCHS}x{BATCH}-crop{options.crop_padding}-flip{int(options.flip)}"
     folder = cache / f"{source.fingerprint[:16]}-{network}{code}{own}-{runtime.precision}-{made}"
     cache.mkdir(parents=True, exist_ok=True)
     # Runs that start side by side need the same one: it takes a GPU forty seconds, and a CPU far longer.
     with file_lock(cache / f"{folder.name}.lock", wait_seconds=math.inf, what="the joint network"):
         with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
             return storage.load(folder)[1]["features"]
-        joint = _Joint(source, network, runtime, views, Options(**values))
+        net_options = Options(**values, crop_padding=options.crop_padding, flip=options.flip)
+        training = JointTraining(source, network, runtime, net_options)
         for epoch in range(EPOCHS):
-            joint.train(epoch)
+            training.epoch(epoch)
             tell(f"joint network for diversity, epoch {epoch + 1}/{EPOCHS}")
-        storage.save(folder, {"network": network}, {"features": (features := joint.features())})
+        storage.save(folder, {"network": network}, {"features": (features := training.features())})
         return features
 
 
-def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, rate, 0.9, weight_decay=WEIGHT_DECAY, nesterov=True, fused=rate.is_cuda)
+class JointTraining:
+    """A network on its way: steps over blocks of images that lie augmented on the device."""
 
-
-class _Joint:
-    """The network in its training: steps over blocks of images that lie augmented on the device."""
-
-    def __init__(
-        self, source: DataSource, network: str, runtime: Runtime, views: augment.ViewSettings, options: Options
-    ) -> None:
-        self.runtime, self.views, self.generator = runtime, views, torch.Generator().manual_seed(SEED)
+    def __init__(self, source: DataSource, network: str, runtime: Runtime, options: Options) -> None:
+        self.runtime, self.options, self.generator = runtime, options, torch.Generator().manual_seed(SEED)
         net = build_network(network, len(source.class_names), source.image_shape, options, self.generator)
         self.model, self.buffers = TrainableModel(net, runtime, _sgd), Buffers()
         self._run = PlanRunner(runtime, self._step)
@@ -79,13 +75,10 @@ class _Joint:
         per_block = max(1, BLOCK_BYTES // (BATCH * images[:1].nbytes))
         self.block = BATCH * min(per_block, -(-len(images) // BATCH))
 
-    def train(self, epoch: int) -> None:
+    def epoch(self, epoch: int) -> None:
         self.model.set_rate(cosine(epoch, EPOCHS, RATE))
-        padding, flip = self.views.crop_padding, self.views.flip
         for rows in torch.randperm(len(self.images), generator=self.generator).split(self.block):
-            draws = [augment.draw_crop_flip(len(part), padding, flip, self.generator) for part in rows.split(BATCH)]
-            parts = self._moved(self.images[rows.to(self.images.device)]).split(BATCH)
-            images = torch.cat([augment.crop_flip(part, draw) for part, draw in zip(parts, draws, strict=True)])
+            images = torch.cat([self._augmented(part) for part in self._moved(rows).split(BATCH)])
             n, key = len(images), f"{len(images)}."  # the last block of an epoch is smaller
             self.buffers.put(key + "images", images)
             self.buffers.put(key + "labels", self.labels[rows.to(self.labels.device)])
@@ -94,18 +87,26 @@ class _Joint:
                 if plan.numel() > 1:  # BatchNorm needs two
                     self._run(plan, key, versions)
 
+    def features(self) -> Tensor:
+        """Of the train images, (N, d)."""
+        parts = torch.arange(len(self.images)).split(CHUNK)
+        return torch.cat([self.model.outputs(_scaled(self._moved(rows))).features.cpu() for rows in parts])
+
     def _step(self, row: Tensor, key: str, versions: object) -> None:
         logits = self.model.logits(_scaled(self.buffers[key + "images"][row]))
         self.model.step(F.cross_entropy(logits, self.buffers[key + "labels"][row]))
 
-    def features(self) -> Tensor:
-        """Of the train images, (N, d)."""
-        parts = (_scaled(self._moved(part)) for part in self.images.split(CHUNK))
-        return torch.cat([self.model.outputs(part).features.cpu() for part in parts])
+    def _augmented(self, images: Tensor) -> Tensor:
+        draw = augment.draw_crop_flip(len(images), self.options.crop_padding, self.options.flip, self.generator)
+        return augment.crop_flip(images, draw)
 
-    def _moved(self, images: Tensor) -> Tensor:
-        """(N, C, H, W) on the device."""
-        return self.runtime.move(images.permute(0, 3, 1, 2).contiguous())
+    def _moved(self, rows: Tensor) -> Tensor:
+        """Images as (N, C, H, W) on the device."""
+        return self.runtime.move(self.images[rows.to(self.images.device)].permute(0, 3, 1, 2).contiguous())
+
+
+def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, rate, 0.9, weight_decay=WEIGHT_DECAY, nesterov=True, fused=rate.is_cuda)
 
 
 def _scaled(images: Tensor) -> Tensor:

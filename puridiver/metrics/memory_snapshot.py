@@ -7,11 +7,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from puridiver.errors import DataError
+from puridiver.learner.learner import Learner
+from puridiver.trainers import SET_NAMES
 
 FORMAT = "puridiver memory 1"
-UNKNOWN = -1  # a true label that nobody knows
 LARGEST_SIDE = 64  # px: larger images are shrunk, so that the file stays small beside the run
 
 
@@ -35,6 +39,30 @@ class MemorySnapshot:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @classmethod
+    def of(cls, learner: Learner, true: Tensor) -> MemorySnapshot:
+        """The memory's images, shrunk if they are large, with the learner's audit and the true label of each."""
+        samples, images = learner.memory.samples, learner.memory.samples.images
+        audit = {row.arrival: row for row in learner.audit()}
+        rows = [audit[arrival] for arrival in samples.arrivals.tolist()]
+        ids = {label: i for i, label in enumerate(learner.classes)}
+        names = ["" if row.id is None else str(row.id) for row in rows]
+        factor = LARGEST_SIDE / max(images.shape[2:])
+        if factor < 1 and len(images):
+            size = [max(1, round(side * factor)) for side in images.shape[2:]]
+            shrunk = [F.interpolate(part.float(), size, mode="area").round() for part in images.split(256)]
+            images = torch.cat(shrunk).to(torch.uint8)
+        return cls(
+            images=images.permute(0, 2, 3, 1).contiguous().cpu().numpy(),
+            arrivals=samples.arrivals.cpu().numpy(),
+            given=samples.labels.cpu().numpy(),
+            suggested=np.array([ids[row.suggested_label] for row in rows], dtype=np.int64),
+            true=true.cpu().numpy(),
+            p_correct=np.array([row.p_correct for row in rows], dtype=np.float32),
+            sets=np.array([SET_NAMES.index(row.set) for row in rows], dtype=np.uint8),
+            names=None if all(row.id is None for row in rows) else names,
+        )
 
     def to_bytes(self) -> bytes:
         from safetensors.numpy import save

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS, Event, Record, measures
-from puridiver.metrics.history import MemoryWatch
-from puridiver.metrics.memory_snapshot import MemorySnapshot
-from puridiver.streams import Batch, TrueLabels
+from puridiver.streams import TrueLabels
+from puridiver.trainers import Sets
 
 EVALUATED_BYTES = 256 << 20  # images that are evaluated in one go
 OF_A_TASK = ("event", "task", "seen", "accuracy", "seen_accuracy", "group_accuracy")  # no figures of the whole run
+COURSES = ("accuracy", "seen_accuracy", "group_accuracy", "memory_purity")  # of the tasks, in the summary
+
+
+class EvaluationSet(NamedTuple):
+    """What accuracy is measured on."""
+
+    images: Tensor  # uint8 (N, H, W, C)
+    labels: Tensor  # class ids (N,)
+    verified: Tensor | None = None  # (N,): which labels are true for certain; None: all
 
 
 class Recorder:
@@ -23,168 +31,128 @@ class Recorder:
 
     Parameters
     ----------
-    images, labels, verified
-        The evaluation set: uint8 (N, H, W, C), class ids, and (bool) which of these are true for certain (None: all).
     groups
         The major classes of each task, for forgetting.
     truth, features
-        True labels of the stream by position; joint features in stream order, for diversity.
+        True labels and joint features (for diversity) of the stream, by arrival.
     emit
         Called with every event (a dict) as it happens.
-    watch_memory
-        Also emit which samples enter and leave the memory.
     """
 
     def __init__(
-        self, images: Tensor, labels: Tensor, groups: Sequence[Sequence[int]], truth: TrueLabels,
-        emit: Callable[[Event], None], features: Tensor | None = None, verified: Tensor | None = None,
-        watch_memory: bool = False,
+        self, learner: Learner, evaluation: EvaluationSet, groups: Sequence[Sequence[int]], truth: TrueLabels,
+        emit: Callable[[Event], None], features: Tensor | None = None,
     ) -> None:  # fmt: skip
-        self.images, self.labels, self.verified, self.groups = images, labels, verified, groups
-        self.truth, self.features, self.emit = truth, features, emit
-        self.watch = MemoryWatch(truth, emit) if watch_memory else None
+        self.learner, self.evaluation, self.groups = learner, evaluation, groups
+        self.truth, self.emit, self.features = truth, emit, features
         self.record = Record()
-        self._positions: list[Tensor] = []
-        self._alphas: list[Tensor] = []  # of the current task, a batch each
-        self._alphas_told = 0  # how many of them the anytime points have had
+        self.alphas: list[Tensor] = []  # of the current task, a batch each
+        self.alphas_told = 0  # how many of them the anytime points have had
 
-    def begin(self, learner: Learner) -> None:
-        """Call it before the first batch, or before a run goes on that was left."""
-        if self.watch is not None:
-            self.watch.begin(learner)
+    def observed(self, task: int) -> None:
+        """After a batch."""
+        if "alpha" in (found := self.learner.sampler.diagnostics()):
+            self.alphas.append(found["alpha"])
 
-    def saw(self, batch: Batch, learner: Learner) -> None:
-        """Note a batch that the learner has observed."""
-        self._positions.append(batch.positions)
-        if "alpha" in (found := learner.sampler.diagnostics()):
-            self._alphas.append(found["alpha"])
-        if self.watch is not None:
-            self.watch.compare(learner, batch.task, self._stream_positions)
-
-    def anytime(self, learner: Learner, task: int) -> None:
+    def anytime(self, task: int) -> None:
         """Add a point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
-        found, _, _ = self.evaluate(learner)
-        since_last, self._alphas_told = self._alphas[self._alphas_told :], len(self._alphas)
-        event = {"event": "anytime", "seen": learner.seen, "task": task, **found, **self._memory(learner)}
+        since_last, self.alphas_told = self.alphas[self.alphas_told :], len(self.alphas)
+        event = {"event": "anytime", "seen": self.learner.seen, "task": task, **self.evaluate()[0], **self._memory()}
         self._note({**event, "alpha": _mean(since_last)})
 
-    def epoch(self, learner: Learner, task: int, epoch: int, number: int, evaluate: bool) -> None:
+    def epoch(self, task: int, epoch: int, number: int, evaluate: bool, last: bool) -> None:
         """After an epoch on the memory, the `number`-th of the run: how the trainer divided it; its accuracy on demand.
 
         Without evaluation it does not wait for the device, which may still work on the epoch.
         """
-        if self.watch is not None:  # samples that waited may have entered as the consolidation began
-            self.watch.compare(learner, task, self._stream_positions)
-        event: Event = {"event": "epoch", "task": task, "epoch": epoch, "number": number, **self._split(learner)}
+        event: Event = {"event": "epoch", "task": task, "epoch": epoch, "number": number}
+        event |= self._split(self.learner.trainer.sets)
         if evaluate:
-            found, _, _ = self.evaluate(learner, as_it_is=True)
-            self._note({**event, **{name: value for name, value in found.items() if name != "seen_accuracy"}})
-        elif len(event) > 4:
+            found = self.evaluate(as_it_is=True)[0]
+            del found["seen_accuracy"]
+            self._note(event | found)
+        elif self.learner.trainer.sets is not None:
             self.emit(event)
 
-    def consolidated(self, learner: Learner, task: int) -> None:
-        """After the last epoch of a memory training."""
-        if self.watch is not None:
-            self.watch.consolidated(learner, task, self._stream_positions)
-
-    def task_ended(self, learner: Learner, task: int) -> Event:
+    def task_ended(self, task: int) -> Event:
         """After a task's stream and consolidation: everything."""
-        found, confusion, guesses = self.evaluate(learner)
+        learner, samples, came = self.learner, self.learner.memory.samples, torch.arange(self.learner.seen)
+        found, confusion, guesses = self.evaluate()
         recalls = confusion.diagonal().double() / confusion.sum(dim=1)  # nan for a class without test images
+        split = learner.split()
         event: Event = {
             "event": "task", "task": task, "seen": learner.seen, **found, "class_accuracy": recalls.tolist(),
             "group_accuracy": [measures.accuracy(confusion, group) for group in self.groups],
-            "alpha": _mean(self._alphas), **self._memory(learner), **self._split(learner),
+            "alpha": _mean(self.alphas), **self._memory(),
+            **self._split(None if learner.trainer.sets is None else split.sets()),
         }  # fmt: skip
-        if self.verified is not None and not self.verified.all():
-            right = (guesses == self.labels)[self.verified]
+        labels, verified = self.evaluation.labels, self.evaluation.verified
+        if verified is not None and not verified.all():
+            right = (guesses == labels)[verified]
             share = float(right.double().mean()) if len(right) else None
-            event |= {"evaluated": len(self.labels), "verified": len(right), "verified_accuracy": share}
-        self._alphas, self._alphas_told = [], 0
-        positions, n_classes = self._all_positions(), len(learner.classes)
-        given, true = self.truth.given_at(positions), self.truth.of(positions)
-        self._note(
-            event, confusion=confusion.tolist(), stream_per_class=measures.per_class(given, n_classes),
-            stream_per_true_class=measures.per_class(true, n_classes),
-        )  # fmt: skip
-        of_memory = self._true(learner.memory.samples.arrivals)
-        self.emit({"event": "split", "task": task, **measures.split_trace(learner, of_memory)})
+            event |= {"evaluated": len(labels), "verified": len(right), "verified_accuracy": share}
+        self.alphas, self.alphas_told = [], 0
+        counts = {"stream_per_class": self.truth.given_at(came), "stream_per_true_class": self.truth.of(came)}
+        bulky = {name: measures.per_class(labels, len(learner.classes)) for name, labels in counts.items()}
+        self._note(event, confusion=confusion.tolist(), **bulky)
+        trace = measures.split_trace(split, samples.labels.cpu(), self.truth.of(samples.arrivals.cpu()))
+        self.emit({"event": "split", "task": task, **trace})
         return event
 
     def summary(self) -> Event:
         """The whole run in a few figures: every metric, the course over the tasks, and details of the last one."""
         tasks = self.record.tasks
-        courses = {"accuracy": "accuracy", "seen_accuracy": "seen_accuracy", "group_accuracy": "group_accuracy",
-                   "purity": "memory_purity"}  # fmt: skip
-        return {
-            **{name: value for name, value in tasks[-1].items() if name not in OF_A_TASK},
-            **{f"task_{name}": [event[of] for event in tasks] for name, of in courses.items()},
-            **{name: metric.of(self.record) for name, metric in METRICS.items()},
-        }
-
-    def snapshot(self, learner: Learner) -> MemorySnapshot:
-        """The memory as it is, with the learner's opinion and the true label of each sample."""
-        return measures.take_snapshot(learner, self._true(learner.memory.samples.arrivals))
+        found = {name: value for name, value in tasks[-1].items() if name not in OF_A_TASK}
+        for name in COURSES:
+            found[f"task_{name.removeprefix('memory_')}"] = [event[name] for event in tasks]
+        for name, metric in METRICS.items():
+            found[name] = metric.of(self.record)
+        return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Everything noted so far: figures, which are JSON, and tensors."""
-        figures = {"events": self.record.events, "alphas_told": self._alphas_told}
-        positions = self._all_positions() if self._positions else torch.empty(0, dtype=torch.int64)
-        return figures, {"positions": positions, **({"alphas": torch.stack(self._alphas)} if self._alphas else {})}
+        tensors = {"alphas": torch.stack(self.alphas)} if self.alphas else {}
+        return {"events": self.record, "alphas_told": self.alphas_told}, tensors
 
-    def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor], device: torch.device) -> None:
+    def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on from there."""
-        self.record = Record(figures["events"])
-        self._positions, self._alphas_told = [tensors["positions"]], figures["alphas_told"]
-        self._alphas = list(tensors["alphas"].to(device).unbind()) if "alphas" in tensors else []
+        self.record, self.alphas_told = Record(figures["events"]), figures["alphas_told"]
+        device = self.learner.runtime.device
+        self.alphas = list(tensors["alphas"].to(device).unbind()) if "alphas" in tensors else []
 
-    def evaluate(self, learner: Learner, as_it_is: bool = False) -> tuple[Event, Tensor, Tensor]:
+    def evaluate(self, as_it_is: bool = False) -> tuple[Event, Tensor, Tensor]:
         """Accuracies on the evaluation set, the confusion matrix and the predictions.
 
         By what the learner predicts, or by its network as it is. `seen_accuracy` is that on classes of which a label
         has come. `diverged` is told only where it is so: predictions that are nan are of the first class.
         """
         # In parts, since the images of a large set lie in a file and may not all fit on the device.
-        parts = self.images.split(max(1, EVALUATED_BYTES // max(1, self.images[0].nbytes)))
-        found = [torch.from_numpy(learner.predict_proba(part, as_it_is)) for part in parts]
-        guesses = torch.cat([part.argmax(dim=1) for part in found])
-        confusion = measures.confusion_matrix(guesses, self.labels, len(learner.classes))
-        seen = self.truth.given_at(self._all_positions()).unique().tolist()
+        images, learner = self.evaluation.images, self.learner
+        parts = images.split(max(1, EVALUATED_BYTES // max(1, images[0].nbytes)))
+        found = torch.cat([torch.from_numpy(learner.predict_proba(part, as_it_is)) for part in parts])
+        guesses = found.argmax(dim=1)
+        confusion = measures.confusion_matrix(guesses, self.evaluation.labels, len(learner.classes))
+        seen = self.truth.given_at(torch.arange(learner.seen)).unique().tolist()
         told = {"accuracy": measures.accuracy(confusion), "seen_accuracy": measures.accuracy(confusion, seen)}
-        diverged = not all(bool(part.isfinite().all()) for part in found)
-        return {**told, **({"diverged": True} if diverged else {})}, confusion, guesses
+        return {**told, **({} if found.isfinite().all() else {"diverged": True})}, confusion, guesses
 
     def _note(self, event: Event, **bulky: Any) -> None:
         """Keep an event and emit it; what is bulky is emitted alone."""
-        self.record.events.append(event)
+        self.record.append(event)
         self.emit({**event, **bulky})
 
-    def _memory(self, learner: Learner) -> Event:
-        samples = learner.memory.samples
-        features = None if self.features is None else self.features[self._stream_positions(samples.arrivals)]
-        true = self._true(samples.arrivals)
-        return measures.memory_metrics(samples.labels.cpu(), true, len(learner.classes), features)
+    def _memory(self) -> Event:
+        samples = self.learner.memory.samples
+        arrivals, n_classes = samples.arrivals.cpu(), len(self.learner.classes)
+        features = None if self.features is None else self.features[arrivals]
+        return measures.memory_metrics(samples.labels.cpu(), self.truth.of(arrivals), n_classes, features)
 
-    def _split(self, learner: Learner) -> Event:
-        """How the trainer divided the memory, if it does."""
-        if (sets := learner.trainer.sets) is None:
+    def _split(self, sets: Sets | None) -> Event:
+        """How right the division of the memory is, if the trainer divides it."""
+        if sets is None:
             return {}
         # Given labels from the stream and not from the memory, which lies on the device: this must not wait for it.
-        positions = self._stream_positions(sets.arrivals)
-        return measures.split_metrics(sets, self.truth.given_at(positions), self.truth.of(positions))
-
-    def _stream_positions(self, arrivals: Tensor) -> Tensor:
-        """Positions in the stream of the learner's arrivals: others where the run was shortened."""
-        return self._all_positions()[arrivals.cpu()]
-
-    def _all_positions(self) -> Tensor:
-        """Of everything observed so far. Joined once: thousands of small tensors take milliseconds."""
-        if len(self._positions) > 1:
-            self._positions = [torch.cat(self._positions)]
-        return self._positions[0]
-
-    def _true(self, arrivals: Tensor) -> Tensor:
-        return self.truth.of(self._stream_positions(arrivals))
+        return measures.split_metrics(sets, self.truth.given_at(sets.arrivals), self.truth.of(sets.arrivals))
 
 
 def _mean(values: list[Tensor]) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from puridiver.metrics.history import SampleHistory
+from puridiver.metrics.history import sample_history
 from puridiver.report.reading import load_run
 from puridiver.trainers import SET_NAMES
 
@@ -46,5 +46,5 @@ def read_run(folder: Path | str) -> RunFrames:
     for event in run.of_kind("split"):
         columns = {new: event[old] for old, new in SPLIT_COLUMNS.items() if old in event}
         splits.append(pd.DataFrame({"task": event["task"], **columns, "set": [SET_NAMES[c] for c in event["sets"]]}))
-    trace = SampleHistory(run.class_names, run.events).frame() if run.config.get("traced") else None
+    trace = sample_history(run.class_names, run.events) if run.config.get("traced") else None
     return RunFrames(run.summary, metrics, pd.concat(splits, ignore_index=True) if splits else pd.DataFrame(), trace)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from puridiver.metrics.memory_snapshot import UNKNOWN
+from puridiver.data.base import UNKNOWN
 from puridiver.report.reading import Run
 from puridiver.trainers import SET_NAMES
 

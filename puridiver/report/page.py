@@ -115,7 +115,7 @@ def headlines(run: Run) -> list[Headline]:
         if value is None:
             continue
         shown = percent(value) if metric.unit == "%" else f"{value:.2f} {metric.unit}".strip()
-        meaning = (metric.__doc__ or "").strip().partition("\n")[0]
+        meaning = metric.meaning
         if metric.name == "last_accuracy":
             meaning += f" After all tasks, on the {s['evaluated_on']} images, {label_note(s)}."
         if metric.name == "memory_purity" and s["stream_noise"] is not None:

@@ -49,7 +49,7 @@ class Checkpoints:
         writer.shutdown(wait=False)  # its thread ends with this one task
 
     def wait(self) -> None:
-        """Wait until the checkpoint is on the disk. Where it did not fit, a warning says so and the older ones stay."""
+        """Wait until the checkpoint is on the disk. If it does not fit, warn and keep the older ones."""
         try:
             if self._under_way is not None:
                 self._under_way.result()
@@ -91,7 +91,7 @@ class Checkpoints:
     def _write(self, frozen: storage.Frozen) -> None:
         older = self._whole()
         path = self.folder / f"{max((int(path.name) for path in older), default=0) + 1:06}"
-        if path.exists():  # a save that did not come to its end
+        if path.exists():  # an unfinished save
             shutil.rmtree(path)
         try:
             storage.write(path, frozen)
@@ -100,7 +100,8 @@ class Checkpoints:
         except OSError:
             shutil.rmtree(path, ignore_errors=True)  # a full disk needs the room
             raise
-        for old in set(self._numbered()) - {path, *[good for good in older if good not in self._bad][-1:]}:
+        good = [save for save in older if save not in self._bad]
+        for old in set(self._numbered()) - {path, *good[-1:]}:
             remove_save(old)
 
     def _whole(self) -> list[Path]:

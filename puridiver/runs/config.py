@@ -6,16 +6,14 @@ an option to `run`, add a field here.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shlex
-import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self, get_args, get_type_hints
+from typing import Any, NamedTuple, Self, get_args, get_type_hints
 
 from puridiver.errors import meant
 
@@ -35,14 +33,53 @@ class Role(StrEnum):
     MACHINE = "machine"  # how this machine computes; recorded beside the identity
 
 
-def setting(default: Any, role: Role, help: str, choices: tuple[str, ...] = (), **declared: Any) -> Any:
-    """Declare a field.
+KINDS: dict[type, tuple[Any, str]] = {
+    bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
+}  # fmt: skip
 
-    `least` is its least value. `axis`: grids vary it in lists of their own. `path`: it may name a file. `family` is the
-    "package:base class" whose members the help lists.
-    """
-    unsaid = {"least": None, "axis": False, "path": False, "family": ""}
-    return field(default=default, metadata={"help": help, "role": role, "choices": choices, **unsaid, **declared})
+
+class Setting(NamedTuple):
+    """The declaration of a field of `RunConfig`, for flags, file keys and checks."""
+
+    default: Any
+    role: Role
+    help: str
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    axis: bool = False  # grids vary it in lists of their own
+    path: bool = False  # it may name a file
+    family: str = ""  # the "package:base class" whose members the help lists
+    # From the annotation of the field:
+    name: str = ""
+    kind: type = str  # or bool, int, float
+    optional: bool = False  # None is allowed, and means: what suits the data
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+    def checked(self, value: Any) -> Any:
+        """The value, if the field may have it; else a ValueError that says what it should be."""
+        if value is None and self.optional:
+            return None
+        allowed, words = KINDS[self.kind]
+        if not isinstance(value, allowed) or (isinstance(value, bool) and self.kind is not bool):
+            raise ValueError(f"{self.name} should be {words}, but got {value!r}")
+        if self.kind in (int, float):
+            if not abs(value) <= LARGEST_NUMBER:  # nan is not, either
+                raise ValueError(f"{self.name} should be {words} of at most {LARGEST_NUMBER}")
+            value = self.kind(value)
+            if self.least is not None and value < self.least:
+                raise ValueError(f"{self.name} should be at least {self.least}, but got {value}")
+        if self.choices and value not in self.choices:
+            near = meant(value, self.choices)
+            raise ValueError(f"{self.name} should be one of {', '.join(self.choices)}, but got {value!r}{near}")
+        return value
+
+
+def setting(default: Any, role: Role, help: str, choices: tuple[str, ...] = (), **declared: Any) -> Any:
+    """Declare a field by a `Setting`."""
+    return field(default=default, metadata={"setting": Setting(default, role, help, choices, **declared)})
 
 
 @dataclass(frozen=True)
@@ -94,7 +131,7 @@ class RunConfig:
         "network (default: only for small data)")
     stream_limit: int | None = setting(None, Role.IDENTITY, "use N samples of each task: a quick look", least=1)
     test_limit: int | None = setting(None, Role.IDENTITY, "evaluate on the first N images: a quick look", least=1)
-    options: dict[str, Any] = field(default_factory=dict, metadata={"role": Role.OPTIONS})  # by name, from --set
+    options: dict[str, Any] = field(default_factory=dict)  # by name, from --set; their role is OPTIONS
     # fmt: on
 
     def __post_init__(self) -> None:
@@ -123,8 +160,8 @@ class RunConfig:
 
     def changed(self, *roles: Role) -> dict[str, Any]:
         """The fields with these roles (all without any) whose values are not the defaults."""
-        found, default = self.of_role(*(roles or Role)), RunConfig()
-        return {name: value for name, value in found.items() if value != getattr(default, name)}
+        defaults = {**{name: declared.default for name, declared in SETTINGS.items()}, "options": {}}
+        return {name: value for name, value in self.of_role(*(roles or Role)).items() if value != defaults[name]}
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Self:
@@ -134,65 +171,17 @@ class RunConfig:
         return cls(**values)
 
 
-KINDS: dict[type, tuple[Any, str]] = {
-    bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number"), str: (str, "a text"),
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A field of `RunConfig` as it is declared, for flags, file keys and checks."""
-
-    name: str
-    kind: type  # bool, int, float or str
-    optional: bool  # None is allowed, and means: what suits the data
-    default: Any
-    help: str
-    role: Role
-    choices: tuple[str, ...]
-    least: int | None
-    axis: bool
-    path: bool
-    family: str
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-    def checked(self, value: Any) -> Any:
-        """The value, if the field may have it; else a ValueError that says what it should be."""
-        if value is None and self.optional:
-            return None
-        allowed, words = KINDS[self.kind]
-        if not isinstance(value, allowed) or (isinstance(value, bool) and self.kind is not bool):
-            raise ValueError(f"{self.name} should be {words}, but got {value!r}")
-        if self.kind in (int, float):
-            if not abs(value) <= LARGEST_NUMBER:  # nan is not, either
-                raise ValueError(f"{self.name} should be {words} of at most {LARGEST_NUMBER}")
-            value = self.kind(value)
-            if self.least is not None and value < self.least:
-                raise ValueError(f"{self.name} should be at least {self.least}, but got {value}")
-        if self.choices and value not in self.choices:
-            near = meant(value, self.choices)
-            raise ValueError(f"{self.name} should be one of {', '.join(self.choices)}, but got {value!r}{near}")
-        return value
-
-
-def _declared(spec: dataclasses.Field, hint: Any) -> Setting:
-    kinds = get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    return Setting(spec.name, kinds[0], type(None) in kinds, spec.default, **spec.metadata)
-
-
-# All fields but `options`, which has a declaration for each option (puridiver/options.py).
-SETTINGS: dict[str, Setting] = {
-    spec.name: _declared(spec, get_type_hints(RunConfig)[spec.name])
-    for spec in dataclasses.fields(RunConfig) if "help" in spec.metadata
-}  # fmt: skip
+SETTINGS: dict[str, Setting] = {}  # all fields but `options`, which has a declaration for each option
+for _name, _hint in get_type_hints(RunConfig).items():
+    if _declared := RunConfig.__dataclass_fields__[_name].metadata.get("setting"):
+        _kinds = get_args(_hint) or (_hint,)
+        SETTINGS[_name] = _declared._replace(name=_name, kind=_kinds[0], optional=type(None) in _kinds)
 
 
 def fields_of(*roles: Role) -> list[str]:
     """The names of the fields with these roles, as declared."""
-    return [spec.name for spec in dataclasses.fields(RunConfig) if spec.metadata["role"] in roles]
+    found = [name for name, declared in SETTINGS.items() if declared.role in roles]
+    return [*found, "options"] if Role.OPTIONS in roles else found
 
 
 def command_for(config: RunConfig, plugins: Iterable[str] = ()) -> str:

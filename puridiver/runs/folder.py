@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -25,9 +27,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Self, get_type_hints
 
 from puridiver.errors import DataError
-from puridiver.files import check_writable, file_lock, read_json, to_json, write_atomically
+from puridiver.files import check_writable, file_lock, read_json, read_regular, to_json, write_atomically
 from puridiver.runs.checkpoint import Checkpoints, remove_save
 from puridiver.runs.config import Role, RunConfig, fields_of
+
+logger = logging.getLogger(__name__)
 
 FORMAT = "puridiver-run"
 CONFIG, MANIFEST, METRICS, SUMMARY = "config.json", "manifest.json", "metrics.jsonl", "summary.json"
@@ -52,7 +56,6 @@ class Begun:
     precision: str
     versions: dict[str, Any]
     commit: str | None
-    keep_learner: bool
     traced: bool
     files: list[str]
 
@@ -81,13 +84,12 @@ class Begun:
 
     def check_same(self, other: Begun, path: Path) -> None:
         """Raise a `DataError` that names what differs if another run is to continue this one."""
-        there, here = (
-            {**run.config.of_role(*roles), **run.resolved, **run.resolved.get("options", {}), "options": None}
-            for roles in [(Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT)]
-            for run in (self, other)
-        )
-        measured = any(there[name] != here[name] for name in fields_of(Role.MEASUREMENT))
-        if self.id == other.id and not measured:
+        compared, told = fields_of(Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT), list[dict[str, Any]]()
+        for run in (self, other):
+            own = {**vars(run.config), **run.resolved}
+            told.append({name: own[name] for name in compared} | run.resolved.get("options", {}))
+        there, here = told
+        if self.id == other.id and all(there[name] == here[name] for name in fields_of(Role.MEASUREMENT)):
             return
         names = [name for name in there | here if there.get(name) != here.get(name)]
         if not names:
@@ -96,6 +98,15 @@ class Begun:
         raise DataError(
             f"{path} holds a run with another config: {'; '.join(differing)}; --resume alone goes on with its own"
         )
+
+    def changes_since(self, before: Begun) -> dict[str, Any]:
+        """A warning, and an entry for the summary, where a run goes on with other versions or on another machine."""
+        names = [n for n in ("versions", "commit", "device", "precision") if getattr(self, n) != getattr(before, n)]
+        if not names:
+            return {}
+        told = " and ".join(names)
+        logger.warning("the run began with other %s: its figures may differ from those of one machine", told)
+        return {"began_with": {name: getattr(before, name) for name in names}}
 
 
 def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
@@ -192,6 +203,10 @@ class RunFolder:
         """Listen to a run: append its event."""
         with (self.path / METRICS).open("a", encoding="utf-8") as file:
             file.write(to_json(event) + "\n")
+
+    def events(self) -> list[dict[str, Any]]:
+        """All events so far."""
+        return [json.loads(line) for line in read_regular(self.path / METRICS).splitlines()]
 
     def metrics_size(self) -> int:
         """Bytes of the events so far, which are on the disk for good once this returns."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
+from puridiver import plugins
 from puridiver.errors import DataError
 from puridiver.files import append_line, check_writable, parse_json, read_regular, to_json
 from puridiver.metrics import METRICS
@@ -19,6 +20,7 @@ from puridiver.streams.noise import noise_name
 
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
+    from puridiver.runs.folder import Begun
     from puridiver.runs.loop import RunLoop
 
 Row = dict[str, Any]
@@ -40,34 +42,35 @@ FIELDS: dict[str, tuple[type, ...]] = {
 NEEDED = ("id", "grid", "method", "column", "seed", "data", "noise", "sampler", "trainer", "last_accuracy", "seconds")
 
 
-def row_of(run: Experiment, loop: RunLoop) -> Row:
+def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
     """The row of a finished run: what it was, its figures and where they come from."""
-    config, manifest, runtime, now = run.config, run.manifest, run.learner.runtime, run.describe()
+    config, manifest, runtime, options = run.config, run.manifest, run.learner.runtime, run.resolved.options
     as_given = manifest.noise == "none" and manifest.realised_noise != 0
     noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
-    files = {name: hashlib.sha256(content).hexdigest() for name, content in run.plugin_files.items()}
-    told_where_so = {
-        "noise_matrix": manifest.noise_matrix, "left_out": list(run.source.left_out), "plugins": run.plugin_codes,
-        "imbalance": None if manifest.imbalance == BALANCED else manifest.imbalance, "plugin_files": files,
-        "task_trainings": run.trainings if min(run.trainings) < run.options.consolidations else None,
-        **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
-    }  # fmt: skip
-    return {
+    row = {
         "id": run.id, "grid": None, "method": f"{config.sampler} + {config.trainer}",
         "column": f"{run.source.name} {noise}", "seed": config.seed, **loop.recorder.summary(),
-        "data": run.source.name, "stream": now.stream, "stream_hash": manifest.content_hash, "noise": manifest.noise,
+        "data": run.source.name, "stream": begun.stream, "stream_hash": manifest.content_hash, "noise": manifest.noise,
         "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
         "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
         "options": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
-        "memory": run.learner.capacity, "network": run.learner.network, "epochs": run.options.epochs,
-        "consolidations": run.options.consolidations, "told_noise": config.tell_noise,
+        "memory": run.learner.capacity, "network": run.learner.network, "epochs": options.epochs,
+        "consolidations": options.consolidations, "told_noise": config.tell_noise,
         "evaluated_on": config.evaluate_on, "shortened": config.shortened,
-        **{name: value for name, value in told_where_so.items() if value},
-        "device": now.device, **multiprocessors(runtime.device), "precision": runtime.precision,
-        "graphs": runtime.graphs, "lanes": run.lanes, "versions": now.versions, "commit": now.commit,
-        "command": now.command, "started": loop.started, "seconds": sum(loop.clock.seconds.values()),
-        "phase_seconds": dict(loop.clock.seconds),
+        "device": begun.device, **multiprocessors(runtime.device), "precision": runtime.precision,
+        "graphs": runtime.graphs, "lanes": run.lanes, "versions": begun.versions, "commit": begun.commit,
+        "command": begun.command, "started": loop.started, "seconds": sum(loop.seconds.values()),
+        "phase_seconds": dict(loop.seconds),
     }  # fmt: skip
+    told_where_so = {
+        "noise_matrix": manifest.noise_matrix, "left_out": list(run.source.left_out),
+        "plugins": plugins.codes(*run.resolved.methods),
+        "plugin_files": {name: hashlib.sha256(content).hexdigest() for name, content in run.plugin_files.items()},
+        "imbalance": None if manifest.imbalance == BALANCED else manifest.imbalance,
+        "task_trainings": loop.trainings if min(loop.trainings) < options.consolidations else None,
+        **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
+    }  # fmt: skip
+    return row | {name: value for name, value in told_where_so.items() if value}
 
 
 def append_row(ledger: Path, row: Row, once: bool = False) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import platform
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy
+import numpy as np
 import torch
 
 from puridiver import data, options, plugins
@@ -25,26 +26,20 @@ from puridiver.streams import StreamManifest, named_map, resolve_stream
 from puridiver.streams.manifest import BALANCED
 from puridiver.streams.names import is_manifest, manifest_path
 
-Methods = Sequence[tuple[str, str]]  # family and name
 MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A config with every default filled in: what the user said, else what suits the data."""
 
     options: options.Options
+    own_options: dict[str, Any]  # those that reach the chosen methods
     memory: int
     network: str
     tasks: int
     noise: str
     diversity: bool
     methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
-
-    @property
-    def own_options(self) -> dict[str, Any]:
-        """The options that reach the chosen methods."""
-        return self.options.of(f"{family} {name}" for family, name in self.methods)
 
 
 def resolve(config: RunConfig, source: DataSource) -> Resolved:
@@ -60,14 +55,17 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     if network == "auto":
         network = suggest_network(source.image_shape, choose_runtime(config.device).device)
     methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", network))
+    owners = [f"{family} {name}" for family, name in methods]
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
-    options.check_reached(asked, [f"{family} {name}" for family, name in methods])
+    options.check_reached(asked, owners)
     few = min(MEMORY, max(len(source.train) // 5, LEAST_MEMORY))  # no more than a fifth of a small set
     memory, tasks, noise = int(said("memory", few)), int(said("tasks", TASKS)), str(said("noise", NOISE))
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, source.image_shape, defaults).epochs // 2
     chosen = options.resolve(config.recipe, source.image_shape, defaults, asked)
-    return Resolved(chosen, memory, network, tasks, noise, bool(said("diversity", False)), methods)
+    return Resolved(
+        chosen, chosen.of(owners), memory, network, tasks, noise, bool(said("diversity", False)), methods
+    )  # fmt: skip
 
 
 def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
@@ -103,6 +101,16 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     )  # fmt: skip
 
 
+def shortened(manifest: StreamManifest, limit: int | None) -> StreamManifest:
+    """The stream with the first `limit` samples of each task; all of it without a limit."""
+    if limit is None:
+        return manifest
+    borders = itertools.pairwise((0, *manifest.task_ends))
+    parts = [np.arange(start, min(end, start + limit)) for start, end in borders]
+    rows, ends = np.concatenate(parts), tuple(np.cumsum([len(part) for part in parts]).tolist())
+    return dataclasses.replace(manifest, order=manifest.order[rows], labels=manifest.labels[rows], task_ends=ends)
+
+
 def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
     """The identity of a run: a hash of its resolved configuration and of its stream's content.
 
@@ -119,19 +127,21 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def plugin_places(methods: Methods) -> list[str]:
-    """What `--plugin` has to name to load the methods from outside the package."""
-    return [origin.path if origin.source else origin.place for origin in plugins.origins(*methods).values()]
+def plugins_of(methods: Sequence[tuple[str, str]]) -> tuple[list[str], dict[str, bytes]]:
+    """Of methods from outside the package: what `--plugin` has to name, and the files as they were loaded.
 
-
-def plugin_files(methods: Methods) -> dict[str, bytes]:
-    """The plugins' files that stand alone, as they were loaded, by their names in a run's folder."""
-    found: dict[str, bytes] = {}
-    sources = {origin.path: origin.source for origin in plugins.origins(*methods).values() if origin.source}
-    for number, (path, source) in enumerate(sources.items(), start=1):
-        name = f"plugins/{Path(path).name}"
-        found[f"plugins/{number}/{Path(path).name}" if name in found else name] = source
-    return found
+    The files are those that stand alone, by their names in a run's folder.
+    """
+    places, files = list[str](), dict[str, bytes]()
+    for origin in plugins.origins(*methods).values():
+        place = origin.path if origin.source else origin.place
+        if place in places:
+            continue
+        places.append(place)
+        if origin.source:
+            name = f"plugins/{Path(place).name}"
+            files[f"plugins/{len(files) + 1}/{Path(place).name}" if name in files else name] = origin.source
+    return places, files
 
 
 def commit() -> str | None:
@@ -140,16 +150,16 @@ def commit() -> str | None:
     told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history
     if told or not (here.parent / ".git").exists():
         return told or None
-    asked = (["rev-parse", "HEAD"], ["status", "--porcelain", "--", str(here)])
-    git, quiet = ["git", "-C", str(here)], subprocess.DEVNULL
-    try:
-        head, changed = (subprocess.check_output([*git, *words], text=True, stderr=quiet).strip() for words in asked)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{head}-dirty" if changed else head
+    git, found = ["git", "-C", str(here)], list[str]()
+    for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", str(here)]):
+        try:
+            found.append(subprocess.check_output([*git, *words], text=True, stderr=subprocess.DEVNULL).strip())
+        except (OSError, subprocess.CalledProcessError):
+            return None
+    return f"{found[0]}-dirty" if found[1] else found[0]
 
 
 def versions() -> dict[str, str]:
     """Versions of everything that figures may depend on."""
-    modules = {"torch": torch.__version__, "numpy": numpy.__version__}
+    modules = {"torch": torch.__version__, "numpy": np.__version__}
     return {"puridiver": __version__, "python": platform.python_version(), **modules}

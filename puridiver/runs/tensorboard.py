@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,43 +16,28 @@ PLACES = ("event", "task", "seen", "epoch", "number")  # where an event stands, 
 
 
 @contextmanager
-def tensorboard_logs(folder: str | None) -> Iterator[list[TensorBoardLog]]:
-    """The log that writes to the folder, closed at the end; none where there is no folder."""
-    log = TensorBoardLog(Path(folder)) if folder else None
-    try:
-        yield [log] if log else []
-    finally:
-        if log:
-            log.close()
-
-
-class TensorBoardLog:
+def tensorboard_log(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A listener that writes scalars. The folder is made at the first event: a run that cannot start leaves none."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise DataError("--tensorboard needs tensorboard: pip install 'puridiver[tensorboard]'") from error
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file; name a folder for TensorBoard")
+    writers: list[SummaryWriter] = []
 
-    def __init__(self, folder: Path) -> None:
-        try:
-            import torch.utils.tensorboard  # noqa: F401  (before the work, not in the middle of it)
-        except ImportError as error:
-            raise DataError("--tensorboard needs tensorboard: pip install 'puridiver[tensorboard]'") from error
-        if folder.exists() and not folder.is_dir():
-            raise DataError(f"{folder} is a file; name a folder for TensorBoard")
-        self.folder = folder
-
-    def __call__(self, event: dict[str, Any]) -> None:
-        """Write the figures of an event; events of other kinds are lists, for the report."""
-        if event["event"] not in STEPS:
+    def write(event: dict[str, Any]) -> None:
+        if event["event"] not in STEPS:  # events of other kinds are lists, for the report
             return
+        if not writers:
+            writers.append(SummaryWriter(str(folder)))
         group, step = STEPS[event["event"]]
         for name, value in event.items():
             if name not in PLACES and isinstance(value, int | float):
-                self._writer.add_scalar(f"{group}/{name}", value, event[step])
+                writers[0].add_scalar(f"{group}/{name}", value, event[step])
 
-    @cached_property
-    def _writer(self) -> Any:
-        from torch.utils.tensorboard import SummaryWriter
-
-        return SummaryWriter(str(self.folder))
-
-    def close(self) -> None:
-        if "_writer" in self.__dict__:
-            self._writer.close()
+    try:
+        yield write
+    finally:
+        for writer in writers:
+            writer.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import re
 import shlex
@@ -82,7 +81,7 @@ def test_a_file_in_the_folder_is_a_command(tmp_path, monkeypatch, capsys):
 
 
 def test_a_field_of_the_config_is_a_flag(monkeypatch, capsys):
-    new = dataclasses.replace(SETTINGS["memory"], name="colour_bits", help="bits of a colour")
+    new = SETTINGS["memory"]._replace(name="colour_bits", help="bits of a colour")
     monkeypatch.setitem(SETTINGS, "colour_bits", new)
     said = []
 

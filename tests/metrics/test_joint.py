@@ -7,20 +7,16 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
 
 import puridiver
-from puridiver.augment import ViewSettings
 from puridiver.data import DataSource, from_arrays
 from puridiver.metrics.joint import joint_features
-from puridiver.runs.config import RunConfig
-from puridiver.runs.experiment import diversity_features
 from puridiver.runtime.device import Runtime, choose_runtime
 from tests.learner_samples import patterns
 
-VIEWS = ViewSettings(crop_padding=1, flip=False, strong="none")
+OPTIONS = puridiver.Options(crop_padding=1, flip=False)
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +28,10 @@ def small_source(seed: int = 0) -> DataSource:
     return from_arrays(*patterns(61, seed=seed), *patterns(20, seed=seed + 1))
 
 
-def features(source: DataSource, cache, views: ViewSettings = VIEWS) -> tuple[torch.Tensor, int]:
+def features(source: DataSource, cache, options: puridiver.Options = OPTIONS) -> tuple[torch.Tensor, int]:
     """The features, and how many epochs were trained for them."""
     epochs: list[str] = []
-    found = joint_features(source, "small", choose_runtime("cpu"), cache, views, epochs.append)
+    found = joint_features(source, "small", choose_runtime("cpu"), cache, options, epochs.append)
     return found, len(epochs)
 
 
@@ -48,13 +44,13 @@ def test_a_second_call_reads_the_cache(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "views"),
-    [(small_source(seed=5), VIEWS), (small_source(), ViewSettings(crop_padding=0, flip=False, strong="none"))],
+    ("source", "options"),
+    [(small_source(seed=5), OPTIONS), (small_source(), OPTIONS.replace(crop_padding=0))],
     ids=["other data", "other views"],
 )
-def test_other_settings_do_not_meet_the_same_cache(source, views, tmp_path):
+def test_other_settings_do_not_meet_the_same_cache(source, options, tmp_path):
     first, _ = features(small_source(), tmp_path)
-    second, trained = features(source, tmp_path, views)
+    second, trained = features(source, tmp_path, options)
     assert trained > 0
     assert not torch.equal(first, second)
 
@@ -67,13 +63,8 @@ def test_features_are_repeatable_and_tell_the_classes_apart(tmp_path, monkeypatc
     assert torch.equal(found, again)
     labels = source.train.labels
     assert len(found) == len(labels)
-    within: list[float] = []
-    between: list[float] = []
-    distances = torch.cdist(found, found).numpy()
-    for i, j in np.ndindex(distances.shape):
-        if i != j:
-            (within if labels[i] == labels[j] else between).append(float(distances[i, j]))
-    assert np.mean(within) < 0.6 * np.mean(between)
+    distances, same = torch.cdist(found, found), labels[:, None] == labels
+    assert distances[same & ~torch.eye(len(labels), dtype=torch.bool)].mean() < 0.6 * distances[~same].mean()
 
 
 def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path):
@@ -87,7 +78,7 @@ def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path):
 
 def test_another_precision_does_not_meet_the_same_cache(tmp_path):
     for precision in ("float32", "bfloat16"):
-        joint_features(small_source(), "small", Runtime(torch.device("cpu"), precision), tmp_path, VIEWS)
+        joint_features(small_source(), "small", Runtime(torch.device("cpu"), precision), tmp_path, OPTIONS)
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -109,7 +100,7 @@ def test_of_several_that_start_together_one_trains(tmp_path):
 def test_captured_training_is_the_eager_training(tmp_path):
     source = from_arrays(*patterns(400), *patterns(20, seed=1))  # three full batches and a smaller one
     captured, eager = (
-        joint_features(source, "small", choose_runtime("cuda", "float32", graphs), tmp_path / str(graphs), VIEWS)
+        joint_features(source, "small", choose_runtime("cuda", "float32", graphs), tmp_path / str(graphs), OPTIONS)
         for graphs in (True, False)
     )
     assert torch.allclose(captured, eager, rtol=1e-3, atol=1e-3)
@@ -143,8 +134,8 @@ def test_a_network_has_the_options_that_the_run_gives_it(tmp_path):
     puridiver.register(Wide)
 
     def width(**options: int) -> int:
-        config = RunConfig(network="wide", device="cpu", data_root=str(tmp_path), options=options)
-        return diversity_features(config, small_source(), lambda text: None).shape[1]
+        found = puridiver.Options(**options)
+        return joint_features(small_source(), "wide", choose_runtime("cpu"), tmp_path, found).shape[1]
 
     assert [width(), width(wide_width=9), width(), width(wide_width=5)] == [5, 9, 5, 5]
-    assert len(list((tmp_path / "joint-features").iterdir())) == 2  # the default said aloud is the same network
+    assert len(list(tmp_path.iterdir())) == 2  # the default said aloud is the same network

@@ -12,18 +12,11 @@ import torch.nn.functional as F
 from sklearn import metrics as sklearn_metrics
 
 from puridiver import Learner
+from puridiver.data.base import UNKNOWN
 from puridiver.files import to_json
-from puridiver.metrics.measures import (
-    accuracy,
-    confusion_matrix,
-    memory_metrics,
-    split_metrics,
-    split_trace,
-    take_snapshot,
-)
-from puridiver.metrics.memory_snapshot import UNKNOWN
+from puridiver.metrics.measures import accuracy, confusion_matrix, memory_metrics, split_metrics, split_trace
 from puridiver.trainers import SET_NAMES, Sets
-from tests.learner_samples import TINY, differing, patterns, tensors_of, tiny_learner
+from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 
 RNG = np.random.default_rng(0)
 TRUE, GUESS = RNG.integers(5, size=300), RNG.integers(5, size=300)
@@ -106,31 +99,23 @@ def test_a_set_without_samples_has_no_precision():
     assert (found["relabel_size"], found["relabel_precision"]) == (0, None)
 
 
-# What reports need of the memory -----------------------------------------------------------------------------------
+# The division of the memory ----------------------------------------------------------------------------------------
 
 
-def trained(trainer: str) -> Learner:
+def trained(trainer: str) -> tuple[Learner, torch.Tensor]:
+    """A learner, and true labels of its memory of which every third differs from the given one."""
     learner = tiny_learner(trainer=trainer)
     learner.observe(*patterns(24))
     learner.consolidate()
-    return learner
-
-
-@pytest.fixture(scope="module")
-def learner() -> Learner:
-    return trained("puridiver")
-
-
-def truth(learner: Learner) -> torch.Tensor:
-    """True labels of which every third differs from the given one."""
     given = learner.memory.samples.labels
-    return torch.where(torch.arange(len(given)) % 3 == 0, (given + 1) % 3, given)
+    return learner, torch.where(torch.arange(len(given)) % 3 == 0, (given + 1) % 3, given)
 
 
-def test_the_trace_of_a_split_is_what_the_network_gives_now(learner):
-    samples, true, before = learner.memory.samples, truth(learner), tensors_of(learner)
+def test_the_trace_of_a_split_is_what_the_network_gives_now():
+    learner, true = trained("puridiver")
+    samples, before = learner.memory.samples, tensors_of(learner)
     logits = learner.trainer.outputs(samples.images).logits
-    trace = split_trace(learner, true)
+    trace = split_trace(learner.split(), samples.labels, true)
     expected = F.cross_entropy(logits, samples.labels, reduction="none")
     np.testing.assert_allclose(trace["losses"], expected.numpy(), atol=1e-4)
     highest = logits.softmax(dim=1).max(dim=1).values
@@ -145,36 +130,11 @@ def test_the_trace_of_a_split_is_what_the_network_gives_now(learner):
 
 
 def test_a_trace_is_strict_json_also_where_the_network_has_failed_and_labels_are_unknown():
-    learner = trained("plain")
-    true = truth(learner)
+    learner, true = trained("plain")
     true[:2] = UNKNOWN
     with torch.no_grad():
         next(learner.trainer.networks[0].parameters()).fill_(float("nan"))
-    trace = json.loads(to_json(split_trace(learner, true)))
+    trace = json.loads(to_json(split_trace(learner.split(), learner.memory.samples.labels, true)))
     assert trace["losses"] == [None] * 12
     assert trace["right"][:2] == trace["guess_right"][:2] == [None, None]
     assert None not in trace["right"][2:]
-
-
-def test_the_snapshot_is_the_memory_with_its_audit(learner):
-    samples, true = learner.memory.samples, truth(learner)
-    snapshot = take_snapshot(learner, true)
-    np.testing.assert_array_equal(snapshot.images, samples.images.permute(0, 2, 3, 1).numpy())
-    np.testing.assert_array_equal(snapshot.given, samples.labels.numpy())
-    np.testing.assert_array_equal(snapshot.true, true.numpy())
-    for row in learner.audit():
-        (i,) = np.flatnonzero(snapshot.arrivals == row.arrival)
-        assert learner.classes[snapshot.suggested[i]] == row.suggested_label
-        assert snapshot.p_correct[i] == pytest.approx(row.p_correct)
-        assert SET_NAMES[snapshot.sets[i]] == row.set
-
-
-def test_large_images_are_kept_as_thumbnails():
-    options = {name: value for name, value in TINY.items() if name in ("batch_size", "online_lr", "crop_padding")}
-    learner = Learner(3, (100, 80, 3), 4, device="cpu", sampler="rsv", trainer="plain", network="small", **options)
-    images = np.full((4, 100, 80, 3), 200, dtype=np.uint8)
-    images[:, :50] = 40
-    learner.observe(images, [0, 1, 2, 0])
-    kept = take_snapshot(learner, torch.zeros(4, dtype=torch.int64)).images
-    assert kept.shape == (4, 64, 51, 3)
-    assert (kept[:, 0].max(), kept[:, -1].min()) == (40, 200)

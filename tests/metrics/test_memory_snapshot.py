@@ -7,10 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save
 
+from puridiver import Learner
+from puridiver.data.base import UNKNOWN
 from puridiver.errors import DataError
-from puridiver.metrics.memory_snapshot import ARRAYS, UNKNOWN, MemorySnapshot
+from puridiver.metrics.memory_snapshot import ARRAYS, MemorySnapshot
+from puridiver.trainers import SET_NAMES
+from tests.learner_samples import patterns, tiny_learner
 
 
 def snapshot(n: int = 5) -> MemorySnapshot:
@@ -45,11 +50,6 @@ def test_names_are_kept_too(tmp_path: Path) -> None:
         dataclasses.replace(snapshot(), names=names[:2])
 
 
-def test_columns_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="N of all else"):
-        dataclasses.replace(snapshot(), given=np.zeros(2))
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -63,3 +63,28 @@ def test_a_file_that_is_no_whole_snapshot_is_a_data_error(tmp_path: Path, conten
     (tmp_path / "memory").write_bytes(content)
     with pytest.raises(DataError, match=words):
         MemorySnapshot.read(tmp_path / "memory")
+
+
+def test_the_snapshot_is_the_memory_with_its_audit():
+    learner = tiny_learner()
+    learner.observe(*patterns(24))
+    samples, true = learner.memory.samples, torch.arange(12) % 3
+    found = MemorySnapshot.of(learner, true)
+    np.testing.assert_array_equal(found.images, samples.images.permute(0, 2, 3, 1).numpy())
+    np.testing.assert_array_equal(found.given, samples.labels.numpy())
+    np.testing.assert_array_equal(found.true, true.numpy())
+    for row in learner.audit():
+        (i,) = np.flatnonzero(found.arrivals == row.arrival)
+        assert learner.classes[found.suggested[i]] == row.suggested_label
+        assert found.p_correct[i] == pytest.approx(row.p_correct)
+        assert SET_NAMES[found.sets[i]] == row.set
+
+
+def test_large_images_are_kept_as_thumbnails():
+    learner = Learner(3, (100, 80, 3), 4, device="cpu", sampler="rsv", trainer="plain", network="small", crop_padding=1)
+    images = np.full((4, 100, 80, 3), 200, dtype=np.uint8)
+    images[:, :50] = 40
+    learner.observe(images, [0, 1, 2, 0])
+    kept = MemorySnapshot.of(learner, torch.zeros(4, dtype=torch.int64)).images
+    assert kept.shape == (4, 64, 51, 3)
+    assert (kept[:, 0].max(), kept[:, -1].min()) == (40, 200)

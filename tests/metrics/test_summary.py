@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any
 
 import pytest
 
-from puridiver.discovery import members
-from puridiver.metrics import METRICS, Metric, Record
+from puridiver.metrics import METRICS, Record, base
 
 
 def record(groups: list[list[float]], **task: Any) -> Record:
@@ -63,26 +61,23 @@ def test_accuracies_over_the_tasks_and_the_best_epoch():
     assert METRICS["best_epoch_accuracy"].of(Record(tasks)) is None
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_every_metric_says_what_it_is(name):
-    metric = METRICS[name]
-    assert metric.name == name
-    assert metric.title
-    assert metric.unit in ("%", "")
-    assert metric.better in ("higher", "lower")
+def test_every_metric_says_what_it_is_and_a_new_one_is_one_function(monkeypatch):
+    for name, found in METRICS.items():
+        assert found.name == name
+        assert found.title
+        assert found.meaning
+        assert found.unit in ("%", "")
+        assert found.better in ("higher", "lower")
+    monkeypatch.setattr(base, "FOUND", {})
 
+    @base.metric("worst task", better="lower")
+    def worst_task(record: Record) -> float:
+        """The worst.
 
-def test_a_new_metric_is_one_new_file(tmp_path, monkeypatch):
-    (tmp_path / "own_metrics").mkdir()
-    (tmp_path / "own_metrics" / "__init__.py").write_text("")
-    (tmp_path / "own_metrics" / "worst.py").write_text(
-        "from puridiver.metrics import Metric\n\n\n"
-        "class Worst(Metric):\n    name, title = 'worst_task', 'worst task'\n\n"
-        "    def of(self, record):\n        return min(event['accuracy'] for event in record.tasks)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    found = members("own_metrics", Metric)
-    assert list(found) == ["worst_task"]
-    assert found["worst_task"]().of(Record([{"event": "task", "accuracy": 0.3}])) == 0.3
-    for name in [name for name in sys.modules if name.startswith("own_metrics")]:
-        del sys.modules[name]
+        Not for the page.
+        """
+        return min(event["accuracy"] for event in record.tasks)
+
+    found = base.FOUND["worst_task"]
+    assert (found.title, found.meaning, found.better) == ("worst task", "The worst.", "lower")
+    assert found.of(Record([{"event": "task", "accuracy": 0.3}])) == 0.3

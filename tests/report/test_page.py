@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from puridiver.errors import DataError
-from puridiver.metrics import METRICS, Metric, Record
+from puridiver.metrics import METRICS, Metric
 from puridiver.report import gallery
 from puridiver.report import page as pages
 from puridiver.report.page import comparison as compared
@@ -54,15 +54,8 @@ def test_headlines_follow_the_metrics_and_say_what_they_are_measured_by(evil: Pa
     partly = {"verified": 5, "evaluated": 40, "verified_accuracy": 0.5}
     assert "5 of 40, of these 50.0%" in told(**partly)["Last accuracy"].meaning
 
-    class Mood(Metric):
-        """How the learner feels."""
-
-        name, title, unit, better = "mood", "mood", "points", "lower"
-
-        def of(self, record: Record) -> float:
-            return 1.0
-
-    monkeypatch.setitem(METRICS, "mood", Mood())
+    mood = Metric("mood", "mood", "How the learner feels.", lambda record: 1.0, "points", "lower")
+    monkeypatch.setitem(METRICS, "mood", mood)
     assert told(mood=3.0)["Mood"] == pages.Headline("Mood", "3.00 points", "How the learner feels. Lower is better.")
 
 

@@ -140,7 +140,7 @@ def test_a_finished_run_is_not_replaced_without_force(done):
     [
         ("id", 3), ("files", "all"), ("config", [1]), ("config", {"seed": -1}), ("config", {"seed": 10**400}),
         ("config", {"sede": 1}), ("config", {"options": {"lr": 1}, "data": None}), ("resolved", None),
-        ("versions", "new"), ("commit", 3), ("keep_learner", "yes"), ("traced", None), ("stream", {}),
+        ("versions", "new"), ("commit", 3), ("traced", None), ("stream", {}),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip

@@ -6,17 +6,7 @@ import itertools
 
 import pytest
 
-from puridiver.options import recipe
-from puridiver.runs.loop import Stopwatch, phases_of, trainings_of
-from puridiver.runtime.device import choose_runtime
 from tests.runs.samples import Leaving, events_of, experiment, tiny_config
-
-
-def test_stream_and_memory_take_turns_and_then_a_task_is_evaluated():
-    assert phases_of([1, 2]) == [
-        ("stream", 0, 0), ("memory", 0, 0), ("evaluate", 0, 0), ("stream", 1, 0), ("memory", 1, 0), ("stream", 1, 1),
-        ("memory", 1, 1), ("evaluate", 1, 1),
-    ]  # fmt: skip
 
 
 def test_the_memory_is_trained_on_within_a_task_after_even_shares_of_its_samples(tmp_path):
@@ -37,7 +27,7 @@ def test_the_memory_is_trained_on_within_a_task_after_even_shares_of_its_samples
     assert [event["seen"] for event in first if event["event"] == "anytime"] == [16, 16, 32, 32, 44]
     judged = [(event["task"], event["epoch"]) for event in epochs if "accuracy" in event]
     assert judged == [(1, 6), (1, 7), (1, 8)]
-    assert (summary["consolidations"], summary["task_trainings"], run.trainings) == (9, [3, 3], [3, 3])
+    assert (summary["consolidations"], summary["task_trainings"]) == (9, [3, 3])
     assert sum(progress.amounts) == progress.total == 2 * 44 + 2 * 3 * 3 * 20
 
 
@@ -57,18 +47,12 @@ def test_trainers_that_do_not_divide_the_memory_have_epoch_events_only_where_epo
     assert [set(event) for event in epochs] == 3 * evaluated * [{"event", "task", "epoch", "number", "accuracy"}]
 
 
-@pytest.mark.parametrize(("wanted", "limit", "expected"), [(1, None, [1, 1]), (9, None, [3, 4]), (9, 20, [2, 2])])
-def test_no_task_has_more_trainings_than_batches(wanted, limit, expected):
-    options = recipe("official", consolidations=wanted, batch_size=10)
-    assert trainings_of((30, 61), options, limit) == expected
-
-
-def test_the_stopwatch_counts_one_phase_at_a_time(monkeypatch):
+def test_seconds_are_counted_for_one_activity_at_a_time(monkeypatch):
     now = [10.0]
     monkeypatch.setattr("puridiver.runs.loop.time.perf_counter", lambda: now[0])
-    clock = Stopwatch(choose_runtime("cpu"))
-    for phase, seconds in (("observe", 2), ("observe", 1), ("evaluate", 4), (None, 8), ("observe", 16)):
-        clock.switch(phase)
+    loop = experiment(tiny_config())._loop(False)
+    for activity, seconds in (("observe", 2), ("observe", 1), ("evaluate", 4), ("", 8), ("observe", 16)):
+        loop._measure(activity)
         now[0] += seconds
-    clock.switch(None)
-    assert clock.seconds == {"observe": 19.0, "evaluate": 4.0}
+    loop._measure("")
+    assert loop.seconds == {"observe": 19.0, "evaluate": 4.0}

@@ -15,7 +15,7 @@ from puridiver import Learner, data, plugins
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.options import SUITS_TINY_IMAGES, recipe
 from puridiver.runs.config import SETTINGS, Role, RunConfig, command_for, fields_of, place_in_record
-from puridiver.runs.resolve import commit, plugin_files, plugin_places, resolve, resolve_run_stream, run_id, versions
+from puridiver.runs.resolve import commit, plugins_of, resolve, resolve_run_stream, run_id, shortened, versions
 from puridiver.streams import make_stream
 from tests.learner_samples import SHAPE, patterns
 from tests.runs.samples import DIGITS
@@ -104,9 +104,10 @@ def test_a_plugin_enters_by_its_code_and_is_kept_and_named(tmp_path):
     assert found[0] != found[1]
     assert identity(sampler="rsv") == before
     methods = resolve(RunConfig(sampler="mine"), DIGITS).methods
-    assert plugin_files(methods) == {"plugins/mine.py": path.read_bytes()}
-    assert command_for(RunConfig(sampler="mine"), plugin_places(methods)).endswith("--sampler mine --plugin mine.py")
-    assert plugin_places(resolve(RunConfig(), DIGITS).methods) == []
+    places, files = plugins_of(methods)
+    assert files == {"plugins/mine.py": path.read_bytes()}
+    assert command_for(RunConfig(sampler="mine"), places).endswith("--sampler mine --plugin mine.py")
+    assert plugins_of(resolve(RunConfig(), DIGITS).methods) == ([], {})
 
 
 # Defaults ----------------------------------------------------------------------------------------------------------
@@ -155,6 +156,16 @@ def test_a_ready_made_stream_takes_no_settings_of_generated_ones(tmp_path):
         for name, value in values.items():
             with pytest.raises(ValueError, match=f"already made, with its own {name}"):
                 resolve_run_stream(RunConfig(stream=stream, **{name: value}), DIGITS)
+
+
+def test_a_shortened_stream_has_the_first_samples_of_each_task():
+    whole = make_stream(DIGITS, n_tasks=3)
+    cut = shortened(whole, 20)
+    starts = (0, *whole.task_ends[:-1])
+    assert cut.order.tolist() == [int(row) for start in starts for row in whole.order[start : start + 20]]
+    assert cut.labels.tolist() == [int(label) for start in starts for label in whole.labels[start : start + 20]]
+    assert cut.task_ends == (20, 40, 60)
+    assert shortened(whole, None) == shortened(whole, 10**6) == whole
 
 
 # Records -----------------------------------------------------------------------------------------------------------

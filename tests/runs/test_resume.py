@@ -17,7 +17,6 @@ from puridiver.files import to_json
 from puridiver.learner import storage
 from puridiver.memory import SAMPLERS
 from puridiver.runs import folder as runs
-from puridiver.runs.checkpoint import Checkpoints
 from puridiver.streams import make_stream
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import differing, tensors_of
@@ -234,26 +233,17 @@ def test_a_run_goes_on_when_its_checkpoints_do_not_fit(tmp_path, monkeypatch, ca
     assert traces(tmp_path / "run") == expected
 
 
-@pytest.mark.parametrize("checkpoints", [True, False], ids=["checkpoints fit", "nothing fits"])
-def test_a_learner_that_could_not_be_kept_is_made_later_or_reported_lost(checkpoints, tmp_path, monkeypatch, caplog):
-    run = tmp_path / "run"
+def test_a_learner_that_does_not_fit_leaves_the_run_unfinished_and_resume_keeps_it(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(storage, "save", full)
-        if not checkpoints:
-            patch.setattr(Checkpoints, "_write", lambda self, frozen: full(self.folder))
-        experiment(tiny_config()).run(run, keep_learner=True)
-        still_full = finish(tiny_config(), run, keep_learner=True)
-    assert still_full.learner_lost
-    assert not (run / runs.LEARNER).exists()
-    later = finish(tiny_config(), run, keep_learner=True)
-    assert later.learner_lost == (not checkpoints)
-    assert (run / runs.LEARNER / storage.INDEX).exists() == checkpoints
-    assert "--force runs it anew" in caplog.text or checkpoints
-
-
-def test_a_learner_that_nobody_asked_to_keep_is_not_lost(tmp_path):
-    experiment(tiny_config()).run(tmp_path / "run")
-    assert not finish(tiny_config(), tmp_path / "run", keep_learner=True).learner_lost
+        with pytest.raises(OSError, match="No space left"):
+            experiment(tiny_config()).run(tmp_path, keep_learner=True)
+    assert not (tmp_path / runs.SUMMARY).exists()
+    monkeypatch.setattr("puridiver.learner.learner.Learner.observe", lambda *a: pytest.fail("learnt again"))
+    summary = experiment(tiny_config()).run(tmp_path, resume=True, keep_learner=True)
+    assert summary["last_accuracy"] > 0
+    assert (tmp_path / runs.LEARNER / storage.INDEX).exists()
+    assert not (tmp_path / runs.CHECKPOINT).exists()
 
 
 # Damaged files -----------------------------------------------------------------------------------------------------
@@ -272,7 +262,7 @@ def test_a_checkpoint_with_wrong_content_is_a_data_error(wrong, left):
     newest = [path for path in sorted((left / runs.CHECKPOINT).iterdir()) if (path / storage.INDEX).exists()][-1]
     settings, tensors = storage.load(newest)
     with pytest.raises(DataError, match="does not hold a whole run"):
-        experiment(tiny_config())._loop().load_state({**settings, **wrong}, tensors)
+        experiment(tiny_config())._loop(False).load_state({**settings, **wrong}, tensors)
 
 
 def test_a_run_whose_checkpoints_are_no_states_of_a_run_is_left_as_it_is(tmp_path):

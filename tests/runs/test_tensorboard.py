@@ -7,16 +7,16 @@ import sys
 import pytest
 
 from puridiver.errors import DataError
-from puridiver.runs.tensorboard import tensorboard_logs
+from puridiver.runs.tensorboard import tensorboard_log
 from tests.runs.samples import Leaving, events_of, experiment, tiny_config
 
 
 def test_scalars_are_the_events_of_the_run_also_after_a_resume(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     for leaving in (Leaving(4), Leaving(3), Leaving()):
-        with tensorboard_logs(str(tmp_path / "log")) as logs:
+        with tensorboard_log(tmp_path / "log") as log:
             part = leaving.run = experiment(tiny_config(evaluate_epochs=True), leaving)
-            part.listeners += logs
+            part.listeners.append(log)
             if leaving.moves is None:
                 part.run(tmp_path / "run", resume=True)
             else:
@@ -37,12 +37,12 @@ def test_scalars_are_the_events_of_the_run_also_after_a_resume(tmp_path):
 
 def test_what_is_in_the_way_is_told_before_the_work_and_nothing_is_made(tmp_path, monkeypatch):
     pytest.importorskip("tensorboard")
-    with tensorboard_logs(str(tmp_path / "log")):
+    with tensorboard_log(tmp_path / "log"):
         pass
     assert not (tmp_path / "log").exists()
     (tmp_path / "log").write_text("")
-    with pytest.raises(DataError, match="is a file"), tensorboard_logs(str(tmp_path / "log")):
+    with pytest.raises(DataError, match="is a file"), tensorboard_log(tmp_path / "log"):
         pass
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(DataError, match="pip install"), tensorboard_logs(str(tmp_path / "log")):
+    with pytest.raises(DataError, match="pip install"), tensorboard_log(tmp_path / "log"):
         pass

@@ -11,7 +11,7 @@ import pytest
 
 import puridiver
 from puridiver import DataError, Learner
-from puridiver.metrics.history import SampleHistory, check_trace_file
+from puridiver.metrics.history import check_trace_file, sample_history
 from puridiver.trainers import SET_NAMES
 from tests.runs.samples import Leaving, events_of, experiment, finish, leg, tiny_config
 
@@ -89,7 +89,7 @@ def test_a_run_that_was_left_goes_on_with_its_trace(said_again, tmp_path):
     if not said_again:  # the finished run still knows
         finish(tiny_config(), run, trace=later)
     assert later.read_text() == whole.read_text()
-    assert SampleHistory([str(n) for n in range(10)], events_of(run)).frame().to_csv(index=False) == whole.read_text()
+    assert sample_history([str(n) for n in range(10)], events_of(run)).to_csv(index=False) == whole.read_text()
 
 
 def test_a_run_that_was_begun_without_a_trace_cannot_get_one_later(tmp_path):

@@ -1,66 +1,72 @@
-"""Accuracy at the end, over the tasks and over the whole stream."""
+"""Accuracy at the end, over the tasks and over the whole stream, and what is lost of earlier tasks."""
 
 from __future__ import annotations
 
 import itertools
 import math
 
-from puridiver.metrics.base import Metric, Record, mean
+from puridiver.metrics.base import Record, mean, metric
 
 
-class LastAccuracy(Metric):
+@metric("last accuracy")
+def last_accuracy(record: Record) -> float:
     """The headline."""
-
-    name, title = "last_accuracy", "last accuracy"
-
-    def of(self, record: Record) -> float:
-        return record.tasks[-1]["accuracy"]
+    return record.tasks[-1]["accuracy"]
 
 
-class AverageAccuracy(Metric):
+@metric("average accuracy over the ends of the tasks")
+def average_accuracy(record: Record) -> float:
     """The mean of the accuracies at the ends of the tasks."""
-
-    name, title = "average_accuracy", "average accuracy over the ends of the tasks"
-
-    def of(self, record: Record) -> float:
-        return mean(event["accuracy"] for event in record.tasks)
+    return mean(event["accuracy"] for event in record.tasks)
 
 
-class AverageSeenAccuracy(Metric):
+@metric("average accuracy on classes seen by then")
+def average_seen_accuracy(record: Record) -> float:
     """On classes of which a label has come: with disjoint tasks nobody can name the others."""
-
-    name, title = "average_seen_accuracy", "average accuracy on classes seen by then"
-
-    def of(self, record: Record) -> float:
-        return mean(event["seen_accuracy"] for event in record.tasks)
+    return mean(event["seen_accuracy"] for event in record.tasks)
 
 
-class AnytimeArea(Metric):
+@metric("anytime accuracy over the whole stream")
+def anytime_area(record: Record) -> float:
     """The area under the accuracy curve over the stream, as a share of its width."""
-
-    name, title = "anytime_area", "anytime accuracy over the whole stream"
-
-    def of(self, record: Record) -> float:
-        return area(record, "accuracy")
+    return area(record, "accuracy")
 
 
-class AnytimeSeenArea(Metric):
+@metric("anytime accuracy on classes seen by then")
+def anytime_seen_area(record: Record) -> float:
     """The same area, on classes of which a label has come."""
-
-    name, title = "anytime_seen_area", "anytime accuracy on classes seen by then"
-
-    def of(self, record: Record) -> float:
-        return area(record, "seen_accuracy")
+    return area(record, "seen_accuracy")
 
 
-class BestEpochAccuracy(Metric):
+@metric("accuracy of the best memory epoch of the last task")
+def best_epoch_accuracy(record: Record) -> float | None:
     """Chosen by looking at the evaluation: not a fair figure."""
+    last = record.tasks[-1]["task"]
+    return max((event["accuracy"] for event in record.of_kind("epoch") if event["task"] == last), default=None)
 
-    name, title = "best_epoch_accuracy", "accuracy of the best memory epoch of the last task"
 
-    def of(self, record: Record) -> float | None:
-        last = record.tasks[-1]["task"]
-        return max((event["accuracy"] for event in record.of_kind("epoch") if event["task"] == last), default=None)
+@metric("forgetting of earlier tasks", better="lower")
+def forgetting(record: Record) -> float:
+    """Mean over earlier tasks of (best accuracy on its classes since its end - accuracy at the end)."""
+    after = accuracies_on_tasks(record)
+    last = len(after) - 1
+    return mean(max(row[t] for row in after[t:last]) - after[last][t] for t in range(last))
+
+
+@metric("backward transfer (BWT)")
+def backward_transfer(record: Record) -> float:
+    """Mean over earlier tasks of (accuracy on its classes at the end - just after it).
+
+    BWT of Lopez-Paz and Ranzato, "Gradient episodic memory" (NeurIPS 2017), with a task's major classes for its test
+    set.
+    """
+    after = accuracies_on_tasks(record)
+    return mean(after[-1][t] - after[t][t] for t in range(len(after) - 1))
+
+
+def accuracies_on_tasks(record: Record) -> list[list[float]]:
+    """Row: after which task. Column: on which task's major classes."""
+    return [event["group_accuracy"] for event in record.tasks]
 
 
 def area(record: Record, name: str) -> float:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from puridiver.metrics.base import Metric, Record
+from puridiver.metrics.base import Record, metric
 
 
-class MemoryPurity(Metric):
+@metric("memory purity")
+def memory_purity(record: Record) -> float | None:
     """The share of memory samples with the right label (Eq. 12), of those whose true label is known."""
-
-    name, title = "memory_purity", "memory purity"
-
-    def of(self, record: Record) -> float | None:
-        return record.tasks[-1]["memory_purity"]
+    return record.tasks[-1]["memory_purity"]
 
 
-class MemoryDiversity(Metric):
+@metric("memory diversity", unit="")
+def memory_diversity(record: Record) -> float | None:
     """The mean distance of joint features within a class (Eq. 12)."""
-
-    name, title, unit = "memory_diversity", "memory diversity", ""
-
-    def of(self, record: Record) -> float | None:
-        return record.tasks[-1].get("memory_diversity")
+    return record.tasks[-1].get("memory_diversity")
