@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         PuridiverError,
     )
     from puridiver.grid.run import run_grid
+    from puridiver.learner.audit import AuditRow
     from puridiver.learner.learner import Learner
-    from puridiver.learner.samples import AuditRow
     from puridiver.memory import Sampler
     from puridiver.nets import Head, Network
     from puridiver.options import Option, Options, recipe
@@ -72,8 +72,8 @@ _NAMES = {
     "puridiver.data.images": "image_batch",
     "puridiver.errors": "BusyError ConsolidatingError DataError DivergedError ManifestError PuridiverError",
     "puridiver.grid.run": "run_grid",
+    "puridiver.learner.audit": "AuditRow",
     "puridiver.learner.learner": "Learner",
-    "puridiver.learner.samples": "AuditRow",
     "puridiver.memory": "Sampler",
     "puridiver.nets": "Head Network",
     "puridiver.options": "Option Options recipe",

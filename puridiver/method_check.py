@@ -191,10 +191,10 @@ def _batches(sizes: tuple[int, ...], shape: Shape, n_classes: int = 0) -> Iterat
 
 def _watched(choose: Callable[..., Tensor], faults: list[str]) -> Callable[..., Tensor]:
     def watched(pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
-        before = {name: tensor.clone() for name, tensor in pool.tensors().items()}
+        before = {name: tensor.clone() for name, tensor in vars(pool).items()}
         rows = choose(pool, n_old, capacity, moment)
         faults.extend(row_faults(rows, len(pool), capacity))
-        if any(not torch.equal(tensor, before[name]) for name, tensor in pool.tensors().items()):
+        if any(not torch.equal(tensor, before[name]) for name, tensor in vars(pool).items()):
             faults.append(CHANGED_SAMPLES)
         return rows
 

@@ -63,6 +63,7 @@ def as_samples(images: np.ndarray, labels: np.ndarray, first_arrival: int = 0) -
         torch.from_numpy(labels).long(),
         torch.arange(first_arrival, first_arrival + n),
         torch.zeros(n),
+        torch.full((n,), -1),
     )
 
 

@@ -116,7 +116,7 @@ def cross_validated(images: np.ndarray, given: np.ndarray, task: Task, seed: int
         trainer = TRAINERS["plain"](TrainerContext(chosen, "small", 10, shape, choose_runtime("cpu"), generator))
         labels, n = torch.from_numpy(given)[~held], int((~held).sum())
         for _ in trainer.consolidate(
-            Samples(pixels[~held], labels, torch.arange(n), torch.zeros(n)), task.offline_epochs
+            Samples(pixels[~held], labels, torch.arange(n), torch.zeros(n), torch.full((n,), -1)), task.offline_epochs
         ):
             pass
         logits = trainer.outputs(pixels[held]).logits

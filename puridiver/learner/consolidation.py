@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ class Consolidation:
 
     epochs_done: int
     epochs: int
+    begun_at: float | None = None  # in seconds since 1970; None: by an earlier process
 
     def __str__(self) -> str:
         return f"consolidation {self.epochs_done} of {self.epochs} under way"
@@ -39,27 +40,23 @@ class TimeBudget:
     """Stops memory training at the last learning-rate minimum that fits a number of seconds.
 
     Between two minima the network is much worse. So the training stops at one if it is unlikely to reach the next in
-    time, by the mean time of the epochs since the minimum before. Minima before `FEWEST_EPOCHS` do not count. If epochs
-    got slower, the training stops after the one in which the time ran out, whatever the rate.
+    time, by the mean time of the epochs since the minimum before. If epochs got slower, the training stops after the
+    one in which the time ran out, whatever the rate.
     """
 
-    def __init__(self, seconds: float, asked_at: float, lows: Sequence[int], epochs_done: int = 0) -> None:
-        self.seconds, self._end, self._lows = seconds, asked_at + seconds, lows
+    def __init__(self, seconds: float, asked_at: float, minima: Sequence[int], epochs_done: int = 0) -> None:
+        self._end, self._minima = asked_at + seconds, minima
         self._since = epochs_done, monotonic()  # the last minimum, or the beginning
 
     def is_spent(self, epochs_done: int) -> bool:
         """Whether the training should stop after so many epochs."""
         now, (done_before, then) = monotonic(), self._since
-        if now >= self._end or not self.stops_low(epochs_done):
+        if now >= self._end or epochs_done not in self._minima:
             return now >= self._end
         an_epoch = (now - then) / (epochs_done - done_before)
         self._since = epochs_done, now
-        next_low = next((low for low in self._lows if low > epochs_done), epochs_done)
+        next_low = next((low for low in self._minima if low > epochs_done), epochs_done)
         return now + an_epoch * (next_low - epochs_done) > self._end
-
-    def stops_low(self, epochs_done: int) -> bool:
-        """Whether the network after so many epochs is good enough to answer."""
-        return epochs_done in self._lows and epochs_done >= FEWEST_EPOCHS
 
 
 class Consolidations:
@@ -69,31 +66,30 @@ class Consolidations:
         self._learner = learner
         self.count = 0  # of those that ended, at their end or after an epoch or more
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self.begun_at: float | None = None  # in seconds since 1970; None: by an earlier process
         self.last: dict[str, Any] | None = None  # how far the last one came, and when, for `Learner.status`
         self.running: object | None = None  # stands for the `run` that is under way
+        self._minima: list[int] = []  # numbers of epochs after which the networks are good enough to answer
 
     def run(self, epochs: int | None, seconds: float | None, warn_if_left: bool) -> Generator[int, None, None]:
         """Train for some epochs, or continue what was begun; yields the number of each finished epoch."""
         asked_at = monotonic()  # the seconds include the time spent waiting
         lock, me = self._learner.lock, object()
         steps: Generator[int, None, None] | None = None
-        spent: TimeBudget | None = None
+        timed_out = False
         try:
-            planned, budget = lock.run(self._begin, me, epochs, seconds, asked_at)
+            begun = lock.run(self._begin, me, epochs, with_budget=seconds is not None)
+            budget = seconds and TimeBudget(seconds, asked_at, self._minima, begun.epochs_done)
             trainer = self._learner.trainer
-            steps = trainer.consolidate(self._learner.memory.samples, planned.epochs, planned.epochs_done)
-            while spent is None:
-                epoch = lock.run(self._next_epoch, steps, planned.epochs)
-                if epoch is None:
-                    return
+            steps = trainer.consolidate(self._learner.memory.samples, begun.epochs, begun.epochs_done)
+            while not timed_out and (epoch := lock.run(self._next_epoch, steps)) is not None:
                 yield epoch
-                if budget is not None:
+                if budget:
                     trainer.runtime.wait()  # for what a GPU has yet to do
-                    spent = budget if budget.is_spent(epoch + 1) else None
+                    timed_out = budget.is_spent(epoch + 1)
         finally:  # also where the caller leaves before the last epoch
             if self.running is me:
-                lock.run(self._end, steps, warn_if_left, spent)
+                why = f", when its {seconds:g} seconds were over" if timed_out else ""
+                lock.run(self._end, steps, warn_if_left, why)
 
     def check_none_under_way(self, before: str) -> None:
         if self.running is not None:
@@ -102,68 +98,61 @@ class Consolidations:
     def abandon(self) -> None:
         """End a consolidation that was saved and loaded, and is not continued."""
         self._learner.trainer.end_consolidation()
-        self._end(None, warn_if_left=True, spent=None)
+        self._end(None, warn_if_left=True)
 
-    def _begin(
-        self, me: object, epochs: int | None, seconds: float | None, asked_at: float
-    ) -> tuple[Consolidation, TimeBudget | None]:
+    def _begin(self, me: object, epochs: int | None, with_budget: bool) -> Consolidation:
         learner, memory = self._learner, self._learner.memory
         if not len(memory) and not len(memory.waiting):
             raise ValueError("the memory is empty: observe a batch before consolidating")
         self.check_none_under_way("another")
-        if self.begun is not None and epochs not in (None, self.begun.epochs):
+        begun = self.begun or Consolidation(0, epochs or learner.options.epochs)
+        if epochs not in (None, begun.epochs):
             raise ValueError(
-                f"epochs should be {self.begun.epochs}, or left out, to continue the consolidation that this learner "
-                f"was saved in, but got {epochs}"
+                f"epochs should be {begun.epochs}, or left out, to continue the consolidation that this learner was "
+                f"saved in, but got {epochs}"
             )
-        planned, budget = self.begun or Consolidation(0, epochs or learner.options.epochs), None
-        if seconds is not None:
-            found = lows(learner.trainer.memory_rate, planned.epochs)
-            if found == [planned.epochs] and planned.epochs > FEWEST_EPOCHS:
-                raise ValueError(
-                    "seconds should be left out if the learning rate is low only at the end of memory training: give a "
-                    "number of epochs, or make a learner with schedule='warm_restarts' (and a trainer that uses it)"
-                )
-            budget = TimeBudget(seconds, asked_at, found, planned.epochs_done)
+        found = lows(learner.trainer.memory_rate, begun.epochs)
+        if with_budget and found == [begun.epochs] and begun.epochs > FEWEST_EPOCHS:
+            raise ValueError(
+                "seconds should be left out if the learning rate is low only at the end of memory training: give a "
+                "number of epochs, or make a learner with schedule='warm_restarts' (and a trainer that uses it)"
+            )
+        self._minima = [done for done in found if done >= FEWEST_EPOCHS or done == begun.epochs]
         if self.begun is None:
             learner.replay.drop()
             if not len(memory):  # all that came is still waiting
                 no_loss = torch.zeros((), device=learner.runtime.device)
-                memory.choose_early(learner.moment(no_loss), learner.trainer.on_candidates)
+                memory.choose_waiting(learner.moment(no_loss), learner.trainer.on_candidates)
         learner.runtime.wait()  # other lanes have the host meanwhile
         memory.counts()  # whoever asks for them during the training need not wait for the device
-        self.begun, self.running, self.begun_at = planned, me, time()
+        self.begun, self.running = replace(begun, begun_at=time()), me
         learner.predictor.hold()
-        return planned, budget
+        return begun
 
-    def _next_epoch(self, steps: Generator[int, None, None], epochs: int) -> int | None:
+    def _next_epoch(self, steps: Generator[int, None, None]) -> int | None:
         """Train for one epoch; None after the last."""
-        trainer = self._learner.trainer
         with learning():
             epoch = next(steps, None)
-        if epoch is not None:
-            done = epoch + 1
-            self.begun = Consolidation(done, epochs)
-            if done == epochs or (
-                done >= FEWEST_EPOCHS and trainer.memory_rate(done, epochs) > trainer.memory_rate(epoch, epochs)
-            ):
+        if epoch is not None and self.begun is not None:
+            self.begun = replace(self.begun, epochs_done=epoch + 1)
+            if epoch + 1 in self._minima:
                 self._learner.predictor.keep(self._learner.memory.samples.labels)
             else:
                 self._learner.predictor.publish()
         return epoch
 
-    def _end(self, steps: Generator[int, None, None] | None, warn_if_left: bool, spent: TimeBudget | None) -> None:
-        """A training that stopped because its time was `spent` gets a warning only if that was not at a minimum."""
+    def _end(self, steps: Generator[int, None, None] | None, warn_if_left: bool, why: str = "") -> None:
+        """A training that stopped because its time was over gets a warning only if that was not at a minimum."""
         if steps is not None:
             steps.close()
         if self.begun is not None:
             done, epochs = self.begun.epochs_done, self.begun.epochs
             self.count += done > 0
-            self.last = asdict(self.begun) | {"begun_at": self.begun_at, "ended_at": time()}
-            if done < epochs and warn_if_left and not (spent and spent.stops_low(done)):
+            self.last = asdict(self.begun) | {"ended_at": time()}
+            if done < epochs and warn_if_left and not (why and done in self._minima):
                 logger.warning(
                     "a consolidation stopped after %d of %d epochs%s: the weights that answered meanwhile go on to "
                     "answer (online_prediction='network': the live network) until another one has come to its end",
-                    done, epochs, f", when its {spent.seconds:g} seconds were over" if spent else "",
+                    done, epochs, why,
                 )  # fmt: skip
-        self.begun, self.running, self.begun_at = None, None, None
+        self.begun = self.running = None

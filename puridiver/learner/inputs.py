@@ -22,6 +22,45 @@ def _error(what: str, expected: str, came: object) -> ValueError:
     return ValueError(f"{what} should be {expected}, but got {came}")
 
 
+def _check_dense(tensor: Tensor, what: str) -> None:
+    if tensor.layout != torch.strided or tensor.is_meta:
+        came = "one on the device meta" if tensor.is_meta else f"one of {tensor.layout}"
+        raise _error(what, "a dense tensor that holds its values", came)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether it is an integer, Python's or NumPy's; True would count as 1."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def as_whole(value: Any, what: str, least: int, unit: str = "") -> int:
+    """Python's own integer, at least so much."""
+    if not is_whole(value) or value < least:
+        raise _error(what, f"a whole number, at least {least}{unit}", repr(value))
+    return int(value)
+
+
+def as_seconds(seconds: Any) -> float | None:
+    """A time to spend, or None: as long as it takes."""
+    if seconds is None:
+        return None
+    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
+    if not (number and 0 < seconds < math.inf):
+        raise _error("seconds", "a number above 0, or None for as long as it takes", repr(seconds))
+    return float(seconds)
+
+
+# Images ------------------------------------------------------------------------------------------------------------
+
+
+def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    """(height, width, channels) of the images a learner is made for."""
+    whole = isinstance(shape, tuple | list) and len(shape) == 3 and all(map(is_whole, shape))
+    if not whole or shape[2] not in (1, 3) or min(shape[:2]) < 4:
+        raise _error("image_shape", "(height, width, channels) with at least 4 px and 1 or 3 channels", shape)
+    return int(shape[0]), int(shape[1]), int(shape[2])
+
+
 def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
     """uint8 (N, H, W, C) from an array or tensor of that shape: uint8, or floats in [0, 1].
 
@@ -40,64 +79,59 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
             raise _error("images", "uint8, or floats in [0, 1]", f"an array of {images.dtype}")
         # A copy: torch lacks some of NumPy's floats, and cannot read arrays that are read-only or run backwards.
         images = torch.from_numpy(np.array(images, np.float32 if images.dtype.kind == "f" else np.uint8, order="C"))
-    images, shape = _dense(images, "images"), tuple(images.shape)
+    else:
+        _check_dense(images, "images")
+        images = images.detach()
+    shape = tuple(images.shape)
     if shape and not shape[0]:
         raise ValueError("the batch is empty: images should hold at least one image")
-    one = (image_shape, image_shape[:2]) if image_shape[2] == 1 else (image_shape,)
-    if shape[1:] not in one:
-        advice = ": a single image is a batch of one, image[None]" if shape in one else ""
+    allowed = (image_shape, image_shape[:2]) if image_shape[2] == 1 else (image_shape,)
+    if shape[1:] not in allowed:
+        advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
         raise ValueError(f"images should have the shape (N, {str(image_shape)[1:]}, but got {shape}{advice}")
     if images.dtype != torch.uint8:
-        if not images.dtype.is_floating_point:
-            raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
-        if not bool(torch.isfinite(images).all()):
-            raise ValueError("images should be finite, but some pixels are nan or infinite")
-        low, high = float(images.min()), float(images.max())
-        if low < 0 or high > 1:
-            raise ValueError(f"images of floats should lie in [0, 1], but got values from {low:g} to {high:g}")
-        images = (images * 255).round().to(torch.uint8)
+        images = _as_bytes(images)
     return images.reshape(-1, *image_shape)
 
 
-def _dense(tensor: Tensor, what: str) -> Tensor:
-    """The tensor without its gradient, if it has a value in each place."""
-    if tensor.layout != torch.strided or tensor.is_meta:
-        came = "one on the device meta" if tensor.is_meta else f"one of {tensor.layout}"
-        raise _error(what, "a dense tensor that holds its values", came)
-    return tensor.detach()
+def _as_bytes(images: Tensor) -> Tensor:
+    """Floats in [0, 1] as uint8."""
+    if not images.dtype.is_floating_point:
+        raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
+    if not bool(torch.isfinite(images).all()):
+        raise ValueError("images should be finite, but some pixels are nan or infinite")
+    low, high = float(images.min()), float(images.max())
+    if low < 0 or high > 1:
+        raise ValueError(f"images of floats should lie in [0, 1], but got values from {low:g} to {high:g}")
+    return (images * 255).round().to(torch.uint8)
 
 
-def as_labels(labels: Any, n_images: int) -> list[Label]:
-    """A plain list of int or str labels, one for each image.
+# Labels and classes ------------------------------------------------------------------------------------------------
+
+
+def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[Label]:
+    """A plain list of int or str labels, all of one kind; `n` of them, one for each image.
 
     Lists do not pass through NumPy: it would turn large integers into floats and drop the zero bytes of "a\\0".
     """
     if isinstance(labels, Tensor):
-        labels = _dense(labels, "labels").cpu().numpy()
+        _check_dense(labels, what)
+        labels = labels.detach().cpu().numpy()
     if not isinstance(labels, list | tuple):
         if isinstance(labels, np.ma.MaskedArray):
-            raise _error("labels", "integers or strings", "a masked array: leave masked samples out")
+            raise _error(what, "integers or strings", "a masked array: leave masked samples out")
         labels = np.asarray(labels)
         if labels.ndim == 1 and labels.dtype.kind not in "iuUO":
-            raise _error("labels", "integers or strings", labels.dtype)
+            raise _error(what, "integers or strings", labels.dtype)
         labels = labels.tolist() if labels.ndim == 1 else labels
-    if isinstance(labels, np.ndarray) or len(labels) != n_images:
-        raise _error(
-            "labels", f"of the shape ({n_images},), one for each image", np.shape(labels)[:1] or "a single one"
-        )
-    return _of_one_kind(labels, "labels")
-
-
-def _of_one_kind(values: Iterable[Any], what: str) -> list[Label]:
-    """The values as Python's own integers, or strings; an error where they are mixed or anything else."""
-    found = list(values)
-    kinds = set(map(type, found))
+    if isinstance(labels, np.ndarray) or (n is not None and len(labels) != n):
+        raise _error(what, f"of the shape ({n},), one for each image", np.shape(labels)[:1] or "a single one")
+    found, kinds = list(labels), set(map(type, labels))
     if not (kinds <= {int} or kinds <= {str}):  # NumPy's, or classes derived from int or str
         found = [str.__str__(v) if isinstance(v, str) else int(v) if is_whole(v) else v for v in found]
         kinds = set(map(type, found))
         if not (kinds <= {int} or kinds <= {str}):
-            names = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise _error(what, "all integers or all strings", names)
+            raise _error(what, "all integers or all strings", ", ".join(sorted(kind.__name__ for kind in kinds)))
     return found
 
 
@@ -110,7 +144,7 @@ def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
         return list(range(classes))
     if not isinstance(classes, Iterable) or isinstance(classes, str) or getattr(classes, "ndim", 1) == 0:
         raise _error("classes", "a positive whole number or a list of labels", repr(classes))
-    found = _of_one_kind(classes, "classes")
+    found = as_labels(list(classes), what="classes")
     if not found:
         raise ValueError("classes should name at least one class; leave it out to let classes grow")
     if len(set(found)) < len(found):
@@ -136,7 +170,7 @@ def class_ids(labels: list[Label], known: Mapping[Label, int], grow: bool) -> tu
         if kind != came:
             raise _error("labels", f"of the kind of the classes, {kind}", f"{came}: {new[0]!r}")
         _check_names(new, len(ids))
-    return torch.tensor(list(map(ids.__getitem__, labels)), dtype=torch.int64), new
+    return torch.tensor([ids[label] for label in labels], dtype=torch.int64), new
 
 
 def _check_names(new: Iterable[Label], n_classes: int) -> None:
@@ -165,72 +199,43 @@ def label_array(classes: list[Label]) -> np.ndarray:
     return exact if exact.dtype.kind in "iuU" and bool((exact.astype(object) == array).all()) else array
 
 
-def is_whole(value: object) -> TypeGuard[int]:
-    """Whether it is an integer, Python's or NumPy's; True would count as 1."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def as_whole(value: Any, what: str, least: int, unit: str = "") -> int:
-    """Python's own integer, at least so much."""
-    if not is_whole(value) or value < least:
-        raise _error(what, f"a whole number, at least {least}{unit}", repr(value))
-    return int(value)
-
-
-def as_seconds(seconds: Any) -> float | None:
-    """A time to spend, or None: as long as it takes."""
-    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
-    if seconds is not None and not (number and 0 < seconds < math.inf):
-        raise _error("seconds", "a number above 0, or None for as long as it takes", repr(seconds))
-    return None if seconds is None else float(seconds)
-
-
-def as_image_shape(shape: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(height, width, channels) of the images a learner is made for."""
-    whole = isinstance(shape, tuple | list) and len(shape) == 3 and all(map(is_whole, shape))
-    if not whole or shape[2] not in (1, 3) or min(shape[:2]) < 4:
-        raise _error("image_shape", "(height, width, channels) with at least 4 px and 1 or 3 channels", shape)
-    return int(shape[0]), int(shape[1]), int(shape[2])
+# Samples, by arrival or by the caller's own ids --------------------------------------------------------------------
 
 
 def as_source_ids(ids: Any, n_images: int) -> list[SourceId]:
     """A plain list of int or str ids, one for each image."""
-    found = list(map(_as_id, _listed(ids, "ids", f"a list of {n_images}, one for each image in their order")))
+    if isinstance(ids, set | frozenset):
+        raise _error("ids", f"a list of {n_images}, one for each image in their order", "a set")
+    found = _as_names(ids, "ids")
     if len(found) != n_images:
         raise _error("ids", f"as many as the images, {n_images}", len(found))
     return found
 
 
-def _listed(values: Any, what: str, expected: str, allowed: tuple[type, ...] = ()) -> list[Any]:
-    """The values of anything that has some in an order, and of what is `allowed` beside that."""
-    ordered = isinstance(values, Iterable) and not isinstance(values, str | bytes | set | frozenset | Mapping)
-    if not (ordered or isinstance(values, allowed)) or getattr(values, "ndim", 1) != 1:
-        came = f"the shape {tuple(values.shape)}" if hasattr(values, "shape") else f"a {type(values).__name__}"
-        raise _error(what, expected, came)
-    # Not by way of an array, which would make text of the numbers beside a text.
-    return values.tolist() if isinstance(values, Tensor | np.ndarray) else list(values)
-
-
-def _as_id(value: object) -> SourceId:
-    if isinstance(value, str) or is_whole(value):
-        return str(value) if isinstance(value, str) else int(value)
-    raise _error("ids", "strings or integers", f"a {type(value).__name__}: {value!r}")
-
-
 def as_arrivals(samples: Any, seen: int, ids: Mapping[int, SourceId] | None = None) -> list[int]:
     """Arrivals of samples; with `ids` (those held, by arrival) the samples are named by id instead."""
-    expected = "whole numbers, as `audit` tells them" if ids is None else "strings or integers"
-    found = _listed(samples, "arrivals" if ids is None else "ids", f"a list or set of {expected}", (set, frozenset))
     if ids is not None:
-        named = set(map(_as_id, found))
+        named = set(_as_names(samples, "ids"))
         return [arrival for arrival, key in ids.items() if key in named]
-    for arrival in found:
-        if not is_whole(arrival):
-            raise _error("arrivals", expected, repr(arrival))
-        if not 0 <= arrival < seen:
-            possible = f"from 0 to {seen - 1}, as seen so far" if seen else "of samples, and nothing was observed yet"
-            raise _error("arrivals", possible, repr(arrival))
+    found = _as_names(samples, "arrivals", (int, np.integer), "whole numbers, as `audit` tells them")
+    if outside := [arrival for arrival in found if not 0 <= int(arrival) < seen]:
+        possible = f"from 0 to {seen - 1}, as seen so far" if seen else "of samples, and nothing was observed yet"
+        raise _error("arrivals", possible, repr(outside[0]))
     return list(map(int, found))
+
+
+def _as_names(
+    values: Any, what: str, kinds: tuple[type, ...] = (str, int, np.integer), words: str = "strings or integers"
+) -> list[SourceId]:
+    """Python's own integers and strings, from anything that holds such values."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
+        raise _error(what, f"a list of {words}", f"a {type(values).__name__}")
+    # Not by way of an array, which would make text of the numbers beside a text.
+    found = values.tolist() if isinstance(values, Tensor | np.ndarray) else list(values)
+    for value in found:
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise _error(what, words, f"a {type(value).__name__}: {value!r}")
+    return [str(value) if isinstance(value, str) else int(value) for value in found]
 
 
 def as_corrections(
@@ -240,7 +245,7 @@ def as_corrections(
     if not isinstance(labels, Mapping):
         example = "arrival: label, such as {17: 'dog'}" if ids is None else "id: label, such as {'photo-17.png': 'dog'}"
         raise _error("corrections", f"a dict of {example}", f"a {type(labels).__name__}")
-    arrivals = as_arrivals(list(labels), seen, ids)
+    arrivals = as_arrivals(labels, seen, ids)
     for key, label in labels.items():
         if not (isinstance(label, str) or is_whole(label)):  # True would be class 1, and 3.0 class 3
             raise _error("the label of a correction", "an integer or a string", f"{label!r} for {key!r}")

@@ -19,12 +19,12 @@ from torch import Tensor
 from puridiver import plugins
 from puridiver.errors import DataError, first_line
 from puridiver.learner import inputs, state, storage
+from puridiver.learner.audit import AuditRow, audit_rows
 from puridiver.learner.consolidation import Consolidation, Consolidations
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.predictor import Predictor, check_finite
 from puridiver.learner.replay import Replay
-from puridiver.learner.samples import AuditRow, SampleIds, audit_rows
 from puridiver.memory import SAMPLERS, Memory, Moment, Sampler, Samples
 from puridiver.nets import Network, choose_network
 from puridiver.options import Options, check_reached, resolve
@@ -117,8 +117,7 @@ class Learner:
         self.methods = f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
         check_reached(options, self.methods)
         self.memory = Memory(self.sampler, self.capacity, self.image_shape, self.runtime.device)
-        self.source_ids = SampleIds[SourceId](self.memory)
-        self.came_with = SampleIds[int](self.memory)  # the labels of checked samples before the check, as class ids
+        self.source_ids: dict[int, SourceId] = {}  # by arrival; those of evicted samples go now and then
         seeds = zip(("trainer", "sampler"), np.random.SeedSequence(self.seed).generate_state(2).tolist(), strict=True)
         self.generators = {name: torch.Generator().manual_seed(seed) for name, seed in seeds}
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
@@ -128,7 +127,7 @@ class Learner:
         self.saved_at: float | None = None
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self._saving = FairLock(), threading.Lock()
-        self.replay = Replay(self.options, self.memory, self.generators["sampler"])
+        self.replay = Replay(self.memory, self.generators["sampler"])
         self.consolidating = Consolidations(self)
         self._class_ids: dict[Label, int] = {}
         if self.classes:
@@ -177,14 +176,16 @@ class Learner:
                 freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
                 replayed = self.replay.next(trainer, self.consolidating.count > 0, alone=n == 1)
                 loss = trainer.observe(x, y, replayed, freeze)
-                batch = Samples(x, y, arrivals, torch.zeros(n, device=device))
+                batch = Samples(x, y, arrivals, torch.zeros(n, device=device), torch.full_like(y, -1))
                 self.memory.update(batch, self.moment(loss), trainer.on_candidates)
             self.seen += n
             self.seen_of.update(part_numbers.tolist())
             self.observed_at = time.time()
             self.predictor.publish(learnt_online=trainer.learns_online)
             if ids is not None:  # not before: if learning fails, the next samples would inherit them
-                self.source_ids.note({a: ids[a - first] for a in range(self.seen - n, self.seen)})
+                self.source_ids |= {a: ids[a - first] for a in range(self.seen - n, self.seen)}
+                if len(self.source_ids) > 2 * self.capacity:  # at every batch the host would wait for a GPU
+                    self.source_ids = self.held_ids()
         return range(first, self.seen)
 
     def consolidate(
@@ -264,12 +265,9 @@ class Learner:
         them. Samples that the memory no longer holds change nothing. `uncheck` undoes it.
         """
         self.consolidating.check_none_under_way("correcting labels")
-        ids = self.source_ids.held() if by_id else None
-        new = inputs.as_corrections(labels, self._class_ids, self.seen, ids)
+        new = inputs.as_corrections(labels, self._class_ids, self.seen, self.held_ids() if by_id else None)
         self.replay.drop()  # drawn with the old labels
-        known, held = self.came_with.held(), self.memory.labels()
-        self.came_with.note({a: held[a] for a in new if a in held and a not in known})
-        return self.memory.relabel(new, checked=True)
+        return self.memory.correct(new)
 
     @exclusive
     def uncheck(self, samples: Iterable[Any], *, by_id: bool = False) -> int:
@@ -278,17 +276,15 @@ class Learner:
         They get back the labels that they came with, and may be doubted and evicted like any other.
         """
         self.consolidating.check_none_under_way("undoing checks of labels")
-        arrivals = inputs.as_arrivals(samples, self.seen, self.source_ids.held() if by_id else None)
+        arrivals = inputs.as_arrivals(samples, self.seen, self.held_ids() if by_id else None)
         self.replay.drop()
-        checked, known = self.memory.labels(checked=True), self.came_with.held()
-        before = {a: known[a] for a in arrivals if a in checked}
-        self.came_with.forget(before)
-        return self.memory.relabel(before, checked=False)
+        return self.memory.uncheck(arrivals)
 
     @exclusive
     def held_ids(self) -> dict[int, SourceId]:
         """Your own ids (`observe`) of the samples that are held, by arrival; including those that wait."""
-        return self.source_ids.held()
+        arrivals = self.memory.arrivals() if self.source_ids else []
+        return {arrival: self.source_ids[arrival] for arrival in arrivals if arrival in self.source_ids}
 
     @exclusive
     def audit(self) -> list[AuditRow]:
@@ -297,7 +293,7 @@ class Learner:
         First come samples with another suggested class; the `p_correct` of the others may be small, too (`AuditRow`).
         """
         held = self.memory.samples
-        return audit_rows(held, self.split(), self.classes, self.source_ids.held()) if len(held) else []
+        return audit_rows(held, self.split(), self.classes, self.held_ids()) if len(held) else []
 
     @exclusive
     def split(self) -> Split:

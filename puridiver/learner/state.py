@@ -1,4 +1,7 @@
-"""The state of a learner as it is saved: settings, which are JSON, and tensors by part. Reading checks all of it."""
+"""The state of a learner: as it is saved (settings, which are JSON, and tensors by part), and as `status` tells it.
+
+Reading a save checks all of it.
+"""
 
 from __future__ import annotations
 
@@ -36,17 +39,21 @@ GIVEN = {
 }  # fmt: skip
 FIELDS: dict[str, Any] = GIVEN | {
     "classes": list, "image_shape": list, "hint": dict | None, "options": dict, "plugins": dict, "seen": int,
-    "seen_of": list, "consolidations": int, "consolidation": dict | None, "ids": list, "came_with": list,
+    "seen_of": list, "consolidations": int, "consolidation": dict | None, "ids": list,
 }  # fmt: skip
 SAMPLE_TYPES = {
     "images": torch.uint8, "labels": torch.int64, "arrivals": torch.int64, "notes": torch.float32,
-    "checked": torch.bool,
+    "came_with": torch.int64,
 }  # fmt: skip
+
+
+# Saving ------------------------------------------------------------------------------------------------------------
 
 
 def settings_of(learner: Learner) -> dict[str, Any]:
     """What the learner is and how far it has come, as JSON."""
     names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
+    begun = learner.begun
     return {
         "classes": learner.classes,
         "image_shape": list(learner.image_shape),
@@ -62,73 +69,52 @@ def settings_of(learner: Learner) -> dict[str, Any]:
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
         "consolidations": learner.consolidations,
-        "consolidation": asdict(learner.begun) if learner.begun else None,
-        "ids": list(learner.source_ids.held().items()),  # as pairs: JSON's objects have no numbers as keys
-        "came_with": list(learner.came_with.held().items()),
+        "consolidation": begun and {"epochs_done": begun.epochs_done, "epochs": begun.epochs},
+        "ids": list(learner.held_ids().items()),  # as pairs: JSON's objects have no numbers as keys
     }
 
 
 def tensors_of(learner: Learner) -> dict[str, Tensor]:
     """Every tensor that the learner's future depends on, under names such as "trainer.network0.head.linear.weight"."""
     parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}
-    parts["replay"] = learner.replay.state()
     if learner.classes:
         parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
-    named = {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
-    return learner.memory.state() | named
+    held = {"memory": learner.memory.samples, "waiting": learner.memory.waiting}
+    held |= {f"replay.{number}": part for number, part in enumerate(learner.replay.stock)}
+    parts |= {part: vars(samples) for part, samples in held.items()}
+    return {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
 
 
-def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> None:
-    """Put a learner that was made with these settings into a saved state."""
-    groups, begun = _grouped(tensors), settings["consolidation"]
-    learner.seen, learner.seen_of = settings["seen"], Counter(dict(enumerate(settings["seen_of"])))
-    learner.consolidating.count = settings["consolidations"]
-    learner.consolidating.begun = Consolidation(**begun) if begun else None
-    waiting = as_samples(groups["waiting"], "waiting", learner) if "waiting" in groups else None
-    learner.memory.load_state(as_samples(groups["memory"], "memory", learner), waiting)
-    learner.source_ids.values, learner.came_with.values = dict(settings["ids"]), dict(settings["came_with"])
-    if learner.classes:
-        expected = learner.trainer.state()
-        for part in ("trainer", "predictor"):
-            for name, value in groups.get(part, {}).items():
-                # Copies of the weights and the optimiser's state have names such as "kept0.x" for "network0.x".
-                like = expected.get(name, expected.get(re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)))
-                if like is not None and value.dtype != like.dtype:
-                    raise ValueError(f"{part}.{name} should be {like.dtype}, but is {value.dtype}")
-                # Snapshots may know fewer classes than the network.
-                if like is not None and part == "predictor" and value.shape[1:] != like.shape[1:]:
-                    raise ValueError(f"{part}.{name} should be {tuple(like.shape)}, but is {tuple(value.shape)}")
-        learner.trainer.load_state(groups["trainer"])
-        learner.predictor.load_state(groups.get("predictor", {}))
-    replayed = _grouped(groups.get("replay", {}))
-    learner.replay.load_state({int(k): as_samples(part, f"replay.{k}", learner) for k, part in replayed.items()})
-    for name, generator in learner.generators.items():
-        generator.set_state(groups["generator"][name])
+def frozen(learner: Learner, folder: Path) -> storage.Frozen:
+    """A learner's state, ready to be written to a folder that may hold it."""
+    check_place(folder)
+    tensors = tensors_of(learner)
+    weights = [value for name, value in tensors.items() if name.startswith("trainer.network")]
+    if not all(bool(value.isfinite().all()) for value in weights):
+        logger.warning("the learner saved to %s has diverged: its weights are not finite; keep an older save", folder)
+    return storage.freeze(settings_of(learner), tensors)
 
 
-def _grouped(tensors: Tensors) -> dict[str, dict[str, Tensor]]:
-    """Tensors named "trainer.weights" and the like, by part."""
-    groups: dict[str, dict[str, Tensor]] = {}
-    for name, value in tensors.items():
-        part, _, rest = name.partition(".")
-        groups.setdefault(part, {})[rest] = value
-    return groups
+def check_place(folder: Path) -> None:
+    """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
+    if folder.is_file():
+        raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
+    if not folder.is_dir() or (folder / storage.INDEX).exists():
+        return
+    if (folder / IN_RUN / storage.INDEX).exists():
+        raise DataError(
+            f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
+            f"as {folder.name}-later"
+        )
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others := [name for name in names if not storage.is_of_a_save(name)]:
+        raise DataError(
+            f"{folder} has other files and no learner ({few(others, 3)}): name a new folder, or one that a learner was "
+            "saved to"
+        )
 
 
-def as_samples(tensors: Tensors, where: str, learner: Learner) -> Samples:
-    """Saved samples on the learner's device; a ValueError names a field that does not fit the learner."""
-    height, width, channels = learner.image_shape
-    n = len(tensors["labels"]) if "labels" in tensors and tensors["labels"].ndim else 0
-    for name, dtype in SAMPLE_TYPES.items():
-        shape = (n, channels, height, width) if name == "images" else (n,)
-        found = tensors.get(name)
-        if found is None or found.dtype != dtype or tuple(found.shape) != shape:
-            came = "nothing" if found is None else f"{found.dtype} {tuple(found.shape)}"
-            raise ValueError(f"{where}.{name} should be {dtype} {shape}, but is {came}")
-    for name, most in (("labels", len(learner.classes)), ("arrivals", learner.seen)):
-        if n and not (int(tensors[name].min()) >= 0 and int(tensors[name].max()) < most):
-            raise ValueError(f"{where}.{name} should be from 0 to {most - 1}, but reaches {int(tensors[name].max())}")
-    return Samples(**{name: learner.runtime.move(tensors[name]) for name in SAMPLE_TYPES})
+# Loading -----------------------------------------------------------------------------------------------------------
 
 
 def read(folder: Path, grow: bool | None, memory: int | None) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -170,33 +156,67 @@ def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
     }
 
 
-def frozen(learner: Learner, folder: Path) -> storage.Frozen:
-    """A learner's state, ready to be written to a folder that may hold it."""
-    check_place(folder)
-    tensors = tensors_of(learner)
-    weights = [value for name, value in tensors.items() if name.startswith("trainer.network")]
-    if not all(bool(value.isfinite().all()) for value in weights):
-        logger.warning("the learner saved to %s has diverged: its weights are not finite; keep an older save", folder)
-    return storage.freeze(settings_of(learner), tensors)
+def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> None:
+    """Put a learner that was made with these settings into a saved state; a ValueError names what does not fit."""
+    groups, begun = _grouped(tensors), settings["consolidation"]
+    learner.seen, learner.seen_of = settings["seen"], Counter(dict(enumerate(settings["seen_of"])))
+    learner.consolidating.count = settings["consolidations"]
+    learner.consolidating.begun = Consolidation(**begun) if begun else None
+    learner.memory.load_state(*(as_samples(groups[part], part, learner) for part in ("memory", "waiting")))
+    learner.source_ids = dict(settings["ids"])
+    if learner.classes:
+        kept = groups.get("predictor", {})
+        _check_weights(learner.trainer.state(), groups["trainer"], kept)
+        learner.trainer.load_state(groups["trainer"])
+        learner.predictor.load_state(kept)
+    stock = _grouped(groups.get("replay", {}))
+    learner.replay.stock = [as_samples(stock[k], f"replay.{k}", learner) for k in sorted(stock, key=int)]
+    for name, generator in learner.generators.items():
+        generator.set_state(groups["generator"][name])
 
 
-def check_place(folder: Path) -> None:
-    """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
-    if folder.is_file():
-        raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
-    if not folder.is_dir() or (folder / storage.INDEX).exists():
-        return
-    if (folder / IN_RUN / storage.INDEX).exists():
-        raise DataError(
-            f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
-            f"as {folder.name}-later"
-        )
-    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    if others := [name for name in names if not storage.is_of_a_save(name)]:
-        raise DataError(
-            f"{folder} has other files and no learner ({few(others, 3)}): name a new folder, or one that a learner was "
-            "saved to"
-        )
+def _grouped(tensors: Tensors) -> dict[str, dict[str, Tensor]]:
+    """Tensors named "trainer.weights" and the like, by part."""
+    groups: dict[str, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        groups.setdefault(part, {})[rest] = value
+    return groups
+
+
+def _check_weights(expected: Tensors, trainer: Tensors, predictor: Tensors) -> None:
+    """Compare types with those of the trainer's state, and shapes of snapshots, which may know fewer classes.
+
+    Snapshots and the optimiser's state have names such as "kept0.x" for "network0.x".
+    """
+    for part, tensors in (("trainer", trainer), ("predictor", predictor)):
+        for name, value in tensors.items():
+            like = expected.get(name, expected.get(re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)))
+            if like is not None and value.dtype != like.dtype:
+                raise ValueError(f"{part}.{name} should be {like.dtype}, but is {value.dtype}")
+            if like is not None and part == "predictor" and value.shape[1:] != like.shape[1:]:
+                raise ValueError(f"{part}.{name} should be {tuple(like.shape)}, but is {tuple(value.shape)}")
+
+
+def as_samples(tensors: Tensors, where: str, learner: Learner) -> Samples:
+    """Saved samples on the learner's device; a ValueError names a field that does not fit the learner."""
+    height, width, channels = learner.image_shape
+    n = len(tensors["labels"]) if "labels" in tensors and tensors["labels"].ndim else 0
+    for name, dtype in SAMPLE_TYPES.items():
+        shape = (n, channels, height, width) if name == "images" else (n,)
+        found = tensors.get(name)
+        if found is None or found.dtype != dtype or tuple(found.shape) != shape:
+            came = "nothing" if found is None else f"{found.dtype} {tuple(found.shape)}"
+            raise ValueError(f"{where}.{name} should be {dtype} {shape}, but is {came}")
+    n_classes = len(learner.classes)
+    for name, least, end in (("labels", 0, n_classes), ("came_with", -1, n_classes), ("arrivals", 0, learner.seen)):
+        if n and not (int(tensors[name].min()) >= least and int(tensors[name].max()) < end):
+            low, high = int(tensors[name].min()), int(tensors[name].max())
+            raise ValueError(f"{where}.{name} should be from {least} to {end - 1}, but is from {low} to {high}")
+    return Samples(**{name: learner.runtime.move(tensors[name]) for name in SAMPLE_TYPES})
+
+
+# Status ------------------------------------------------------------------------------------------------------------
 
 
 def status_of(learner: Learner) -> dict[str, Any]:
@@ -206,19 +226,17 @@ def status_of(learner: Learner) -> dict[str, Any]:
         {"label": label, "seen": learner.seen_of[k], "held": held[k], "checked": checked[k]}
         for k, label in enumerate(learner.classes)
     ]
-    waiting, total, all_checked = len(learner.memory.waiting), held.total(), checked.total()
     sets, going = learner.trainer.sets if learner.classes else None, learner.consolidating
-    begun, running = going.begun, going.running is not None  # not running: saved in it and loaded
+    begun, waiting = going.begun, len(learner.memory.waiting)
     return {
         "samples_seen": learner.seen,
         "classes_seen": sum(known["seen"] > 0 for known in classes),
         "classes": classes,
-        "memory": {"held": total, "waiting": waiting, "checked": all_checked, "capacity": learner.capacity},
-        "consolidations": going.count,
-        "consolidation": begun and {
-            "running": running, "epochs_done": begun.epochs_done, "epochs": begun.epochs,
-            "begun_at": going.begun_at if running else None,
+        "memory": {
+            "held": held.total(), "waiting": waiting, "checked": checked.total(), "capacity": learner.capacity
         },
+        "consolidations": going.count,
+        "consolidation": begun and {"running": going.running is not None, **asdict(begun)},
         "last_consolidation": going.last,
         "sets": None if sets is None else dict(zip(SET_NAMES, sets.sizes(), strict=True)),
         "diverged": learner.has_said_nan,

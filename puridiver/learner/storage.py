@@ -14,21 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from torch import Tensor
 
 from puridiver.errors import DataError, first_line
 from puridiver.files import file_lock, parse_json, read_regular, write_atomically
 
-FORMAT = 2
+FORMAT = 3
 INDEX, LOCK = "state.json", ".state.lock"
+FIELDS = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": dict}  # of the index
 WAIT_SECONDS = 10.0  # for another writer of the same folder
-# What safetensors calls the types; 8 bytes tell the length of its header.
-TYPES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
-    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
-}  # fmt: skip
-LENGTH_BYTES = 8
 
 Tensors = Mapping[str, Tensor]
 
@@ -38,7 +34,7 @@ class Frozen:
     """A state as it was at one moment: nothing in it changes while it is written."""
 
     settings: dict[str, Any]
-    tensors: memoryview  # a whole safetensors file
+    tensors: dict[str, Tensor]  # on the host
 
 
 def save(folder: Path, settings: dict[str, Any], tensors: Tensors) -> Path:
@@ -48,39 +44,20 @@ def save(folder: Path, settings: dict[str, Any], tensors: Tensors) -> Path:
 
 def freeze(settings: dict[str, Any], tensors: Tensors) -> Frozen:
     """A copy of a state in the machine's memory, ready to be written."""
-    return Frozen(json.loads(json.dumps(settings)), packed(tensors))
-
-
-def packed(tensors: Tensors) -> memoryview:
-    """Tensors as a safetensors file, each copied once, from its device to its place in it.
-
-    The library's own function copies three times, holds Python's lock meanwhile and refuses tensors that share memory.
-    """
-    header, starts, end = dict[str, Any](), dict[str, int](), 0
-    # Wide types first, so that each tensor lies at a multiple of its own width.
-    for name, value in sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0])):
-        starts[name], end = end, end + value.nbytes
-        if value.dtype not in TYPES:
-            raise ValueError(f"tensor {name} should be of a type that can be saved, but is {value.dtype}")
-        header[name] = {"dtype": TYPES[value.dtype], "shape": list(value.shape), "data_offsets": [starts[name], end]}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % LENGTH_BYTES)
-    prefix = len(text).to_bytes(LENGTH_BYTES, "little") + text
-    content = torch.empty(len(prefix) + end, dtype=torch.uint8)
-    content[: len(prefix)] = torch.frombuffer(bytearray(prefix), dtype=torch.uint8)
-    for name, start in starts.items():
-        value, at = tensors[name].detach(), len(prefix) + start
-        content[at : at + value.nbytes].view(value.dtype).view(value.shape).copy_(value)
-    return content.numpy().data
+    copies = {
+        name: torch.empty(value.shape, dtype=value.dtype).copy_(value.detach()) for name, value in tensors.items()
+    }
+    return Frozen(json.loads(json.dumps(settings)), copies)
 
 
 def write(folder: Path, frozen: Frozen) -> Path:
     """Write what was frozen, as `save` does; a `BusyError` where another writer takes too long."""
     folder.mkdir(parents=True, exist_ok=True)
+    content = safetensors.torch.save(frozen.tensors)
     with file_lock(folder / LOCK, WAIT_SECONDS, what=f"saving to {folder}"):
-        digest = hashlib.sha256(frozen.tensors).hexdigest()
+        digest = hashlib.sha256(content).hexdigest()
         name = f"state-{digest[:16]}.safetensors"
-        write_atomically(folder / name, frozen.tensors)
+        write_atomically(folder / name, content)
         index = {
             "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _digest_of(frozen.settings),
             "settings": frozen.settings,
@@ -103,9 +80,6 @@ def is_of_a_save(name: str) -> bool:
 
 def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load as from_bytes
-
     index, content = _read_index(folder), None
     while content is None:
         path = folder / Path(index["tensors"]).name
@@ -120,8 +94,8 @@ def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if hashlib.sha256(content).hexdigest() != index["sha256"]:
         raise DataError(f"{path} is damaged: its checksum does not match")
     try:
-        return index["settings"], from_bytes(content)
-    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        return index["settings"], safetensors.torch.load(content)
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} does not hold tensors: {first_line(error)}") from error
 
 
@@ -135,13 +109,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
     index = index if isinstance(index, dict) else {}
     if isinstance(index.get("format"), int) and index["format"] != FORMAT:
         raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
-    for name, kind in (
-        ("format", int),
-        ("tensors", str),
-        ("sha256", str),
-        ("settings_sha256", str),
-        ("settings", dict),
-    ):
+    for name, kind in FIELDS.items():
         if not isinstance(index.get(name), kind):
             raise DataError(f"{path} is damaged: it should hold {name!r}, a {kind.__name__}")
     return index

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter, methodcaller
 from typing import ClassVar, Protocol
 
 import torch
@@ -27,24 +26,22 @@ class Samples:
     labels: Tensor  # int64 (N,): class ids of the given labels
     arrivals: Tensor  # int64 (N,): how many samples came before it; names the sample for good
     notes: Tensor  # float32 (N,): a sampler's own figure, kept with the sample (its loss on arrival)
-    checked: Tensor = None  # type: ignore[assignment]  # bool (N,): a person has checked the label; default: nobody
+    came_with: Tensor  # int64 (N,): the class id before a person checked the label; -1: nobody has
 
-    def __post_init__(self) -> None:
-        if self.checked is None:
-            object.__setattr__(self, "checked", torch.zeros_like(self.labels, dtype=torch.bool))
+    @property
+    def checked(self) -> Tensor:
+        """Which labels a person has checked, bool (N,)."""
+        return self.came_with >= 0
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def tensors(self) -> dict[str, Tensor]:
-        return dict(vars(self))
-
     def split(self, size: int) -> list[Samples]:
         """Consecutive parts of `size` samples, as views."""
-        return list(map(Samples, *map(methodcaller("split", size), vars(self).values())))
+        return list(map(Samples, *(tensor.split(size) for tensor in vars(self).values())))
 
     def take(self, rows: Tensor | slice) -> Samples:
-        return Samples(*map(itemgetter(rows), vars(self).values()))
+        return Samples(*[tensor[rows] for tensor in vars(self).values()])
 
     def joined(self, others: Samples) -> Samples:
         """These and then the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ OnCandidates = Callable[[Samples, int], None]  # gets a pool, and how many of it
 
 
 class Counts(NamedTuple):
-    """Samples of each class, by class id: those that are held, and those of them whose label a person has checked."""
+    """Held samples of each class id, and those of them whose label a person has checked."""
 
     held: Counter[int]
     checked: Counter[int]
@@ -30,9 +30,9 @@ class Memory:
         self.sampler = sampler
         self.capacity = max(1, int(places * (1 - sampler.delay_share)))
         self.delay = places - self.capacity
-        images, numbers = torch.empty(0, channels, height, width, dtype=torch.uint8), torch.empty(0, dtype=torch.int64)
-        empty = (tensor.to(device) for tensor in (images, numbers, numbers, torch.empty(0)))
-        self._empty = self.samples = self.waiting = Samples(*empty)
+        images = torch.empty(0, channels, height, width, dtype=torch.uint8, device=device)
+        numbers = torch.empty(0, dtype=torch.int64, device=device)
+        self._empty = self.samples = self.waiting = Samples(images, numbers, numbers, numbers.float(), numbers)
         # The package's own samplers are tested, and a GPU would have to wait for the answer.
         self._checks_choices = not type(sampler).__module__.startswith("puridiver.")
         self._counted: tuple[Samples, Samples, Counts] | None = None  # what was counted last, and the result
@@ -50,17 +50,14 @@ class Memory:
         if not self.delay:
             self._choose(noted, moment, on_candidates)
             return
-        first = moment.seen_before - len(self.waiting)
         for part in self.waiting.joined(noted).split(self.delay):
             self.waiting = part
             if len(part) == self.delay:
-                self._choose(part, replace(moment, seen_before=first), on_candidates)
-                self.waiting = self._empty
-            first += len(part)
+                self.choose_waiting(moment, on_candidates)
 
-    def choose_early(self, moment: Moment, on_candidates: OnCandidates) -> None:
-        """Let the sampler choose from the arrivals that wait, though the delay buffer is not full."""
-        first = moment.seen_before - len(self.waiting)
+    def choose_waiting(self, moment: Moment, on_candidates: OnCandidates) -> None:
+        """Let the sampler choose from the memory and the arrivals that wait."""
+        first = int(self.waiting.arrivals[0])
         self._choose(self.waiting, replace(moment, seen_before=first), on_candidates)
         self.waiting = self._empty
 
@@ -73,47 +70,46 @@ class Memory:
                 raise ValueError(f"sampler {self.sampler.name}: {fault}")
         self.samples = pool.take(moment.runtime.move(rows))
 
-    def labels(self, checked: bool = False) -> dict[int, int]:
-        """Class ids by arrival of all samples that are held, or of those whose labels a person has checked."""
-        found: dict[int, int] = {}
-        for samples in (self.samples, self.waiting):
-            rows = samples.checked if checked else slice(None)
-            found |= zip(samples.arrivals[rows].tolist(), samples.labels[rows].tolist(), strict=True)
-        return found
+    def arrivals(self) -> list[int]:
+        """The arrivals of all samples that are held."""
+        return torch.cat([self.samples.arrivals, self.waiting.arrivals]).tolist()
 
-    def relabel(self, labels: Mapping[int, int], checked: bool) -> int:
-        """Give held samples these class ids, by arrival, and set whether a person has checked them; how many were."""
-        changed = 0
-        for name in ("samples", "waiting"):
-            old: Samples = getattr(self, name)
-            new = torch.tensor([labels.get(arrival, -1) for arrival in old.arrivals.tolist()], dtype=torch.int64)
-            given = new.to(old.labels.device)
-            marks = old.checked | (given >= 0) if checked else old.checked & (given < 0)
-            setattr(self, name, replace(old, labels=torch.where(given >= 0, given, old.labels), checked=marks))
-            changed += int((new >= 0).sum())
-        return changed
+    def correct(self, labels: Mapping[int, int]) -> int:
+        """Give held samples the class ids that a person found, by arrival; how many were held."""
+        return sum(self._correct(name, labels) for name in ("samples", "waiting"))
+
+    def _correct(self, name: str, labels: Mapping[int, int]) -> int:
+        old: Samples = getattr(self, name)
+        found = old.labels.new_tensor([labels.get(arrival, -1) for arrival in old.arrivals.tolist()])
+        told = found >= 0
+        came_with = torch.where(told & ~old.checked, old.labels, old.came_with)
+        setattr(self, name, replace(old, labels=torch.where(told, found, old.labels), came_with=came_with))
+        return int(told.sum())
+
+    def uncheck(self, arrivals: Iterable[int]) -> int:
+        """Give checked samples the labels back that they came with; how many were held and checked."""
+        wanted = self.samples.arrivals.new_tensor(list(arrivals))
+        return sum(self._uncheck(name, wanted) for name in ("samples", "waiting"))
+
+    def _uncheck(self, name: str, arrivals: Tensor) -> int:
+        old: Samples = getattr(self, name)
+        undone = old.checked & torch.isin(old.arrivals, arrivals)
+        labels, came_with = torch.where(undone, old.came_with, old.labels), old.came_with.masked_fill(undone, -1)
+        setattr(self, name, replace(old, labels=labels, came_with=came_with))
+        return int(undone.sum())
 
     def counts(self) -> Counts:
         """Counts of all that is held. Nobody waits for the device where nothing has changed since the last call."""
-        known = self._counted
-        if known is not None and known[0] is self.samples and known[1] is self.waiting:
-            return known[2]
         samples, waiting = self.samples, self.waiting
-        labels = torch.cat([samples.labels, waiting.labels]).cpu()
-        checked = torch.cat([samples.checked, waiting.checked]).cpu()
-        found = Counts(Counter(labels.tolist()), Counter(labels[checked].tolist()))
-        self._counted = samples, waiting, found
-        return found
+        if self._counted is None or self._counted[0] is not samples or self._counted[1] is not waiting:
+            labels = torch.cat([samples.labels, waiting.labels]).cpu()
+            checked = torch.cat([samples.checked, waiting.checked]).cpu()
+            counts = Counts(Counter(labels.tolist()), Counter(labels[checked].tolist()))
+            self._counted = samples, waiting, counts
+        return self._counted[2]
 
-    def state(self) -> dict[str, Tensor]:
-        tensors = {f"memory.{name}": value for name, value in self.samples.tensors().items()}
-        if len(self.waiting):
-            tensors |= {f"waiting.{name}": value for name, value in self.waiting.tensors().items()}
-        return tensors
-
-    def load_state(self, samples: Samples, waiting: Samples | None) -> None:
-        """Go back to a `state`; nothing waits where there is no `waiting`."""
-        for part, most in ((samples, self.capacity), (waiting or self._empty, self.delay)):
+    def load_state(self, samples: Samples, waiting: Samples) -> None:
+        for part, most in ((samples, self.capacity), (waiting, self.delay)):
             if len(part) > most:
                 raise ValueError(f"the memory holds at most {most} samples, but got {len(part)}")
-        self.samples, self.waiting = samples, waiting or self._empty
+        self.samples, self.waiting = samples, waiting

@@ -38,7 +38,7 @@ def test_ids_of_what_was_dropped_are_forgotten() -> None:
     learner = tiny_learner(memory=4)
     for _ in range(3):
         fed(learner, size=48)
-    assert len(learner.source_ids.values) <= 8
+    assert len(learner.source_ids) <= 8
 
 
 def test_a_batch_that_could_not_be_learnt_leaves_no_id(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import safetensors.torch
 import torch
 from torch import Tensor
 
@@ -63,15 +62,6 @@ def test_views_and_gradients_are_no_obstacle(tmp_path: Path) -> None:
     assert_same(storage.load(tmp_path)[1], {name: value.detach() for name, value in given.items()})
 
 
-def test_the_file_is_one_that_the_library_reads() -> None:
-    """It refuses files with gaps, with overlaps and with offsets that do not fit a tensor's type and shape."""
-    every_type = {name: torch.arange(3).to(kind) for kind, name in storage.TYPES.items()}
-    for given in ({}, {"one": torch.ones(())}, every_type):
-        content = bytes(storage.packed(given))
-        assert_same(safetensors.torch.load(content), given)
-        assert len(content) == len(safetensors.torch.save(given))
-
-
 def test_a_new_save_replaces_the_old_one_and_its_files(tmp_path: Path) -> None:
     storage.save(tmp_path, SETTINGS, tensors(0))
     storage.save(tmp_path, {"seen": 99}, tensors(1))
@@ -106,7 +96,7 @@ def test_a_crash_before_either_commit_leaves_the_old_state(
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": 2}', b"null", b"7"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": 3}', b"null", b"7"])
 def test_a_damaged_index_is_named(tmp_path: Path, content: bytes) -> None:
     storage.save(tmp_path, SETTINGS, tensors())
     (tmp_path / storage.INDEX).write_bytes(content)
@@ -121,8 +111,8 @@ def rewrite_index(folder: Path, **changes: Any) -> None:
 
 def test_another_format_is_refused_with_both_versions(tmp_path: Path) -> None:
     storage.save(tmp_path, SETTINGS, tensors())
-    rewrite_index(tmp_path, format=3)
-    with pytest.raises(DataError, match=r"format 3, but this version reads format 2"):
+    rewrite_index(tmp_path, format=2)
+    with pytest.raises(DataError, match=r"format 2, but this version reads format 3"):
         storage.load(tmp_path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,16 @@ def stream(n: int, n_classes: int, seed: int = 0, device: str = "cpu") -> Sample
     images = torch.from_numpy(rng.integers(256, size=(n, 1, SIDE, SIDE), dtype=np.uint8))
     labels = torch.from_numpy(rng.integers(n_classes, size=n))
     arrivals = torch.arange(n, device=device)
-    return Samples(images.to(device), labels.to(device), arrivals, arrivals.float() / 7)
+    return Samples(images.to(device), labels.to(device), arrivals, arrivals.float() / 7, torch.full_like(arrivals, -1))
 
 
 def with_labels(labels: list[int], seed: int = 0) -> Samples:
-    s = stream(len(labels), 1, seed)
-    return Samples(s.images, torch.tensor(labels, dtype=torch.int64), s.arrivals, s.notes)
+    return replace(stream(len(labels), 1, seed), labels=torch.tensor(labels, dtype=torch.int64))
+
+
+def checked(samples: Samples, rows: Tensor) -> Samples:
+    """The samples, as if a person had found the labels of these rows, bool (N,), right."""
+    return replace(samples, came_with=torch.where(rows, samples.labels, -1))
 
 
 def moment(

@@ -30,32 +30,33 @@ def arrivals(learner: Learner) -> tuple[list[int], list[int]]:
 def test_taking_and_joining_keep_each_sample_whole() -> None:
     samples = stream(6, 3)
     taken = samples.take(torch.tensor([4, 1])).joined(samples.take(slice(2, 3)))
-    for name, tensor in taken.tensors().items():
-        assert torch.equal(tensor, samples.tensors()[name][[4, 1, 2]])
+    for name, tensor in vars(taken).items():
+        assert torch.equal(tensor, vars(samples)[name][[4, 1, 2]])
     assert [len(part) for part in samples.split(4)] == [4, 2]
 
 
-def test_a_memory_survives_its_state_and_refuses_one_that_is_too_large() -> None:
-    memory, samples = reservoir(), stream(5, 2)
-    memory.load_state(samples, None)
+def test_a_memory_refuses_a_state_that_is_too_large() -> None:
+    memory = reservoir()
+    memory.load_state(stream(5, 2), stream(0, 2))
     assert memory.full
-    assert all(torch.equal(memory.state()[f"memory.{name}"], value) for name, value in samples.tensors().items())
     with pytest.raises(ValueError, match="at most 5 samples, but got 6"):
-        memory.load_state(stream(6, 2), None)
+        memory.load_state(stream(6, 2), stream(0, 2))
 
 
 def test_counts_and_labels_follow_corrections() -> None:
     memory = reservoir()
-    memory.load_state(stream(4, 3), None)
-    before = memory.labels()
-    assert memory.relabel({1: 2, 3: 0, 9: 1}, checked=True) == 2
-    assert memory.labels() == before | {1: 2, 3: 0}
-    assert memory.labels(checked=True) == {1: 2, 3: 0}
+    memory.load_state(stream(4, 3), stream(0, 3))
+    before = memory.samples.labels.tolist()
+    for _ in range(2):  # what a label came with is known however often it is corrected
+        assert memory.correct({1: 2, 3: 0, 9: 1}) == 2
+    assert memory.samples.labels.tolist() == [before[0], 2, before[2], 0]
+    assert memory.samples.checked.tolist() == [False, True, False, True]
     assert memory.counts().checked == {2: 1, 0: 1}
     assert memory.counts().held.total() == 4
     assert memory.counts() is memory.counts()
-    memory.relabel({1: 1}, checked=False)
-    assert memory.labels(checked=True) == {3: 0}
+    assert memory.uncheck([0, 1, 9]) == 1
+    assert memory.samples.labels.tolist() == [*before[:3], 0]
+    assert memory.samples.checked.tolist() == [False, False, False, True]
 
 
 @pytest.mark.parametrize(("places", "delay"), [(1, 0), (2, 1), (3, 2), (200, 100), (1000, 500)])

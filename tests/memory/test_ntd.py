@@ -18,8 +18,7 @@ from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
 
 
 def noted(labels: list[int], notes: list[float]) -> Samples:
-    s = with_labels(labels)
-    return Samples(s.images, s.labels, s.arrivals, torch.tensor(notes))
+    return dataclasses.replace(with_labels(labels), notes=torch.tensor(notes))
 
 
 def choose(pool: Samples, capacity: int, n_classes: int, seed: int = 0) -> list[int]:

@@ -16,7 +16,7 @@ from puridiver.memory.base import surviving_rows
 from puridiver.memory.puridiver import Eviction, PuriDivERSampler
 from puridiver.options import Options
 from tests import reference
-from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
+from tests.memory.fakes import FixedNetwork, checked, moment, stream, with_labels
 
 NOBODY = torch.zeros(1_000, dtype=torch.bool)  # has checked any of these labels
 
@@ -143,10 +143,10 @@ def test_the_loss_that_a_corrected_label_had_on_arrival_no_longer_counts() -> No
     """It was of the wrong label; it must not move the scores of the others of its class either."""
     options = Options(alpha=0.4, arrival_weight=1.0, standardise_scores=True, evict_from="largest_class")
     network, pool = FixedNetwork(2), with_labels([0] * 20)
-    checked, found = torch.arange(20) == 7, []
+    corrected, found = torch.arange(20) == 7, []
     for of_the_wrong_label in (0.0, 9.0):
-        notes = torch.linspace(0, 2, 20).masked_fill(checked, of_the_wrong_label)
-        noted = dataclasses.replace(pool, notes=notes, checked=checked)
+        notes = torch.linspace(0, 2, 20).masked_fill(corrected, of_the_wrong_label)
+        noted = checked(dataclasses.replace(pool, notes=notes), corrected)
         found.append(PuriDivERSampler(options).choose(noted, 10, 10, moment(network, 2)).tolist())
     assert found[0] == found[1]
     assert 7 in found[0]
@@ -167,13 +167,13 @@ def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(ev
     network, pool = FixedNetwork(2), with_labels([0] * 20)
     loss = seen_by(network, pool).loss
     highest = np.argsort(loss)[::-1].tolist()
-    checked = torch.zeros(20, dtype=torch.bool)
-    checked[highest[:4]] = True
+    told = torch.zeros(20, dtype=torch.bool)
+    told[highest[:4]] = True
     sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=1.0))
-    rows = sampler.choose(dataclasses.replace(pool, checked=checked), 10, 10, moment(network, 2))
+    rows = sampler.choose(checked(pool, told), 10, 10, moment(network, 2))
     assert set(range(20)) - set(rows.tolist()) == set(highest[4:14])
     # Where there are too many to keep, their scores decide after all.
-    rows = sampler.choose(dataclasses.replace(pool, checked=~checked), 10, 10, moment(network, 2))
+    rows = sampler.choose(checked(pool, ~told), 10, 10, moment(network, 2))
     dropped = sorted(set(range(20)) - set(rows.tolist()))
     assert set(highest[:4]) < set(dropped)
     assert loss[rows].max() <= loss[dropped].min() + 0.01
@@ -193,10 +193,10 @@ def favoured_by_loop(checked: list[bool], labels: list[int], n_old: int, share: 
 @pytest.mark.parametrize(("share", "seed"), [(0.0, 0), (0.25, 1), (0.5, 2), (0.5, 3), (1.0, 4)])
 def test_of_the_checked_samples_of_a_class_the_last_are_favoured_up_to_a_share(share: float, seed: int) -> None:
     random = torch.Generator().manual_seed(seed)
-    labels, checked = torch.randint(4, (40,), generator=random) * 2, torch.rand(40, generator=random) < 0.6
-    checked[30:] = False  # these arrive
-    found = PuriDivERSampler(Options(checked_share=share))._favoured(checked, labels, 30, 8)  # four classes without any
-    assert found.tolist() == favoured_by_loop(checked.tolist(), labels.tolist(), 30, share)
+    labels, told = torch.randint(4, (40,), generator=random) * 2, torch.rand(40, generator=random) < 0.6
+    told[30:] = False  # these arrive
+    found = PuriDivERSampler(Options(checked_share=share))._favoured(told, labels, 30, 8)  # four classes without any
+    assert found.tolist() == favoured_by_loop(told.tolist(), labels.tolist(), 30, share)
 
 
 @pytest.mark.parametrize("evict_from", ["memory", "largest_class"])
@@ -204,7 +204,7 @@ def test_a_large_batch_is_not_kept_out_by_checked_samples(evict_from: str) -> No
     """Of which there are few beside so many arrivals."""
     network, pool = FixedNetwork(2), with_labels([0] * 40)
     order = np.argsort(seen_by(network, pool).loss)[::-1].tolist()  # the highest loss first
-    checked_pool = dataclasses.replace(pool.take(torch.tensor(order)), checked=torch.arange(40) < 10)
+    checked_pool = checked(pool.take(torch.tensor(order)), torch.arange(40) < 10)
     sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=0.5))
     rows = sampler.choose(checked_pool, 10, 10, moment(network, 2)).tolist()
     assert rows == [5, 6, 7, 8, 9, 35, 36, 37, 38, 39]

@@ -1,43 +1,15 @@
-"""What a learner knows of the samples it holds: values by arrival, and its opinion of their labels."""
+"""A learner's opinion of the labels in its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import torch
 
 from puridiver.learner.inputs import Label, SourceId
-from puridiver.memory import Memory, Samples
+from puridiver.memory import Samples
 from puridiver.trainers import SET_NAMES, Split
-
-Value = TypeVar("Value", int, int | str)
-
-
-class SampleIds(Generic[Value]):
-    """A value for some samples, by their arrival, as long as the memory holds them.
-
-    Values of evicted samples are dropped now and then: asking at every batch would make the host wait for a GPU.
-    """
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self.values: dict[int, Value] = {}
-
-    def note(self, values: Mapping[int, Value]) -> None:
-        self.values |= values
-        if len(self.values) > 2 * (self._memory.capacity + self._memory.delay):
-            self.values = self.held()
-
-    def forget(self, arrivals: Iterable[int]) -> None:
-        for arrival in arrivals:
-            self.values.pop(arrival, None)
-
-    def held(self) -> dict[int, Value]:
-        """Those of samples that are held, in the order of the memory."""
-        arrivals = self._memory.labels() if self.values else ()
-        return {arrival: self.values[arrival] for arrival in arrivals if arrival in self.values}
 
 
 @dataclass(frozen=True)
