@@ -3,17 +3,16 @@
 Each file of this folder that is not in `HELPERS` is a command: it has a function of its own name, or several in
 `ACTIONS`. Their signatures are the options, their docstrings the help. To add a command, add a file.
 
-Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`), a run could not keep its
-learner, or a plugin raised; 2 wrong usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
+Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`) or a plugin raised; 2 wrong
+usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import inspect
 import io
-import os
+import itertools
 import pkgutil
 import sys
 import traceback
@@ -25,7 +24,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from puridiver._version import __version__
-from puridiver.cli.flags import typed
 from puridiver.cli.output import forget_stdout, plain
 from puridiver.discovery import listing
 from puridiver.errors import PuridiverError, meant
@@ -52,8 +50,9 @@ class PanelCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
-            panel = "Arguments" if param.param_type_name == "argument" else getattr(param, "rich_help_panel", None)
-            name, text = param.get_help_record(ctx) or ("", "")
+            panel, (name, text) = getattr(param, "rich_help_panel", None), param.get_help_record(ctx) or ("", "")
+            if param.param_type_name == "argument":
+                panel, name = "Arguments", param.metavar or name
             if param.name in SETTINGS and (family := SETTINGS[param.name].family):
                 text += f". Known: {listing(family)}"
             sections.setdefault(panel or "Options", []).append((name, text))
@@ -65,8 +64,7 @@ class PanelCommand(TyperCommand):
 
 def command_names() -> list[str]:
     """The commands, by the files of this folder."""
-    modules = pkgutil.iter_modules([str(Path(__file__).parent)])
-    return [module.name for module in modules if module.name not in HELPERS]
+    return [file.name for file in pkgutil.iter_modules([str(Path(__file__).parent)]) if file.name not in HELPERS]
 
 
 def build(names: Sequence[str]) -> TyperGroup:
@@ -77,8 +75,7 @@ def build(names: Sequence[str]) -> TyperGroup:
         actions = getattr(module, "ACTIONS", None)
         group = app if actions is None else _group(module.__doc__ or "", _actions)
         for action in actions or [getattr(module, name)]:
-            told = _help(action.__doc__ or "")
-            group.command(action.__name__.rstrip("_"), cls=PanelCommand, **told)(typed(action))
+            group.command(action.__name__.rstrip("_"), cls=PanelCommand, **_help(action.__doc__ or ""))(action)
         if actions is not None:
             app.add_typer(group, name=name)
     return typer.main.get_command(app)  # type: ignore[return-value]
@@ -119,22 +116,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show should not end the work
         sys.stdout.reconfigure(errors="backslashreplace")
-    if os.environ.get("COLUMNS", "").strip() == "0":  # some shells say so without a terminal
-        del os.environ["COLUMNS"]
     try:
-        if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
-            raise ValueError("an argument is empty: is a variable of the shell not set?")
-        names = command_names()
-        named = [word for word in words if not word.startswith("-")][:1]
-        program = build(named if named and named[0] in names else names)
-        with program.make_context("puridiver", list(words), obj=words) as context:
-            code = int(program.invoke(context) or 0)
+        code = _run(words)
         sys.stdout.flush()  # here, where a reader that left is no error
         return code
-    except typer.Exit as stop:  # --help and --version
-        with contextlib.suppress(BrokenPipeError):
-            sys.stdout.flush()
-        return stop.exit_code
     except KeyboardInterrupt:
         print("puridiver: interrupted", file=sys.stderr)
         return 130
@@ -143,6 +128,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except Exception as error:
         return _report(error, words)
+
+
+def _run(words: list[str]) -> int:
+    if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
+        raise ValueError("an argument is empty: is a variable of the shell not set?")
+    names = command_names()
+    program = build([word for word in words if not word.startswith("-") and word in names][:1] or names)
+    try:
+        with program.make_context("puridiver", list(words), obj=words) as context:
+            return int(program.invoke(context) or 0)
+    except typer.Exit as stop:  # --help and --version
+        return stop.exit_code
 
 
 def _report(error: Exception, words: Sequence[str]) -> int:
@@ -173,6 +170,7 @@ def _usage(error: Any, words: Sequence[str]) -> str:
     message = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
     if near := getattr(error, "possibilities", None):
         message = f"no such option: {error.option_name}{meant(error.option_name, near)}"
-    named = [word for word in words[:1] if word in command_names()]
-    where = error.ctx.command_path if error.ctx else " ".join(["puridiver", *named])
+    elif "but got" not in message and (param := getattr(error, "param", None)):
+        message += "".join(f", but got {given!r}" for flag, given in itertools.pairwise(words) if flag in param.opts)
+    where = error.ctx.command_path if error.ctx else " ".join(["puridiver", *words[:1]])
     return f"{message[0].lower()}{message[1:]} (`{where} --help` lists what there is)"

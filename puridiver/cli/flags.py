@@ -1,19 +1,18 @@
-"""Options of commands: how they are declared, which ones commands share, and flags made from `RunConfig`."""
+"""Options that commands share, and flags made from the fields of `RunConfig`."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from puridiver.cli.output import Progress
 from puridiver.errors import DataError, meant
-from puridiver.runs.config import SETTINGS, Role
+from puridiver.runs.config import SETTINGS, Role, Setting
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -22,75 +21,36 @@ PANELS = {
     Role.SOURCE: "Data and stream", Role.PLACE: "Data and stream", Role.STREAM: "A generated stream",
     Role.OPTIONS: "Method", Role.IDENTITY: "Method", Role.MEASUREMENT: "Evaluation", Role.MACHINE: "Machine",
 }  # fmt: skip
-KINDS: dict[Any, tuple[str, str]] = {int: ("N", "a whole number"), float: ("X", "a number"), Path: ("PATH", "a path")}
+METAVARS = {int: "N", float: "X"}
 
 
-@dataclass(frozen=True)
-class Arg:
+def Arg(metavar: str, help: str) -> Any:
     """An argument of a command, in the annotation of its parameter."""
-
-    metavar: str
-    help: str
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-@dataclass(frozen=True)
-class Opt:
-    """An option of a command, in the annotation of its parameter: `Annotated[int, Opt("images a batch", least=1)]`.
+def Opt(
+    help: str, metavar: str | None = None, name: str = "", choices: Sequence[str] = (), least: float | None = None,
+    **more: Any,
+) -> Any:  # fmt: skip
+    """An option of a command, in the annotation of its parameter.
 
-    Name and type of the parameter decide the flag. The help says the default where that is worth saying.
+    The parameter's name is the flag's unless `name` is another. A switch needs `name`; without it typer adds --no-...
     """
-
-    help: str
-    metavar: str = ""
-    choices: tuple[str, ...] = ()
-    least: float | None = None
-    name: str = ""  # of the flag, where it is not that of the parameter
-    panel: str | None = None
-    callback: Callable[..., Any] | None = None
-
-    def parser(self, kind: Any) -> Callable[[Any], Any]:
-        """A function that turns the text of the option into its value, or says what the value should be."""
-
-        def read(text: Any) -> Any:
-            if not isinstance(text, str):  # a default
-                return text
-            if self.choices and text not in self.choices:
-                near = meant(text, self.choices)
-                raise typer.BadParameter(f"should be one of {', '.join(self.choices)}, but got {text!r}{near}")
-            try:
-                found = kind(text)
-            except ValueError:
-                raise typer.BadParameter(f"should be {KINDS[kind][1]}, but got {text!r}") from None
-            if self.least is not None and not found >= self.least:
-                raise typer.BadParameter(f"should be at least {self.least}, but got {text}")
-            return found
-
-        return read
+    if choices:
+        metavar, more["callback"] = "|".join(choices), one_of(choices)
+    names, metavar = [name] if name else [], metavar or (None if least is None else "N")
+    return typer.Option(*names, help=help, metavar=metavar, min=least, show_default=False, **more)
 
 
-def typed(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn the `Opt` and `Arg` of a command's signature into those of typer."""
-    parameters = []
-    for each in inspect.signature(command, eval_str=True).parameters.values():
-        hint, *marks = get_args(each.annotation) or (each.annotation,)
-        mark: Any = marks[0] if marks else None
-        kind = next((one for one in get_args(hint) if one is not type(None)), hint)  # of `kind | None`
-        kind = (get_args(kind) or (kind,))[0]  # of `list[kind]`
-        if isinstance(mark, Arg):
-            mark = typer.Argument(metavar=mark.metavar, help=mark.help, show_default=False)
-        elif isinstance(mark, Opt):
-            names = [mark.name or "--" + each.name.replace("_", "-")]
-            more: dict[str, Any] = {"show_default": False, "rich_help_panel": mark.panel}
-            if kind is bool:
-                names = names if each.default is False else []  # typer adds --no-... where there are no names
-            else:
-                more |= {"parser": mark.parser(kind), "callback": mark.callback}
-                more["metavar"] = mark.metavar or "|".join(mark.choices) or KINDS.get(kind, ("TEXT",))[0]
-            mark = typer.Option(*names, help=mark.help, **more)
-        parameters.append(each.replace(annotation=Annotated[hint, mark]) if marks else each)
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
-    return command
+def one_of(choices: Sequence[str]) -> Callable[[str | None], str | None]:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in choices:
+            near = meant(value, choices)
+            raise typer.BadParameter(f"should be one of {', '.join(choices)}, but got {value!r}{near}")
+        return value
+
+    return check
 
 
 def load_plugins(places: list[str] | None) -> list[str]:
@@ -103,42 +63,46 @@ def load_plugins(places: list[str] | None) -> list[str]:
     return places or []
 
 
-Force = Annotated[bool, Opt("replace what --out already holds")]
-Json = Annotated[bool, Opt("print JSON instead of text")]
-Quiet = Annotated[bool, Opt("show no progress and no notes")]
-Resume = Annotated[bool, Opt("continue what was interrupted in --out")]
+Force = Annotated[bool, Opt("replace what --out already holds", name="--force")]
+Json = Annotated[bool, Opt("print JSON instead of text", name="--json")]
+Quiet = Annotated[bool, Opt("show no progress and no notes", name="--quiet")]
+Resume = Annotated[bool, Opt("continue what was interrupted in --out", name="--resume")]
 PLUGIN_HELP = "a Python file or module with methods or networks of your own; may be repeated"
-Plugins = Annotated[list[str] | None, Opt(PLUGIN_HELP, "FILE", name="--plugin", callback=load_plugins)]
+Plugins = Annotated[list[str] | None, Opt(PLUGIN_HELP, "FILE", "--plugin", callback=load_plugins)]
 SET_HELP = "set an option of the recipe or of a method; may be repeated. `puridiver methods --options` lists all"
-Assignments = Annotated[list[str] | None, Opt(SET_HELP, "OPTION=VALUE", name="--set")]
+Assignments = Annotated[list[str] | None, Opt(SET_HELP, "OPTION=VALUE", "--set")]
 
 
 def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callable[..., int]], Any]:
     """Give a command an option for each of these fields of `RunConfig`.
 
-    The command gets what the user said as the dict `settings`. `default` is said in the help instead of the field's.
+    The command gets what the user said as the dict `settings`. The help says `default` instead of the field's own.
     """
     fields = [SETTINGS[name] for name in names]
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def with_settings(**given: Any) -> int:
-            said = {field.name: given.pop(field.name) for field in fields}
-            return command(settings={name: value for name, value in said.items() if value is not None}, **given)
+            said = {field: value for field in fields if (value := given.pop(field.name)) is not None}
+            return command(settings={field.name: field.checked(value) for field, value in said.items()}, **given)
 
         parameters = dict(inspect.signature(command, eval_str=True).parameters)
         del parameters["settings"]
         for field in fields:
-            own = "" if field.optional or field.kind is bool else f" (default: {field.default})"
-            metavar = field.name.upper() if field.kind is str and not field.choices else ""
-            flag = Opt(field.help + (default or own), metavar, field.choices, field.least, panel=PANELS[field.role])
-            hint: Any = Annotated[field.kind | None, flag]
+            hint: Any = Annotated[field.kind | None, _flag(field, default)]
             keyword = inspect.Parameter.KEYWORD_ONLY
             parameters[field.name] = inspect.Parameter(field.name, keyword, default=None, annotation=hint)
         with_settings.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
         return with_settings
 
     return decorate
+
+
+def _flag(field: Setting, default: str) -> Any:
+    own = "" if field.optional or field.kind is bool else f" (default: {field.default})"
+    help = f"{field.help.partition(' (default')[0]} (default: {default})" if default else field.help + own
+    metavar = "|".join(field.choices) or METAVARS.get(field.kind, field.name.upper())
+    return Opt(help, None if field.kind is bool else metavar, rich_help_panel=PANELS[field.role])
 
 
 def is_place(name: str, value: str) -> bool:

@@ -11,7 +11,7 @@ import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, counted, note, percent, say, say_table, tell
+from puridiver.cli.output import Progress, counted, duration, note, percent, say, say_table, tell
 from puridiver.runs.config import SETTINGS
 
 if TYPE_CHECKING:
@@ -28,13 +28,7 @@ def listed(values: Sequence[str] | None) -> list[str]:
     return [word.strip() for value in values or () for word in value.split(",")]
 
 
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "time unknown"
-    return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 3600:.1f} h"
-
-
-@flags.settings_flags([name for name, field in SETTINGS.items() if not field.axis], " (default: the grid's)")
+@flags.settings_flags([name for name, field in SETTINGS.items() if not field.axis], "the grid's")
 def grid(
     ctx: typer.Context,
     settings: dict[str, Any],
@@ -45,13 +39,13 @@ def grid(
     methods: Methods = None,
     noises: Noises = None,
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
-    dry_run: Annotated[bool, Opt("show the runs and the time they may take, and run nothing")] = False,
+    dry_run: Annotated[bool, Opt("only show the runs and the time they may take", name="--dry-run")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
     shard: Annotated[str, Opt("run only this part, such as 1/3 on one of three machines", "I/N")] = "1/1",
     engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or a Ray cluster", choices=ENGINES)] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
     ray_address: Annotated[str | None, Opt("of a Ray cluster (default: $RAY_ADDRESS, or local)", "ADDRESS")] = None,
-    gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)")] = None,
+    gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)", "X")] = None,
     assignments: flags.Assignments = None,
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,

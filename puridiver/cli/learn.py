@@ -28,7 +28,7 @@ def learn(
     data: Annotated[str, Arg("DATA", "what `puridiver run --data` takes: a folder, a table, an .npz, a name")],
     out: Annotated[Path, Opt("where to save the learner afterwards; may be LEARNER", "FOLDER")],
     force: flags.Force = False,
-    new_classes: Annotated[bool, Opt("let unknown labels become classes")] = False,
+    new_classes: Annotated[bool, Opt("let unknown labels become classes", name="--new-classes")] = False,
     memory: Annotated[int | None, Opt("new size of the memory, no smaller than before", least=1)] = None,
     epochs: Annotated[int | None, Opt("memory epochs of each training (default: the learner's)", least=0)] = None,
     every: Annotated[int | None, Opt("train on the memory after every N images (default: at the end)", least=1)] = None,

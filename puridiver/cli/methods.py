@@ -9,8 +9,8 @@ from puridiver.cli.output import say, say_json, say_table
 
 
 def methods(
-    options: Annotated[bool, Opt("show every option and its value in each recipe")] = False,
-    check: Annotated[bool, Opt("try the methods and networks of plugins, and say what is wrong with them")] = False,
+    options: Annotated[bool, Opt("show every option and its value in each recipe", name="--options")] = False,
+    check: Annotated[bool, Opt("try methods and networks of plugins and list their faults", name="--check")] = False,
     json: Json = False,
     plugins: Plugins = None,
 ) -> int:

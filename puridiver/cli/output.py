@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import Any, Self
 
 # Control characters other than tab and newline, and those that turn the direction of text.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+WIDE = 160  # columns where there is no terminal
+FORECAST_AFTER = 5.0  # seconds of work
 
 
 def plain(text: object) -> str:
@@ -43,31 +44,19 @@ def say_json(value: Any) -> None:
 
 def say_table(rows: Iterable[Sequence[object]], headings: Sequence[str], title: str = "") -> None:
     """Print a table that fits the terminal. Columns whose heading ends in ">" are aligned right."""
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(plain(title), style="bold") if title else None, title_justify="left")
-    table.show_header = headings[0] != ""
+    table = Table(title=Text(plain(title)) if title else None, title_justify="left", show_header=headings[0] != "")
     for heading in headings:
         justify: Any = "right" if heading.endswith(">") else "left"
         table.add_column(heading.rstrip(">"), justify=justify, overflow="fold")
     for row in rows:
         table.add_row(*(Text(plain(cell).replace("\n", " ")) for cell in row))
-    console(sys.stdout).print(table, highlight=False)
-
-
-def console(file: Any) -> Console:
-    """A console that lets `main` handle a closed pipe; a pipe has no edge to wrap at."""
-    from rich.console import Console
-
-    class PipeAware(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    made = PipeAware(file=file)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = 160
-    return made
+    drawn = io.StringIO()
+    Console(file=drawn, width=shutil.get_terminal_size((WIDE, 0)).columns).print(table)
+    print(drawn.getvalue(), end="")
 
 
 def forget_stdout() -> None:
@@ -84,13 +73,21 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "time unknown"
+    size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "min")) if seconds >= 1.5 * size), (1, "s"))
+    return f"about {seconds / size:.{int(size == 3600)}f} {unit}"
+
+
 class Progress:
-    """A bar with the time left, on a terminal; nothing elsewhere."""
+    """A bar with the time left on a terminal; anywhere, one line that says early how long the work will take."""
 
-    def __init__(self, hidden: bool = False) -> None:
+    def __init__(self, hidden: bool = False, advice: str = "") -> None:
         from rich import progress
+        from rich.console import Console
 
-        to, self.hidden = console(sys.stderr), hidden
+        to, self.hidden, self.advice, self.foretold = Console(stderr=True), hidden, advice, False
         self.bar = progress.Progress(
             progress.TextColumn("{task.description:<36}", markup=False), progress.BarColumn(),
             progress.TaskProgressColumn(), progress.TimeElapsedColumn(), progress.TimeRemainingColumn(),
@@ -106,10 +103,15 @@ class Progress:
         self.bar.stop()
 
     def start(self, total: float) -> None:
-        self.bar.update(self.task, total=total)
+        self.bar.reset(self.task, total=total)
 
     def advance(self, amount: float, text: str) -> None:
         self.bar.update(self.task, advance=amount, description=plain(text))
+        (task,) = self.bar.tasks
+        if not self.foretold and (task.elapsed or 0) > FORECAST_AFTER and task.time_remaining is not None:
+            self.foretold = True
+            if not self.hidden:
+                tell(f"{duration(task.time_remaining)} left{self.advice}")
 
     def count(self, done: int, total: int | None) -> None:
         """Show how much of a long reading or download is done."""

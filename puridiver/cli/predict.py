@@ -29,8 +29,8 @@ def predict(
     learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
     images: Annotated[list[Path], Arg("IMAGES", "image files, folders of them (however deep), or .npz files")],
     out: Annotated[Path | None, Opt("CSV file to write (default: standard output)", "FILE")] = None,
-    force: Annotated[bool, Opt("replace --out, also where it is no table of predictions")] = False,
-    probabilities: Annotated[bool, Opt("add a column with the probability of each class")] = False,
+    force: Annotated[bool, Opt("replace --out, also where it is no table of predictions", name="--force")] = False,
+    probabilities: Annotated[bool, Opt("add a column of probabilities for each class", name="--probabilities")] = False,
     plugins: Plugins = None,
 ) -> int:
     """Print the class of each image and its probability, as CSV.

@@ -14,15 +14,15 @@ import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Opt
-from puridiver.cli.output import Progress, forget_stdout, note, percent, say, say_json, say_table, tell
+from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError, few
 from puridiver.runs.config import SETTINGS, RunConfig
 
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
 
-LONG_ON_A_CPU = 63  # memory epochs a task
-WARM_UPS = {"puridiver": "warmup_epochs", "selfie": "baseline_warmup", "dividemix": "baseline_warmup"}
+SHORTER = "; fewer --epochs, --network small or --stream-limit make a run shorter"
+WARM_UPS = {"warmup_epochs", "baseline_warmup"}  # options that trainers have
 SETS = {"clean": "given labels are right", "relabel": "predicted ones are right", "unlabelled": "given ones are wrong"}
 
 
@@ -34,7 +34,7 @@ def run(
     out: Annotated[Path | None, Opt("write config, stream, metrics, summary and learner there", "FOLDER")] = None,
     force: flags.Force = False,
     resume: flags.Resume = False,
-    checkpoint_every: Annotated[float, Opt("seconds between checkpoints in --out (default: 60)")] = 60.0,
+    checkpoint_every: Annotated[float, Opt("seconds between checkpoints in --out (default: 60)", "X")] = 60.0,
     keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
     ledger: Annotated[Path | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
     tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
@@ -57,65 +57,51 @@ def run(
       puridiver run --data my-pictures/ --test-share 0.2 --set lr=0.01 --json
           your own images, another learning rate, the figures for programs
     """
-    from puridiver.runs import folder as runs
     from puridiver.runs.experiment import Experiment
     from puridiver.runs.ledger import append_row, check_ledger
 
     config = _config(flags.absolute_places(settings), flags.options_of(assignments), out, resume)
-    if out:  # what would fail at the end must fail before the work
-        runs.check_free(out, force, resume)
+    if out:
         flags.check_outside(config.data, out)
-    if ledger:
+    if ledger:  # what would fail at the end must fail before the work
         check_ledger(ledger)
-    if trace:
-        from puridiver.metrics.history import check_trace_file
-
-        check_trace_file(trace)
-        if trace.exists() and not (force or resume):
-            raise FileExistsError(f"{trace} is already there: add --force to replace it")
-    finished = out is not None and resume and (out / runs.SUMMARY).exists()
-    with Progress(hidden=quiet or json) as progress, contextlib.ExitStack() as stack:
-        try:
-            experiment = Experiment(config, progress)
-        except (DataError, ValueError) as error:
-            if resume and Path(config.data).is_absolute() and not Path(config.data).exists():
-                raise DataError(f"{error}; if the data have moved, add --data PLACE") from error
-            raise
+    if trace and trace.exists() and not (force or resume):
+        raise FileExistsError(f"{trace} is already there: add --force to replace it")
+    with Progress(quiet or json, SHORTER) as progress, contextlib.ExitStack() as stack:
+        experiment = Experiment(config, progress)
         if tensorboard:
             from puridiver.runs.tensorboard import tensorboard_log
 
             experiment.listeners.append(stack.enter_context(tensorboard_log(Path(tensorboard))))
-        for text in () if quiet or finished else run_notes(experiment):
+        for text in () if quiet else run_notes(experiment):
             note(text)
         stack.enter_context(_stopping_gently(experiment, ctx.obj, out))
         summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None, trace)
-    try:
-        if ledger:
-            append_row(ledger, summary, once=resume)
-        if json:
-            say_json(summary)
-        else:
-            print_summary(summary)
-            again = shlex.join(["puridiver", *ctx.obj, "--out", "runs/mine"])
-            kept = f"run folder: {out}" if out else f"nothing was kept; to keep it: {again}"
-            tell("the run was finished already" if finished else kept) if not quiet else None
-    except BrokenPipeError:  # the reader left
-        forget_stdout()
+    if ledger:
+        append_row(ledger, summary, once=resume)
+    if json:
+        say_json(summary)
+    else:
+        print_summary(summary)
+    if not quiet:
+        again = shlex.join(["puridiver", *ctx.obj, "--out", "runs/mine"])
+        tell(f"run folder: {out}" if out else f"nothing was kept; to keep it: {again}")
     return 0
 
 
 def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
     """The config that the command line says; where it says nothing, that of the run to be resumed."""
-    from puridiver.runs.folder import RunFolder
-
     if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
-    if resume and out is None:
+    if not resume:
+        return RunConfig(**said, options=options)
+    from puridiver.runs.folder import RunFolder
+
+    if out is None:
         raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
-    begun = RunFolder(out).begun() if resume and out else None
-    if begun is not None:
+    if (begun := RunFolder(out).begun()) is not None:
         return begun.continued(said, options)
-    if resume and not said and not options:
+    if not said and not options:
         raise DataError(f"there is no run in {out} to resume: is the name right? Or say what to run")
     return RunConfig(**said, options=options)
 
@@ -144,18 +130,13 @@ def _stopping_gently(experiment: Experiment, words: list[str], out: Path | None)
 
 
 def run_notes(experiment: Experiment) -> Iterator[str]:
-    """Everything that may make a run slow, or its figures other than the user expects."""
+    """Everything that may make the figures of a run other than the user expects."""
     from puridiver.data.base import UNKNOWN
     from puridiver.trainers import TRAINERS
 
     config, source, options = experiment.config, experiment.source, experiment.options
-    network, memory = experiment.learner.network, experiment.learner.capacity
-    stream, names, train = len(experiment.manifest), source.class_names, source.train
-    on_cpu = experiment.learner.runtime.device.type == "cpu" and not config.shortened
-    if on_cpu and network.startswith("resnet"):
-        yield f"{network} takes hours on a CPU; --network small is far quicker, --stream-limit and --epochs too"
-    elif on_cpu and options.epochs > LONG_ON_A_CPU:
-        yield f"{options.epochs} memory epochs take long on a CPU; --epochs 31 is a quick look"
+    memory, stream = experiment.learner.capacity, len(experiment.manifest)
+    names, train = source.class_names, source.train
     if source.left_out:
         yield f"left out, since they cannot be read: {few(source.left_out, 3)}"
     trained, tested = (set(part.labels.unique().tolist()) for part in (train, source.test))
@@ -169,10 +150,11 @@ def run_notes(experiment: Experiment) -> Iterator[str]:
         known = train.true != UNKNOWN
         if wrong := int((train.labels != train.true)[known].sum()):
             yield f"the noise is planted on top of labels of which {wrong / int(known.sum()):.0%} are wrong already"
-    if (name := WARM_UPS.get(config.trainer)) and options.epochs <= options[name]:
-        yield f"all epochs are warm-up ({name}={options[name]}) and doubt no label: say more --epochs or --set {name}=0"
-    trainer = TRAINERS.get(config.trainer)
-    if trainer is not None and trainer.wants_hint and not config.tell_noise:
+    for name in WARM_UPS & experiment.resolved.own_options.keys():
+        if options.epochs <= options[name]:
+            yield f"all epochs are warm-up ({name}={options[name]}) and doubt no label: say more --epochs"
+    trainer = TRAINERS[config.trainer]
+    if trainer.wants_hint and not config.tell_noise:
         yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
 
 

@@ -54,6 +54,7 @@ class RunLoop:
                 self.phases += [("stream", task, part), ("memory", task, part)]
             self.phases.append(("evaluate", task, parts - 1))
         self.phase = self.done = self.work = 0  # done: batches or epochs; work: in the unit of the progress bar
+        self.stream_work = 2 * options.online_steps  # measured: a stream sample's time, in memory samples
         self.started = datetime.now(UTC).isoformat(timespec="seconds")
         self.seconds: dict[str, float] = {}  # by activity
         self._activity, self._since = "", 0.0
@@ -67,7 +68,7 @@ class RunLoop:
         """
         self._stopping, self._checkpoints, self._events_size = stopping, checkpoints, events_size
         memory_work = sum(self.trainings) * self.learner.options.epochs * self.learner.memory.capacity
-        self.progress.start(len(self.stream) + memory_work)
+        self.progress.start(len(self.stream) * self.stream_work + memory_work)
         self.progress.advance(self.work, "preparing")
         try:
             while self.phase < len(self.phases):
@@ -97,7 +98,7 @@ class RunLoop:
             self._measure("observe")
             self.learner.observe(batch.images, batch.labels, batch.names)
             self.recorder.observed(task)
-            self._advance(task, number - first, len(batch), "stream")
+            self._advance(task, number - first, len(batch) * self.stream_work, "stream")
             if number in points:
                 self._measure("evaluate")
                 self.recorder.anytime(task)

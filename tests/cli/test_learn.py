@@ -92,7 +92,7 @@ def test_a_learner_may_be_replaced_by_itself_and_else_only_by_force(picture_run,
     ("words", "message"),
     [
         ((), "does not know the class grey: add --new-classes"),
-        (("--new-classes", "--every", "0"), "should be at least 1"),
+        (("--new-classes", "--every", "0"), "equal to 1"),
         (("--new-classes", "--order", "time"), "--order time needs data that tell when"),
         (("--new-classes", "--memory", "5"), "but got 5"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 
 from puridiver import Experiment, Learner, data
 from puridiver.cli import main
-from puridiver.cli.output import Progress, percent
+from puridiver.cli.output import Progress, duration, percent
 from puridiver.cli.run import print_summary, run_notes
 from puridiver.metrics import METRICS
 from puridiver.runs.config import RunConfig
@@ -61,7 +62,7 @@ def test_a_run_is_kept_where_nobody_reads_its_figures(tmp_path, monkeypatch):
         raise BrokenPipeError
 
     monkeypatch.setattr("puridiver.cli.run.say_json", gone)
-    monkeypatch.setattr("puridiver.cli.run.forget_stdout", lambda: None)
+    monkeypatch.setattr("puridiver.cli.app.forget_stdout", lambda: None)
     assert main(["run", *TINY, "--quiet", "--json", "--ledger", str(tmp_path / "l.jsonl")]) == 0
     assert len(read_lines(tmp_path / "l.jsonl")) == 1
 
@@ -81,7 +82,7 @@ def test_a_run_is_kept_where_nobody_reads_its_figures(tmp_path, monkeypatch):
         (["--data", "nowhere"], "there is no such file or folder"),
         (["--data", "cifar10", "--data-root", "NEW"], "puridiver data fetch cifar10"),
         (["--stream", "spiral"], "a stream should be"),
-        (["--trace", "RUN/summary.json"], "a trace should be a .csv or .parquet file"),
+        (["--trace", "NEW"], "a trace should be a .csv or .parquet file"),
         (["--trace", "OLD"], "is already there"),
         (["--ledger", "RUN/memory.safetensors"], "ledger"),
     ],
@@ -141,8 +142,8 @@ def test_an_interrupted_run_is_resumed_to_the_same_figures(tmp_path, capsys):
     for name in ("task_accuracy", "memory_purity", "stream_hash", "anytime_area"):
         assert parts[name] == whole[name]
     capsys.readouterr()
-    assert main(again) == 0  # a finished run gives its figures again
-    assert "finished already" in capsys.readouterr().err
+    assert main([*again, "--json"]) == 0  # a finished run gives its figures again
+    assert json.loads(capsys.readouterr().out) == parts
 
 
 def test_a_run_is_resumed_from_any_folder_also_after_its_data_moved(tmp_path, monkeypatch, capsys):
@@ -158,7 +159,7 @@ def test_a_run_is_resumed_from_any_folder_also_after_its_data_moved(tmp_path, mo
     (tmp_path / "here" / "run" / "summary.json").unlink()
     (tmp_path / "here" / "own.npz").rename(tmp_path / "own.npz")
     assert main(["run", "--out", "here/run", "--resume"]) == 2
-    assert "if the data have moved, add --data PLACE" in capsys.readouterr().err
+    assert "own.npz" in capsys.readouterr().err
     assert main(["run", "--out", "here/run", "--resume", "--quiet", "--data", "own.npz"]) == 0
 
 
@@ -257,8 +258,6 @@ def notes_of(source: data.DataSource | None = None, **settings: Any) -> list[str
 @pytest.mark.parametrize(
     ("settings", "part", "other"),
     [
-        ({"network": "resnet18"}, "takes hours on a CPU", {"network": "small"}),
-        ({"epochs": 255}, "take long on a CPU", {"epochs": 63}),
         ({"memory": 5000}, "holds the whole stream", {"memory": 500}),
         ({"memory": 9}, "each of the 10 classes", {"memory": 10}),
         ({"epochs": 10}, "warm-up", {"epochs": 11}),
@@ -279,6 +278,18 @@ def test_notes_name_classes_that_only_one_part_has_and_noise_on_top_of_wrong_lab
     found = notes_of(source, memory=10, noise="sym-40", tasks=2)
     assert any("only one part has owl, elk" in note for note in found)
     assert any("wrong already" in note for note in found)
+
+
+def test_the_time_left_is_told_once_and_early(monkeypatch, capsys):
+    monkeypatch.setattr("puridiver.cli.output.FORECAST_AFTER", 0.0)
+    with Progress(advice="; hurry") as progress:
+        progress.start(1000)
+        for _ in range(9):
+            progress.advance(1, "working")
+    assert re.fullmatch(r"about \d+ \w+ left; hurry\n", capsys.readouterr().err)
+    assert [duration(seconds) for seconds in (None, 40, 200, 9000)] == [
+        "time unknown", "about 40 s", "about 3 min", "about 2.5 h"
+    ]  # fmt: skip
 
 
 def test_no_forgetting_has_no_minus() -> None:

@@ -28,7 +28,7 @@ def test_the_memory_is_trained_on_within_a_task_after_even_shares_of_its_samples
     judged = [(event["task"], event["epoch"]) for event in epochs if "accuracy" in event]
     assert judged == [(1, 6), (1, 7), (1, 8)]
     assert (summary["consolidations"], summary["task_trainings"]) == (9, [3, 3])
-    assert sum(progress.amounts) == progress.total == 2 * 44 + 2 * 3 * 3 * 20
+    assert sum(progress.amounts) == progress.total == 2 * (2 * 44) + 2 * 3 * 3 * 20
 
 
 @pytest.mark.parametrize("points", [0, 1])
