@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from puridiver.report.frames import RunFrames, read_run
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
-    from puridiver.streams.build import write_manifest
+    from puridiver.streams.manifest import write_manifest
     from puridiver.trainers import LossTrainer, NoiseHint, Trainer
 
 __all__ = [
@@ -81,7 +81,7 @@ _NAMES = {
     "puridiver.report.frames": "RunFrames read_run",
     "puridiver.runs.config": "RunConfig",
     "puridiver.runs.experiment": "Experiment",
-    "puridiver.streams.build": "write_manifest",
+    "puridiver.streams.manifest": "write_manifest",
     "puridiver.trainers": "LossTrainer NoiseHint Trainer",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

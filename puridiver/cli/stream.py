@@ -141,9 +141,8 @@ def describe(manifest: StreamManifest) -> str:
     rate = manifest.realised_noise
     realised = "wrong labels not known" if rate is None else f"{rate:.2%} realised"
     noise = f"noise {noise_name(manifest.noise, manifest.noise_rate)} ({realised})"
-    tailed = f", imbalance {manifest.imbalance:g}" if manifest.imbalance < 1 else ""
     size = f"{len(manifest):,} samples in {manifest.n_tasks} task{'s' * (manifest.n_tasks != 1)}"
-    return f"{manifest.source}, {manifest.kind}{blur}{tailed}, {size}, {noise}, seed {manifest.seed}"
+    return f"{manifest.source}, {manifest.kind}{blur}, {size}, {noise}, seed {manifest.seed}"
 
 
 @flags.settings_flags(("data", *READ_BY))

@@ -15,7 +15,6 @@ from puridiver.files import append_line, check_writable, parse_json, read_regula
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, Role
 from puridiver.runtime.device import multiprocessors
-from puridiver.streams.manifest import BALANCED
 from puridiver.streams.noise import noise_name
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy", "memory_per_class"), (list, NoneType)),
     **dict.fromkeys(("data", "stream", "stream_hash", "noise", "sampler", "trainer", "recipe", "network"), (str,)),
     **dict.fromkeys(("evaluated_on", "device", "precision", "command", "started"), (str,)),
-    **dict.fromkeys(("noise_rate", "imbalance", "seconds"), NUMBER), "commit": (str, NoneType),
+    **dict.fromkeys(("noise_rate", "seconds"), NUMBER), "commit": (str, NoneType),
     **dict.fromkeys(("memory", "epochs", "consolidations", "lanes"), (int,)),
     **dict.fromkeys(("told_noise", "shortened", "graphs"), (bool,)),
     **dict.fromkeys(("options", "versions", "phase_seconds", "began_with"), (dict,)),
@@ -66,7 +65,6 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
         "noise_matrix": manifest.noise_matrix, "left_out": list(run.source.left_out),
         "plugins": plugins.codes(*run.resolved.methods),
         "plugin_files": {name: hashlib.sha256(content).hexdigest() for name, content in run.plugin_files.items()},
-        "imbalance": None if manifest.imbalance == BALANCED else manifest.imbalance,
         "task_trainings": loop.trainings if min(loop.trainings) < options.consolidations else None,
         **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
     }  # fmt: skip

@@ -23,7 +23,6 @@ from puridiver.nets import suggest_network
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
-from puridiver.streams.manifest import BALANCED
 from puridiver.streams.names import is_manifest, manifest_path
 
 MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
@@ -97,7 +96,6 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
         splits=config.splits or config.data_root or data.default_root(), n_tasks=found.tasks, noise=found.noise,
         noise_file=config.noise_file, seed=config.seed, holdout=config.holdout,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,
-        imbalance=BALANCED if config.imbalance is None else config.imbalance,
     )  # fmt: skip
 
 

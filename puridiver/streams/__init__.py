@@ -5,5 +5,7 @@ from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import named_map, noise_kind, noise_name
 from puridiver.streams.stream import Batch, Stream, TrueLabels
 
-__all__ = ["Batch", "Stream", "StreamManifest", "TrueLabels", "make_stream", "named_map", "noise_kind", "noise_name"]
-__all__ += ["resolve_stream"]
+__all__ = [
+    "Batch", "Stream", "StreamManifest", "TrueLabels", "make_stream", "named_map", "noise_kind", "noise_name",
+    "resolve_stream",
+]  # fmt: skip

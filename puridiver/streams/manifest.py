@@ -5,25 +5,26 @@ True labels are not in it. They come from the data source, and only the metrics 
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from puridiver.data.base import UNKNOWN, DataSource
-from puridiver.errors import DataError, ManifestError, first_line
+from puridiver.errors import DataError, ManifestError, few, first_line
 from puridiver.files import read_json, write_atomically
 from puridiver.streams.checks import IntArray, as_ids, require
-from puridiver.streams.noise import Matrix, check_class_map, noise_kind
+from puridiver.streams.names import is_manifest
+from puridiver.streams.noise import Matrix, noise_kind
+from puridiver.streams.tasks import fullest_tasks
 
 FORMAT = 1
 CUSTOM = "custom"  # order and labels as somebody gave them
-KINDS = ("blurry", "disjoint", "time", "official", CUSTOM)
-CUTS = ("given", "true")
-BALANCED = 1.0  # imbalance of a stream that is not long-tailed
-UNSET: dict[str, Any] = {"noise_matrix": None, "imbalance": BALANCED}  # not written while they have these values
+ARRAYS = ("holdout", "order", "labels")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -34,11 +35,11 @@ class StreamManifest:
     source_fingerprint: str
     n_classes: int
     class_names: tuple[str, ...]
-    kind: str  # how tasks were cut: one of KINDS; "official" is published, "custom" an order of one's own
+    kind: str  # how tasks were cut: "blurry", "disjoint", "time", "official" (published) or "custom" (by hand)
     seed: int
     n_tasks: int
     minor_share: float = 0.0
-    cut_by: str = "given"  # tasks are cut by the given or by the true labels
+    cut_by: str = "given"  # tasks are cut by the given labels
     noise: str
     noise_rate: float = 0.0  # the rate asked for; 0 where the kind has none
     noise_map: dict[int, int] | None = None  # of asymmetric noise
@@ -50,34 +51,25 @@ class StreamManifest:
     labels: IntArray  # for each arrival, its given label
     format: int = FORMAT  # of the file
     noise_matrix: Matrix | None = None  # of the noise "matrix:HASH": row the true class, column the given one
-    imbalance: float = BALANCED  # the rarest class's share of the most frequent one's samples
 
     def __post_init__(self) -> None:
-        noise, n_classes, n_tasks, n_order = noise_kind(self.noise), self.n_classes, self.n_tasks, len(self.order)
-        noise.check(self.noise, self.noise_matrix, n_classes)
-        ends, share = [0, *self.task_ends], "at least 0 and below 1"
+        n_classes, ends = self.n_classes, [0, *self.task_ends]
+        noise_kind(self.noise).check_matrix(self.noise_matrix, n_classes)
+        for a, b in (self.noise_map or {}).items():
+            fine = a != b and min(a, b) >= 0 and max(a, b) < n_classes
+            require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
+        require(len(ends) == self.n_tasks + 1 > 1, "task_ends", f"one for each of {self.n_tasks} tasks", self.task_ends)
+        fine = ends == sorted(ends) and ends[-1] == len(self.order) == len(self.labels)
+        require(fine, "task_ends", f"rising to {len(self.order)}, the arrivals, each with a label", self.task_ends)
         major = [label for group in self.major_classes for label in group]
-        samples = np.concatenate([self.order, self.holdout])
-        require(self.kind in KINDS, "kind", f"one of {', '.join(KINDS)}", self.kind)
-        require(self.cut_by in CUTS, "cut_by", f"one of {', '.join(CUTS)}", self.cut_by)
-        require(self.seed >= 0, "seed", "at least 0", self.seed)
-        require(0 <= self.minor_share < 1, "minor_share", share, self.minor_share)
-        require(0 <= self.noise_rate < 1, "noise_rate", share, self.noise_rate)
-        require(noise.has_rate or not self.noise_rate, "noise_rate", f"0 for noise {self.noise}", self.noise_rate)
-        require(0 <= (self.realised_noise or 0) <= 1, "realised_noise", "from 0 to 1", self.realised_noise)
-        require(0 < self.imbalance <= 1, "imbalance", "above 0 and at most 1", self.imbalance)
-        require(len(self.class_names) == n_classes, "class_names", f"{n_classes} names", len(self.class_names))
-        require(len(ends) == n_tasks + 1 > 1, "task_ends", f"one for each of {n_tasks} tasks", self.task_ends)
-        require(ends == sorted(ends), "task_ends", "rising", self.task_ends)
-        require(ends[-1] == n_order == len(self.labels), "task_ends and labels", f"for {n_order} arrivals", ends[-1])
-        require(len(self.major_classes) == n_tasks, "major_classes", f"{n_tasks} groups", len(self.major_classes))
-        require(len({*major}) == len(major), "major_classes", "each class at most once", major)
+        fine = len(self.major_classes) == self.n_tasks and len({*major}) == len(major)
+        require(fine, "major_classes", f"{self.n_tasks} groups, each class at most once", self.major_classes)
         as_ids("major_classes", major, n_classes)
         as_ids("labels", self.labels, n_classes)
+        samples = np.concatenate([self.order, self.holdout])
         fine = len(np.unique(samples)) == len(samples) and samples.min(initial=0) >= 0
         require(fine, "order and holdout", "each sample at most once, from 0", "others")
-        check_class_map(self.noise_map or {}, n_classes)
-        for name in ("holdout", "order", "labels"):
+        for name in ARRAYS:
             frozen = np.array(getattr(self, name), dtype=np.int64)
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
@@ -102,18 +94,18 @@ class StreamManifest:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 over the canonical JSON of every field."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 of every field."""
+        return _hash(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON can hold it, without the hash and without fields that are unset."""
+        """Every field as JSON can hold it, without the hash; without the noise matrix where there is none."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        arrays = {name: value.tolist() for name, value in values.items() if isinstance(value, np.ndarray)}
+        values |= {name: values[name].tolist() for name in ARRAYS}
         if self.noise_map is not None:
             values["noise_map"] = {str(key): item for key, item in sorted(self.noise_map.items())}
-        values |= arrays
-        return {name: value for name, value in values.items() if name not in UNSET or value != UNSET[name]}
+        if self.noise_matrix is None:
+            del values["noise_matrix"]
+        return values
 
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
@@ -133,22 +125,24 @@ class StreamManifest:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read and check a manifest; a ManifestError names the file and the field that is wrong."""
+        """Read a manifest; a ManifestError names a file that is none, or that was changed."""
         try:
             content = read_json(Path(path))
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise ValueError(f"format should be {FORMAT}, as `puridiver stream make` writes it")
-            stored_hash = content.pop("content_hash", None)
-            if wrong := {field.name for field in fields(cls)} - UNSET.keys() ^ content.keys() - UNSET.keys():
-                raise ValueError(f"fields missing or unknown: {', '.join(sorted(wrong))}")
-            manifest = cls(**{name: _of_json(name, value) for name, value in content.items()})
+            if content.pop("content_hash", None) != _hash(content):
+                raise ValueError("it was changed after it was written; make it again with `puridiver stream make`")
+            return cls(**{name: _of_json(name, value) for name, value in content.items()})
         except DataError as error:
             raise ManifestError(str(error)) from error
         except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # any value may be of any type
             raise ManifestError(f"{path}: {first_line(error)}") from error
-        if manifest.content_hash != stored_hash:
-            raise ManifestError(f"{path}: it was changed after it was written: content hash {manifest.content_hash}")
-        return manifest
+
+
+def _hash(content: dict[str, Any]) -> str:
+    """SHA-256 of canonical JSON."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def realised_noise(given: IntArray, true: IntArray) -> float | None:
@@ -162,3 +156,36 @@ def _of_json(name: str, value: Any) -> Any:
     if name == "noise_map" and value is not None:
         return {int(key): label for key, label in value.items()}
     return tuple(_of_json("", item) for item in value) if isinstance(value, list) else value
+
+
+def write_manifest(
+    path: Path | str,
+    source: DataSource,
+    order: ArrayLike,  # for each arrival, the row of its image among `source.train`; not all need arrive
+    labels: ArrayLike | None = None,  # for each arrival, a class name or its number; without it, the data's own
+    task_ends: Sequence[int] | None = None,  # for each task, how many samples have arrived; without it, one task
+    major_classes: Sequence[Sequence[int]] | None = None,  # for each task; without it, where most of a class arrives
+    holdout: ArrayLike = (),  # rows of train images that do not arrive, for `--evaluate-on validation`
+) -> StreamManifest:
+    """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
+    require(is_manifest(str(path)), "a manifest", "called *.json, by which a run knows it", path)
+    n_train, ids = len(source.train), {name: label for label, name in enumerate(source.class_names)}
+    rows = as_ids("order", order, n_train)
+    own = source.train.labels.numpy()[rows]
+    found = own.tolist() if labels is None else np.asarray(labels, dtype=object).tolist()  # keeps a NUL at an end
+    if any(isinstance(name, str) for name in found):
+        unknown = [name for name in found if name not in ids]
+        require(not unknown, "labels", f"among the classes {few(ids)}", unknown[:1])
+        found = [ids[name] for name in found]
+    given = as_ids("labels", found, len(ids))
+    require(len(given) == len(rows) > 0, "labels", f"as many as order, {len(rows)}, and not none", len(given))
+    ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
+    require((np.diff(ends, prepend=0) > 0).all(), "task_ends", f"rising to {len(rows)}", ends)
+    groups = major_classes or fullest_tasks(np.split(given, ends[:-1]), len(ids))
+    manifest = StreamManifest.of(
+        source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends), noise="none" if (given == own).all() else CUSTOM,
+        task_ends=tuple(ends.tolist()), major_classes=tuple(map(tuple, groups)),
+        holdout=as_ids("holdout", holdout, n_train),
+    )  # fmt: skip
+    manifest.save(path)
+    return manifest

@@ -6,7 +6,7 @@ there are several ("human:worst", "matrix:HASH").
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,8 +16,8 @@ from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.discovery import member, members
-from puridiver.streams.checks import IntArray, as_ids, format_share, parse_share, require
-from puridiver.streams.names import MATRIX_FILE
+from puridiver.streams.checks import IntArray, require
+from puridiver.streams.names import MATRIX_FILE, format_share, parse_share
 
 PACKAGE = "puridiver.streams.noises"
 
@@ -36,7 +36,6 @@ class NoiseSetting:
     class_map: ClassMap | None = None
     noise_file: Path | str | None = None
     matrix: Matrix | None = None
-    variant: str = ""  # of the kind, such as "worst" of "human:worst"
 
 
 class Noise:
@@ -45,22 +44,20 @@ class Noise:
     name: ClassVar[str]
     title: ClassVar[str]  # what a wrong label is
     written: ClassVar[str]  # how users write it; empty if they cannot
-    variants: ClassVar[tuple[str, ...]] = ()  # such as "worst" of "human:worst"
+    variants: ClassVar[tuple[str, ...]] = ("",)  # such as "worst" of "human:worst"
     has_rate: ClassVar[bool] = True
     uses_map: ClassVar[bool] = False
     from_file: ClassVar[bool] = False  # a seed alone cannot make its labels again
     hint: ClassVar[str] = "asym"  # the kind that a run tells its trainer with `tell_noise`
 
-    def variant_kind(self, variant: str) -> str:
-        """The kind that a manifest records for "name:variant"."""
+    def __init__(self, variant: str = "") -> None:
         allowed = ", ".join(self.variants) or "none"
-        require(variant in (self.variants or ("",)), f"the variant of noise {self.name}", f"one of {allowed}", variant)
-        return f"{self.name}:{variant}" if variant else self.name
+        require(variant in self.variants, f"the variant of noise {self.name}", f"one of {allowed}", variant)
+        self.variant = variant
 
-    def check(self, kind: str, matrix: Matrix | None, n_classes: int) -> None:
-        """Refuse a recorded kind whose variant does not exist, or a matrix that does not belong to it."""
-        require(matrix is None, "noise_matrix", "left out", f"one for noise {kind}")
-        self.variant_kind(kind.partition(":")[2])
+    def check_matrix(self, matrix: Matrix | None, n_classes: int) -> None:
+        """Refuse a matrix that does not belong to this noise."""
+        require(matrix is None, "noise_matrix", "left out", f"one for noise {self.name}")
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         """The noisy labels; `labels` stay as they are."""
@@ -69,31 +66,26 @@ class Noise:
 
 def noise_kind(kind: str) -> Noise:
     """The noise of a kind as a manifest records it."""
-    if (found := member(PACKAGE, Noise, kind.partition(":")[0])) is None:
+    name, _, variant = kind.partition(":")
+    if (found := member(PACKAGE, Noise, name)) is None:
         raise ValueError(f"noise should be one of {', '.join(members(PACKAGE, Noise))}, but got {kind!r}")
-    return found()
-
-
-def apply_noise(kind: str, labels: IntArray, rng: np.random.Generator, setting: NoiseSetting) -> IntArray:
-    """The labels with the noise of that kind; the labels and the rate are checked."""
-    require(0 <= setting.rate < 1, "noise rate", "at least 0 and below 1", setting.rate)
-    setting = replace(setting, variant=kind.partition(":")[2])
-    return noise_kind(kind).apply(rng, as_ids("labels", labels, setting.n_classes), setting)
+    return found(variant)
 
 
 def parse_noise(spec: str) -> tuple[str, float]:
-    """Read "sym-40", "sym40", "asym-0.35", "human:worst", "matrix:T.npy", "none" or "clean" as (kind, rate).
+    """Read "sym-40", "sym40", "asym-0.35", "human:worst", "none" or "clean" as (kind, rate).
 
     Integers are percent, decimals below 1 are fractions; kinds without a rate have the rate 0.
     """
-    match = re.fullmatch(r"([a-z_]+)(?::(.+)|-?([\d.]+))?", "none" if spec == "clean" else spec, re.DOTALL)
+    match = re.fullmatch(r"([a-z_]+)(?::.+|-?([\d.]+))?", "none" if spec == "clean" else spec, re.DOTALL)
     found = member(PACKAGE, Noise, match[1]) if match else None
-    if match is None or found is None or not found.written or found.has_rate != bool(match[3]):
+    if match is None or found is None or not found.written or found.has_rate != bool(match[2]):
         written = [repr(kind.written) for kind in members(PACKAGE, Noise).values() if kind.written]
         raise ValueError(f"noise should be one of {', '.join(written)}, but got {spec!r}")
     if found.has_rate:
-        return found.name, parse_share(match[3], f"the rate of noise {spec!r}")
-    return found().variant_kind(match[2] or ""), 0.0
+        return found.name, parse_share(match[2], f"the rate of noise {spec!r}")
+    noise_kind(match[0])  # has that variant
+    return match[0], 0.0
 
 
 def noise_name(kind: str, rate: float) -> str:
@@ -107,30 +99,24 @@ def read_noise(
     """The kind and the rate of a noise, and the class map and the matrix that it uses."""
     from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
 
-    n_classes = len(source.class_names)
+    n_classes, matrix = len(source.class_names), None
     if isinstance(noise, str) and noise.startswith(MATRIX_FILE):
         noise, noise_matrix = "matrix", read_matrix(noise.removeprefix(MATRIX_FILE))
-    matrix = None if noise_matrix is None else as_matrix(noise_matrix, n_classes)
-    if noise == "matrix" and matrix is not None:
-        noise = (matrix_name(matrix), 0.0)
+    if noise_matrix is not None:
+        matrix = as_matrix(noise_matrix, n_classes)
+        noise = (matrix_name(matrix), 0.0) if noise == "matrix" else noise
     kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
     found = noise_kind(kind)
-    found.check(kind, matrix, n_classes)
+    found.check_matrix(matrix, n_classes)
+    require(0 <= rate < 1, "noise rate", "at least 0 and below 1", rate)
+    require(found.has_rate or not rate, "noise rate", f"0 for noise {kind}", rate)
     require(found.uses_map or noise_map is None, "noise_map", "left out but for asymmetric noise", f"one for {kind}")
     class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if found.uses_map else None
-    check_class_map(class_map or {}, n_classes)
     if kind != "none" and not source.train.truth_known:  # nobody could say how many labels are wrong afterwards
         raise ValueError(
             f"noise cannot be planted in {source.name!r}, whose true labels are unknown: say --trust-labels"
         )
     return kind, rate, class_map, matrix
-
-
-def check_class_map(class_map: ClassMap, n_classes: int) -> None:
-    """Refuse a map that sends a class to itself or leaves the range of class ids."""
-    for a, b in class_map.items():
-        fine = a != b and min(a, b) >= 0 and max(a, b) < n_classes
-        require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
 
 
 def next_class_map(n_classes: int) -> ClassMap:
@@ -165,4 +151,4 @@ def plant(labels: IntArray, source: DataSource, noise: str, rng: np.random.Gener
     require(kind in ("sym", "asym"), "noise to plant", "sym-RATE or asym-RATE", noise)
     class_map = source.asymmetric_map or next_class_map(n_classes)
     setting = NoiseSetting(n_classes, rate, np.arange(len(labels)), source.train.images, class_map)
-    return apply_noise(kind, labels, rng, setting)
+    return noise_kind(kind).apply(rng, labels, setting)

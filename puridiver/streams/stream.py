@@ -28,17 +28,13 @@ class Batch:
 
 
 class Stream:
-    """The images of a source with the labels and the order of a manifest. It holds no true labels.
+    """The images of a source with the labels and the order of a manifest. It holds no true labels."""
 
-    `check` says whether to compare the source's fingerprint with the manifest's (it reads all pixels once).
-    """
-
-    def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
-        check_belongs(source, manifest, check)
+    def __init__(self, source: DataSource, manifest: StreamManifest) -> None:
+        check_belongs(source, manifest)
         self.manifest, self.n_tasks = manifest, manifest.n_tasks
         self._images, self._names = source.train.images, source.train.names
-        self._order = torch.from_numpy(manifest.order.copy())
-        self._labels = torch.from_numpy(manifest.labels.copy())
+        self._order, self._labels = torch.tensor(manifest.order), torch.tensor(manifest.labels)
 
     def __len__(self) -> int:
         return len(self._order)
@@ -60,22 +56,21 @@ class Stream:
         return [partial(self._read, task, start, min(start + batch_size, stop)) for start in starts]
 
     def _read(self, task: int, start: int, stop: int) -> Batch:
-        positions = torch.arange(start, stop)
-        rows = self._order[positions]
+        rows = self._order[start:stop]
         names = None if self._names is None else [self._names[row] for row in rows.tolist()]
-        return Batch(self._images[rows], self._labels[positions], positions, task, names)
+        return Batch(self._images[rows], self._labels[start:stop], torch.arange(start, stop), task, names)
 
 
 class TrueLabels:
     """The true label of each arrival, UNKNOWN where nobody knows: for the metrics alone, never for a learner."""
 
-    def __init__(self, source: DataSource, manifest: StreamManifest, check: bool = True) -> None:
-        check_belongs(source, manifest, check)
-        self._rows, self._names = torch.from_numpy(manifest.order.copy()), source.train.names
-        self._given, self._labels = torch.from_numpy(manifest.labels.copy()), source.train.true_labels[self._rows]
+    def __init__(self, source: DataSource, manifest: StreamManifest) -> None:
+        check_belongs(source, manifest)
+        self._rows, self._names = torch.tensor(manifest.order), source.train.names
+        self._given, self._true = torch.tensor(manifest.labels), source.train.true_labels[self._rows]
 
     def __len__(self) -> int:
-        return len(self._labels)
+        return len(self._true)
 
     def rows_at(self, positions: Tensor) -> Tensor:
         """Which of the train images arrived there."""
@@ -91,14 +86,12 @@ class TrueLabels:
 
     def of(self, positions: Tensor) -> Tensor:
         """The true labels at these arrival numbers, on the positions' device."""
-        fine = bool(((positions >= 0) & (positions < len(self))).all())
-        require(fine, "positions", f"from 0 to {len(self) - 1}", positions)
-        return self._labels[positions.cpu()].to(positions.device)
+        return self._true[positions.cpu()].to(positions.device)
 
 
-def check_belongs(source: DataSource, manifest: StreamManifest, pixels: bool = True) -> None:
-    """Refuse a manifest that was made for other data; without `pixels` the fingerprints are not compared."""
-    if pixels and manifest.source_fingerprint != source.fingerprint:
+def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
+    """Refuse a manifest that was made for other data."""
+    if manifest.source_fingerprint != source.fingerprint:
         raise ManifestError(
             f"the manifest belongs to {manifest.source!r}, but {source.name!r} is other data or was read otherwise: "
             "say the same --data, --image-size, --test-share, --bad-files and --trust-labels as then"

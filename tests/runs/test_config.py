@@ -23,7 +23,7 @@ def test_every_field_has_a_checked_default_and_refuses_other_types(name):
     "wrong",
     [
         {"seed": -1}, {"seed": 1.5}, {"seed": True}, {"seed": 10**30}, {"memory": 0}, {"epochs": 0}, {"graphs": 1},
-        {"test_share": float("nan")}, {"imbalance": "a"}, {"evaluate_on": "train"}, {"options": [1]},
+        {"test_share": float("nan")}, {"evaluate_on": "train"}, {"options": [1]},
         {"options": {1: 2}}, {"stream": "official:sym40:x"},
     ],
     ids=str,

@@ -46,7 +46,7 @@ def identity(**changes: Any) -> str:
         {"noise": "sym-20"}, {"stream": "disjoint"}, {"tasks": 2}, {"seed": 1}, {"sampler": "rsv"},
         {"trainer": "plain"}, {"recipe": "paper"}, {"memory": 50}, {"network": "resnet18"}, {"epochs": 3},
         {"options": {"eta": 0.5}}, {"stream_limit": 9}, {"test_limit": 9}, {"tell_noise": True}, {"holdout": 40},
-        {"anytime_points": 2}, {"noise": "asym-40", "noise_map": "spr-cifar10"}, {"imbalance": 0.5},
+        {"anytime_points": 2}, {"noise": "asym-40", "noise_map": "spr-cifar10"},
         {"holdout": 40, "evaluate_on": "validation"},
     ],
     ids=str,
@@ -59,7 +59,7 @@ def test_what_decides_the_result_changes_the_identity(changes):
     "changes",
     [
         {"data_root": "/elsewhere"}, {"splits": "/elsewhere"}, {"memory": 100}, {"network": "small"}, {"epochs": 31},
-        {"options": {"relabel": True}}, {"imbalance": 1.0}, {"noise": "sym-0.4"}, {"tasks": 5}, {"device": "cpu"},
+        {"options": {"relabel": True}}, {"noise": "sym-0.4"}, {"tasks": 5}, {"device": "cpu"},
         {"precision": "float32"}, {"graphs": False}, {"diversity": False}, {"evaluate_epochs": True},
     ],
     ids=str,
@@ -150,7 +150,7 @@ def test_the_memory_of_small_sets_is_a_part_of_them(images, memory):
 
 def test_a_ready_made_stream_takes_no_settings_of_generated_ones(tmp_path):
     make_stream(DIGITS, n_tasks=2).save(tmp_path / "manifest.json")
-    values = {"tasks": 3, "noise": "sym-10", "noise_file": "x", "noise_map": "next", "imbalance": 0.5, "holdout": 5}
+    values = {"tasks": 3, "noise": "sym-10", "noise_file": "x", "noise_map": "next", "holdout": 5}
     assert set(values) == set(fields_of(Role.STREAM))
     for stream in (str(tmp_path / "manifest.json"), "official:sym40:1"):
         for name, value in values.items():

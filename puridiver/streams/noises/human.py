@@ -39,7 +39,7 @@ class Human(Noise):
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         if setting.noise_file is None:
             raise ValueError("human noise needs the published label file: say --noise-file PATH")
-        file, key = Path(setting.noise_file), HUMAN_SETS[setting.variant][0]
+        file, key = Path(setting.noise_file), HUMAN_SETS[self.variant][0]
         content = _read_pt(file)
         try:
             require(isinstance(content, dict) and key in content, "the content", f"a dictionary with {key}", "another")

@@ -28,14 +28,13 @@ class MatrixNoise(Noise):
     written = "matrix:FILE"
     has_rate = False
 
-    def variant_kind(self, variant: str) -> str:
-        return matrix_name(read_matrix(variant))
+    def __init__(self, variant: str = "") -> None:
+        require(variant, "noise by a matrix", repr(self.written), repr(self.name))
+        self.variant = variant
 
-    def check(self, kind: str, matrix: Matrix | None, n_classes: int) -> None:
-        if matrix is None or (found := matrix_name(as_matrix(matrix, n_classes))) != kind:
-            raise ValueError(
-                f"{kind!r} needs its matrix (noise_matrix), but got {'none' if matrix is None else found!r}"
-            )
+    def check_matrix(self, matrix: Matrix | None, n_classes: int) -> None:
+        found = "none" if matrix is None else matrix_name(as_matrix(matrix, n_classes))
+        require(found == MATRIX_FILE + self.variant, "noise_matrix", f"that of {MATRIX_FILE}{self.variant}", found)
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         noisy = labels.copy()
