@@ -131,7 +131,7 @@ class StreamManifest:
             if not isinstance(content, dict) or content.get("format") != FORMAT:
                 raise ValueError(f"format should be {FORMAT}, as `puridiver stream make` writes it")
             if content.pop("content_hash", None) != _hash(content):
-                raise ValueError("it was changed after it was written; make it again with `puridiver stream make`")
+                raise ValueError("it was changed after it was written: its content hash does not match")
             return cls(**{name: _of_json(name, value) for name, value in content.items()})
         except DataError as error:
             raise ManifestError(str(error)) from error
