@@ -116,7 +116,7 @@ def network_faults(name: str, shape: Shape = DEFAULT) -> list[str]:
         faults.append("in eval mode the features of an image depend on the other images of its batch")
     if torch.allclose(features, features[:1], rtol=1e-3, atol=1e-4):
         faults.append("features are the same for every image")
-    network.train()(images).sum().backward()
+    network.train()(images).logits.sum().backward()
     if loose := [key for part in network.modules() for key, value in vars(part).items() if isinstance(value, Tensor)]:
         faults.append(
             f"{', '.join(loose)}: a tensor that is neither parameter nor buffer moves to no GPU and is not saved; "
@@ -153,7 +153,7 @@ def _run(
         learner.observe(images, labels)
     learner.consolidate(EPOCHS)
     samples, trainer = learner.memory.samples, learner.trainer
-    logits = [trainer.outputs(samples.images, k).logits for k in range(trainer.n_networks)]
+    logits = [model.outputs(samples.images).logits for model in trainer.models]
     if not all(bool(t.isfinite().all()) for t in [*logits, learner.predictor.predict(samples.images)[0]]):
         faults.append(NOT_FINITE)
     return tuple(tensor.numpy().tobytes() for tensor in (samples.arrivals, *logits))

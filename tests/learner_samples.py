@@ -85,4 +85,4 @@ def differing(first: dict[str, Tensor], second: dict[str, Tensor]) -> list[str]:
 
 def probabilities(trainer: Trainer, images: Tensor) -> Tensor:
     """What a trainer's live networks predict, (N, C)."""
-    return trainer.probabilities(lambda k: trainer.outputs(images, k).logits)
+    return trainer.probabilities(lambda k: trainer.models[k].outputs(images).logits)

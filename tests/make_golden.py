@@ -49,18 +49,19 @@ class Recording:
 
     def _listen(self) -> None:
         trainer = self.learner.trainer
-        observe, step = trainer.observe, trainer.step
+        (model,) = trainer.models
+        observe, step = trainer.observe, model.step
 
         def heard_observe(*arguments: Any) -> torch.Tensor:
             loss = observe(*arguments)
             self.online_losses.append(float(loss))
             return loss
 
-        def heard_step(network: int, loss: torch.Tensor) -> None:
+        def heard_step(loss: torch.Tensor) -> None:
             self.step_losses.append(float(loss.detach()))
-            step(network, loss)
+            step(loss)
 
-        trainer.observe, trainer.step = heard_observe, heard_step  # type: ignore[method-assign,assignment]
+        trainer.observe, model.step = heard_observe, heard_step  # type: ignore[method-assign,assignment]
 
     def observe(self, task: int, part: slice) -> None:
         for batch in list(self.stream.batches(BATCH, task))[part]:
@@ -102,8 +103,8 @@ def memory_figures(name: str, jitter: float = 0.0, **options: Any) -> dict[str, 
     recording.step_losses.clear()
     sizes = []
     for _ in recording.learner.consolidation():
-        split = recording.learner.trainer.split
-        sizes.append(list(split.sets().sizes()) if split else [])
+        sets = recording.learner.trainer.sets
+        sizes.append(list(sets.sizes()) if sets else [])
     steps = list(recording.step_losses)
     recording.observe(0, slice(4, 8))
     return {"step_losses": steps, "split_sizes": sizes, "next_losses": recording.online_losses[4:]}

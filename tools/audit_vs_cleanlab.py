@@ -119,7 +119,7 @@ def cross_validated(images: np.ndarray, given: np.ndarray, task: Task, seed: int
             Samples(pixels[~held], labels, torch.arange(n), torch.zeros(n), torch.full((n,), -1)), task.offline_epochs
         ):
             pass
-        logits = trainer.outputs(pixels[held]).logits
+        logits = trainer.models[0].outputs(pixels[held]).logits
         probabilities[held.numpy()] = logits.double().softmax(dim=1).numpy()
     return probabilities / probabilities.sum(axis=1, keepdims=True)
 

@@ -25,6 +25,7 @@ from puridiver.augment.views import (
     planned_crop_flip,
     strong_view,
     to_float,
+    views_at_once,
     weak_view,
 )
 
@@ -48,5 +49,6 @@ __all__ = [
     "simclr_view",
     "strong_view",
     "to_float",
+    "views_at_once",
     "weak_view",
 ]

@@ -251,7 +251,9 @@ class Learner:
     def look(self, images: Any) -> tuple[Tensor, Tensor]:
         """Log-probabilities (N, C) and features (N, d) by the live network, on the learner's device."""
         parts = inputs.as_images(images, self.image_shape).split(INFER_AT_ONCE)
-        seen = [self.trainer.outputs(self.runtime.move(part).permute(0, 3, 1, 2).contiguous()) for part in parts]
+        seen = [
+            self.trainer.models[0].outputs(self.runtime.move(part).permute(0, 3, 1, 2).contiguous()) for part in parts
+        ]
         log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
         return log_p, torch.cat([part.features.float() for part in seen])
 
@@ -299,7 +301,7 @@ class Learner:
     def split(self) -> Split:
         """The memory divided by the live network, whatever the trainer."""
         samples = self.memory.samples
-        logits = self.trainer.outputs(samples.images).logits
+        logits = self.trainer.models[0].outputs(samples.images).logits
         return split_memory(logits, samples.labels, samples.arrivals, samples.checked, self.options)
 
     def status(self) -> dict[str, Any]:
@@ -396,7 +398,9 @@ class Learner:
         """What the sampler is told of a batch with this training loss."""
         trainer, generator = self._trainer, self.generators["sampler"]
         view = partial(trainer.strong_view, generator=generator)
-        return Moment(trainer, loss, len(self.classes), self.seen, generator, view, self.runtime, self.seen_of)
+        return Moment(
+            trainer.models[0], loss, len(self.classes), self.seen, generator, view, self.runtime, self.seen_of
+        )
 
 
 def _member(registry: Mapping[str, Any], family: str, name: str) -> Any:

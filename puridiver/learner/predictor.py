@@ -12,7 +12,7 @@ from torch import Tensor
 
 from puridiver.errors import DivergedError
 from puridiver.learner.inputs import Label, label_array
-from puridiver.runtime.snapshots import Snapshot
+from puridiver.runtime.model import Snapshot
 from puridiver.trainers import Trainer
 
 FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taught
@@ -59,12 +59,12 @@ class Predictor:
 
     def predict(self, images: Tensor, live: bool = False) -> tuple[Tensor, np.ndarray]:
         """Probabilities (N, C) of uint8 images, and the labels of their columns; `live` readers hold the lock."""
-        answer, infer = self._answer, self._trainer.inference
+        answer, models = self._answer, self._trainer.models
         now, kept = (None, None) if live else (answer.now, answer.kept)
-        found = self._trainer.probabilities(lambda k: infer[k](images, now[k] if now else None).logits)
+        found = self._trainer.probabilities(lambda k: models[k].outputs(images, now[k] if now else None).logits)
         if kept is None:
             return found, answer.labels
-        then = self._trainer.probabilities(lambda k: infer[k](images, kept.networks[k]).logits)
+        then = self._trainer.probabilities(lambda k: models[k].outputs(images, kept.networks[k]).logits)
         return joined(found, then, kept.taught, self._share), answer.labels
 
     # Changes; the caller holds the lock --------------------------------------------------------------------------

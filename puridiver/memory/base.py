@@ -51,14 +51,10 @@ class Samples:
 class NetworkView(Protocol):
     """What a sampler may ask of the network: no gradients, no BatchNorm updates."""
 
+    network: Network
+
     def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
         """Features (N, d) and logits (N, C) of uint8 images; `large_passes` is faster for thousands of them."""
-
-    def to_float(self, images: Tensor) -> Tensor:
-        """uint8 images as a network takes them."""
-
-    def new_network(self, generator: torch.Generator) -> Network:
-        """Another network of the same kind, with weights of its own."""
 
     @property
     def class_weights(self) -> Tensor:

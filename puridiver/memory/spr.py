@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -49,8 +50,8 @@ class SelfCenteredFilter(Sampler):
         """How likely the label of each sample is right, (N,)."""
         o = self.options
         if self._expert is None:
-            network = moment.network.new_network(torch.Generator())  # `restart` draws its weights
-            self._expert = Encoder(network, moment.runtime, o, moment.network.to_float)
+            network = copy.deepcopy(moment.network.network)  # `restart` draws its weights
+            self._expert = Encoder(network, moment.runtime, o)
         self._expert.restart(moment.generator)
         self._expert.learn(samples.images, scaled_epochs(o.spr_expert_epochs, o.spr_budget), moment.generator)
         features = self._expert.projections(samples.images)

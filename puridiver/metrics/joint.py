@@ -68,7 +68,7 @@ class JointTraining:
         self.runtime, self.options, self.generator = runtime, options, torch.Generator().manual_seed(SEED)
         net = build_network(network, len(source.class_names), source.image_shape, options, self.generator)
         self.model, self.buffers = TrainableModel(net, runtime, _sgd), Buffers()
-        self._run = PlanRunner(runtime, self._step)
+        self._run = PlanRunner(runtime, self._step, self.model, self.buffers)
         images = source.train.images
         self.images = runtime.move(images) if images.nbytes <= ON_DEVICE_BYTES else images
         self.labels = runtime.move(source.train.true_labels)
@@ -82,18 +82,18 @@ class JointTraining:
             n, key = len(images), f"{len(images)}."  # the last block of an epoch is smaller
             self.buffers.put(key + "images", images)
             self.buffers.put(key + "labels", self.labels[rows.to(self.labels.device)])
-            versions, full = self.buffers.versions(key + "images", key + "labels"), n - n % BATCH
+            full = n - n % BATCH
             for plan in (torch.arange(full).view(-1, BATCH), torch.arange(full, n).view(1, -1)):
                 if plan.numel() > 1:  # BatchNorm needs two
-                    self._run(plan, key, versions)
+                    self._run(plan, key)
 
     def features(self) -> Tensor:
         """Of the train images, (N, d)."""
         parts = torch.arange(len(self.images)).split(CHUNK)
-        return torch.cat([self.model.outputs(_scaled(self._moved(rows))).features.cpu() for rows in parts])
+        return torch.cat([self.model.outputs(self._moved(rows)).features.cpu() for rows in parts])
 
-    def _step(self, row: Tensor, key: str, versions: object) -> None:
-        logits = self.model.logits(_scaled(self.buffers[key + "images"][row]))
+    def _step(self, row: Tensor, key: str) -> None:
+        logits = self.model.logits(self.buffers[key + "images"][row])
         self.model.step(F.cross_entropy(logits, self.buffers[key + "labels"][row]))
 
     def _augmented(self, images: Tensor) -> Tensor:
@@ -107,9 +107,3 @@ class JointTraining:
 
 def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, rate, 0.9, weight_decay=WEIGHT_DECAY, nesterov=True, fused=rate.is_cuda)
-
-
-def _scaled(images: Tensor) -> Tensor:
-    """Floats of roughly zero mean and unit variance."""
-    mean, std = (images.new_full((images.shape[1],), value, dtype=torch.float32) for value in (0.5, 0.25))
-    return augment.to_float(images, mean, std).contiguous(memory_format=torch.channels_last)

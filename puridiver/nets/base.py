@@ -51,19 +51,9 @@ class Network(nn.Module, ABC):
     def features(self, images: Tensor) -> Tensor:
         """Compute representation vectors f(x), float32 (N, d), of scaled images (N, C, H, W)."""
 
-    def outputs(self, images: Tensor) -> Outputs:
+    def forward(self, images: Tensor) -> Outputs:
         features = self.features(images)
         return Outputs(features, self.head(features))
-
-    def forward(self, images: Tensor, with_features: bool = False) -> Tensor | Outputs:
-        """Compute logits, or features and logits."""
-        outputs = self.outputs(images)
-        return outputs if with_features else outputs.logits
-
-    @property
-    def class_weights(self) -> Tensor:
-        """The classifier's weights w(e, c) of Definition 1, (C, d)."""
-        return self.head.linear.weight
 
 
 # Networks from outside the package ---------------------------------------------------------------------------------

@@ -6,16 +6,18 @@ import contextlib
 import copy
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from puridiver.augment import to_float
 from puridiver.nets import Network, Outputs
 from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.plans import Captured
-from puridiver.runtime.snapshots import MovingAverage, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +45,15 @@ def sgd(options: Options) -> OptimiserMaker:
     return make
 
 
-def adam() -> OptimiserMaker:
-    def make(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
-        return torch.optim.Adam(parameters, lr=rate, fused=rate.is_cuda, capturable=rate.is_cuda)
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A network's weights and BatchNorm statistics at one moment. Nobody changes them, so any thread may read them.
 
-    return make
+    (On a GPU captured passes refer to their addresses. There `TrainableModel.snapshot` overwrites an older snapshot,
+    and readers hold the learner's lock.)
+    """
+
+    tensors: dict[str, Tensor]
 
 
 class TrainableModel:
@@ -59,23 +65,18 @@ class TrainableModel:
     it, and runs under torch.autocast.
     The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
 
-    With an `average` (its decay; 0: none) inference sees the moving average of the weights over the last online steps,
-    until `leave_average`.
+    With a `decay` above 0, inference sees the exponential moving average of the weights and statistics over the last
+    online steps, until `leave_average`. The average is steadier than the network while that learns from a stream.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        runtime: Runtime,
-        optimiser: OptimiserMaker,
-        clip: float | None = None,
-        average: float = 0.0,
-    ) -> None:
-        self.network, self.runtime, self.clip = network, runtime, clip  # clip: the largest entry of a gradient
-        self._make_optimiser, self._decay = optimiser, average
-        self.average: MovingAverage | None = None
-        self.through_average = average > 0
-        self.generation = 0  # changes when tensors that captured steps refer to were replaced
+    def __init__(self, network: Network, runtime: Runtime, optimiser: OptimiserMaker, decay: float = 0.0) -> None:
+        self.network, self.runtime, self.decay = network, runtime, decay
+        self._make_optimiser = optimiser
+        self.average: dict[str, Tensor] = {}  # empty: none
+        self.through_average = decay > 0
+        self.version = 0  # changes when tensors that captured steps refer to were replaced
+        self._infer = Captured(runtime, self._forward, self, copies=True)
+        self._shrunk = 1  # by how much passes are smaller than usual, since the GPU's memory did not suffice
         self._build()
 
     def _build(self) -> None:
@@ -85,74 +86,98 @@ class TrainableModel:
         self.shadows: dict[str, Tensor] = {}
         self._masters: list[Tensor] = []
         self.dtype = DTYPES[self.runtime.precision]
-        self._autocast = self.dtype != torch.float32 and not self.network.is_own()
-        if self.dtype != torch.float32 and self.network.is_own():
+        self._precision: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        if self.dtype != torch.float32 and not self.network.is_own():
+            # No cache: weights cast in one captured step would be those of all that follow.
+            self._precision = partial(torch.autocast, self.runtime.device.type, self.dtype, cache_enabled=False)
+        elif self.dtype != torch.float32:
             for name, parameter in self.network.named_parameters():
                 if parameter.ndim == 4:
                     self.shadows[name] = parameter.detach().to(self.dtype).requires_grad_()
                     self._masters.append(parameter)
         named = [*self.network.named_parameters(), *self.network.named_buffers()]
         self._live = {name: value.detach() for name, value in named if value.is_floating_point()}
-        older, self.average = self.average, MovingAverage(self._live, self._decay) if self._decay else None
-        if older is not None and self.average is not None:
-            self.average.inherit(older)
+        if self.decay:
+            older, self.average = self.average, {name: value.clone() for name, value in self._live.items()}
+            for name, value in older.items():  # of the network before it grew; rows of new classes are the network's
+                self.average[name][slice(len(value)) if value.ndim else ...] = value
         # Modules without weights of their own, into which `functional_call` puts those of a snapshot for one pass. A
         # thread takes one for its pass; the first is only copied.
         self._structure = _structure_of(self.network)
         self._idle = [_structure_of(self._structure)]
-        self.generation += 1
+        self.version += 1
 
     # Passes ----------------------------------------------------------------------------------------------------
 
-    def logits(self, x: Tensor, train_norm: bool = True) -> Tensor:
-        """Logits with gradients, float32; BatchNorm by the batch, or by its running statistics."""
+    def logits(self, images: Tensor, train_norm: bool = True) -> Tensor:
+        """Logits with gradients, float32, of uint8 images, or of floats that `to_float` has scaled.
+
+        BatchNorm goes by the batch, or by its running statistics.
+        """
+        x = to_float(images) if images.dtype == torch.uint8 else images
         self.network.train(train_norm)
         if not self.shadows:
-            with self._precision() if self._autocast else contextlib.nullcontext():
-                return self.network(x).float()
+            with self._precision():
+                return self.network(x).logits.float()
         self._renew_shadows(self._masters)
-        return functional_call(self.network, self.shadows, (x.to(self.dtype),))
+        found: Outputs = functional_call(self.network, self.shadows, (x.to(self.dtype),))
+        return found.logits
 
-    @torch.no_grad()
-    def outputs(self, x: Tensor, snapshot: Snapshot | None = None) -> Outputs:
-        """Features and logits without gradients, BatchNorm by its running statistics.
+    def outputs(self, images: Tensor, snapshot: Snapshot | None = None, large_passes: bool = False) -> Outputs:
+        """Features and logits of uint8 images without gradients, BatchNorm by its running statistics.
 
         By a snapshot, or by the network as it is. On a CPU any thread may read a snapshot, whatever happens to the
-        network meanwhile.
+        network meanwhile. Images go in passes of bounded size; `large_passes` takes more at once on a GPU, for callers
+        that ask for thousands at every batch. Passes get smaller once the GPU's memory did not suffice.
         """
-        weights = self.seen if snapshot is None else snapshot.tensors
+        device = self.runtime.device.type
+        usual = (LARGE_PASS if large_passes else USUAL_PASS)[device]
+        static = snapshot, snapshot is None and self.through_average
+        if device == "cpu" and 0 < len(images) <= usual:
+            return self._forward(images, *static)
+        while True:
+            most = max(1, min(len(images), max(SMALLEST_PASS, usual // self._shrunk)))
+            n_parts = max(1, -(-len(images) // most))  # of few different sizes: each size is a step to capture
+            try:
+                parts = [self._infer(part, static=static) for part in images.split(max(1, -(-len(images) // n_parts)))]
+            except torch.OutOfMemoryError:
+                if most <= SMALLEST_PASS:
+                    raise
+                while usual // self._shrunk >= most:
+                    self._shrunk *= 2
+                fewer = max(SMALLEST_PASS, usual // self._shrunk)
+                logger.warning("out of GPU memory: inference takes %d images at a time from now on", fewer)
+            else:
+                return parts[0] if len(parts) == 1 else Outputs(*map(torch.cat, zip(*parts, strict=True)))
+
+    @torch.no_grad()
+    def _forward(self, images: Tensor, snapshot: Snapshot | None, averaged: bool) -> Outputs:
+        """One pass; `averaged` says what `seen` is, since each is a step of its own to capture."""
+        weights, x = self.seen if snapshot is None else snapshot.tensors, to_float(images)
         if self.shadows:
             self._renew_shadows([weights[name] for name in self.shadows])
             weights, x = {**weights, **self.shadows}, x.to(self.dtype)
-        if snapshot is None or self.runtime.device.type != "cpu":
-            self.network.eval()
-            found = self._pass(self.network, weights, x)
-        else:
-            idle, structure = self._idle, self._structure
+        network, idle, structure = self.network, self._idle, self._structure
+        in_thread = snapshot is not None and self.runtime.device.type == "cpu"
+        if in_thread:
             try:
                 network = idle.pop()
             except IndexError:  # other threads have them all
                 network = _structure_of(structure)
-            found = self._pass(network, weights, x)
+        else:
+            network.eval()
+        with self._precision():
+            found: Outputs = network(x) if weights is self._live else functional_call(network, weights, (x,))
+        if in_thread:
             idle.append(network)
         return Outputs(found.features.float(), found.logits.float())
-
-    def _pass(self, network: Network, weights: dict[str, Tensor], x: Tensor) -> Outputs:
-        with self._precision() if self._autocast else contextlib.nullcontext():
-            if weights is self._live:
-                return network.outputs(x)
-            return functional_call(network, weights, (x,), {"with_features": True})
-
-    def _precision(self) -> contextlib.AbstractContextManager[object]:
-        # No cache: weights cast in one captured step would be those of all that follow.
-        return torch.autocast(self.runtime.device.type, self.dtype, cache_enabled=False)
 
     @torch.no_grad()
     def _renew_shadows(self, masters: list[Tensor]) -> None:
         torch._foreach_copy_(list(self.shadows.values()), masters)
 
     def step(self, loss: Tensor) -> None:
-        """One optimiser step down the gradient of the loss."""
+        """One optimiser step down the gradient of the loss: the only place where weights change."""
         self.optimiser.zero_grad(set_to_none=True)
         for shadow in self.shadows.values():
             shadow.grad = None
@@ -163,16 +188,16 @@ class TrainableModel:
             torch._foreach_copy_(grads, found)
             for master, grad in zip(self._masters, grads, strict=True):
                 master.grad = grad
-        if self.clip is not None:
-            torch.nn.utils.clip_grad_value_(self.network.parameters(), self.clip)
         self.optimiser.step()
+        if self.through_average:
+            torch._foreach_lerp_(list(self.average.values()), list(self._live.values()), 1 - self.decay)
 
     # What inference sees ---------------------------------------------------------------------------------------
 
     @property
     def seen(self) -> dict[str, Tensor]:
         """The weights and statistics that inference sees: the network's, or their moving average."""
-        return self.average.tensors if self.average is not None and self.through_average else self._live
+        return self.average if self.through_average else self._live
 
     @property
     def class_weights(self) -> Tensor:
@@ -181,11 +206,12 @@ class TrainableModel:
 
     @torch.no_grad()
     def snapshot(self, older: Snapshot | None = None) -> Snapshot:
-        """What inference sees now. On a GPU it takes the place of the older snapshot that it replaces."""
-        if older is not None and self.runtime.device.type != "cpu" and older.fits(self._live):
-            older.renew(self.seen)
+        """What inference sees now. On a GPU it overwrites the older snapshot that it replaces, if shapes agree."""
+        seen, on_cpu = self.seen, self.runtime.device.type == "cpu"
+        if older is not None and not on_cpu and all(older.tensors[k].shape == seen[k].shape for k in seen):
+            torch._foreach_copy_(list(older.tensors.values()), list(seen.values()))
             return older
-        return Snapshot({name: value.clone() for name, value in self.seen.items()})
+        return Snapshot(dict(zip(seen, map(Tensor.clone, seen.values()), strict=True)))
 
     def loaded_snapshot(self, tensors: Mapping[str, Tensor]) -> Snapshot:
         """A snapshot that was saved, in the layout of the weights; it may know fewer classes than the network."""
@@ -196,23 +222,17 @@ class TrainableModel:
         return Snapshot(found)
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Let the average follow, after an online step."""
-        if self.average is not None:
-            self.average.follow()
-
-    @torch.no_grad()
     def leave_average(self) -> None:
         """Go on from the average; inference sees the network itself from now on."""
-        if self.average is not None and self.through_average:
-            self.average.take_over()
+        if self.through_average:
+            torch._foreach_copy_(list(self._live.values()), list(self.average.values()))
         self.through_average = False
 
     @torch.no_grad()
     def restart_average(self) -> None:
         """Average anew, from the network as it is."""
-        if self.average is not None:
-            self.average.restart()
+        if self.decay:
+            torch._foreach_copy_(list(self.average.values()), list(self._live.values()))
             self.through_average = True
 
     # Optimiser, growth and state -------------------------------------------------------------------------------
@@ -240,8 +260,8 @@ class TrainableModel:
         for name, parameter in self.network.named_parameters():
             for key, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"{key}{number}.{name}"] = value
-        if self.average is not None and self.through_average:
-            tensors |= {f"average{number}.{name}": value for name, value in self.average.tensors.items()}
+        if self.through_average:
+            tensors |= {f"average{number}.{name}": value for name, value in self.average.items()}
         return tensors
 
     def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
@@ -254,59 +274,14 @@ class TrainableModel:
                 # preserve_format keeps the layout of the weight, which the optimiser's kernels expect
                 like = parameter if value.shape == parameter.shape else self.rate  # Adam's count has no shape
                 self.optimiser.state[parameter][key] = torch.empty_like(like, requires_grad=False).copy_(value)
-        if self.average is not None:  # saved only while inference sees it
-            self.through_average = f"average{number}.head.linear.weight" in tensors
-            if self.through_average:
-                for name, mine in self.average.tensors.items():
-                    mine.copy_(tensors[f"average{number}.{name}"])
-        self.generation += 1
+        self.through_average = f"average{number}.head.linear.weight" in tensors  # saved only while inference sees it
+        if self.through_average:
+            for name, mine in self.average.items():
+                mine.copy_(tensors[f"average{number}.{name}"])
+        self.version += 1
 
 
 def _structure_of(network: Network) -> Network:
     """A copy of a network's modules that shares its tensors, in eval mode."""
     shared = {id(tensor): tensor for tensor in (*network.parameters(), *network.buffers())}
     return copy.deepcopy(network, shared).eval()
-
-
-class Inference:
-    """Features and logits of uint8 images by one network, in passes of bounded size.
-
-    Passes get smaller once the GPU's memory did not suffice. `to_float` turns uint8 images to what the network takes.
-    """
-
-    def __init__(self, model: TrainableModel, to_float: Callable[[Tensor], Tensor]) -> None:
-        self.model, self.to_float = model, to_float
-        self._pass = Captured(model.runtime, self._forward, copies=True)
-        self._shrunk = 1  # by how much passes are smaller than usual
-
-    def __call__(self, images: Tensor, snapshot: Snapshot | None = None, large_passes: bool = False) -> Outputs:
-        device = self.model.runtime.device.type
-        usual = (LARGE_PASS if large_passes else USUAL_PASS)[device]
-        if device == "cpu" and 0 < len(images) <= usual:
-            return self.model.outputs(self.to_float(images), snapshot)
-        while True:
-            most = max(1, min(len(images), max(SMALLEST_PASS, usual // self._shrunk)))
-            try:
-                return self._in_passes(images, snapshot, most)
-            except torch.OutOfMemoryError:
-                if most <= SMALLEST_PASS:
-                    raise
-            while usual // self._shrunk >= most:
-                self._shrunk *= 2
-            fewer = max(SMALLEST_PASS, usual // self._shrunk)
-            logger.warning("out of GPU memory: inference takes %d images at a time from now on", fewer)
-
-    def _in_passes(self, images: Tensor, snapshot: Snapshot | None, most: int) -> Outputs:
-        """In parts of at most so many images, of few different sizes: each size is a step to capture."""
-        model, n_parts = self.model, max(1, -(-len(images) // most))
-        version = (model.generation, model.through_average if snapshot is None else snapshot.number)
-        parts = [
-            self._pass(part, static=(snapshot,), version=version)
-            for part in images.split(max(1, -(-len(images) // n_parts)))
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return Outputs(torch.cat([p.features for p in parts]), torch.cat([p.logits for p in parts]))
-
-    def _forward(self, images: Tensor, snapshot: Snapshot | None) -> Outputs:
-        return self.model.outputs(self.to_float(images), snapshot)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -27,70 +27,52 @@ MOST_TRIES = 3
 MOST_GRAPHS = 128  # of one step: more than the batch shapes of C, R and U that a run meets
 
 
-class Buffers:
-    """Tensors at fixed addresses, which captured steps may read. A name's version changes when its address does."""
+class Versioned(Protocol):
+    """Holds tensors that captured steps refer to; `version` changes when a tensor gets another address."""
 
-    def __init__(self) -> None:
-        self._held: dict[str, Tensor] = {}
-        self._versions: dict[str, int] = {}
+    version: int
 
-    def __getitem__(self, name: str) -> Tensor:
-        return self._held[name]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._held
+class Buffers(dict[str, Tensor]):
+    """Tensors at fixed addresses, which captured steps may read."""
 
-    def versions(self, *names: str) -> tuple[int, ...]:
-        return tuple(self._versions[name] for name in names)
+    version = 0
 
     def put(self, name: str, value: Tensor) -> Tensor:
-        held = self._held.get(name)
+        """Copy a tensor into its buffer, or make a new buffer if the old one does not fit."""
+        held = self.get(name)
         if held is None or held.shape != value.shape or held.dtype != value.dtype or held.device != value.device:
-            self._held[name] = value.clone()
-            self._versions[name] = self._versions.get(name, 0) + 1
+            held = self[name] = value.clone()
+            self.version += 1
         else:
             held.copy_(value)
-        return self._held[name]
-
-    def fill(self, name: str, first: Tensor, second: Tensor | None = None) -> Tensor:
-        """`put` both tensors, one behind the other, without a temporary copy."""
-        if second is None:
-            return self.put(name, first)
-        held = self._held.get(name)
-        if held is None or held.shape[0] != len(first) + len(second) or held.shape[1:] != first.shape[1:]:
-            return self.put(name, torch.cat([first, second]))
-        held[: len(first)].copy_(first)
-        held[len(first) :].copy_(second)
         return held
 
 
 class PlanRunner:
     """Runs a step over the rows of an integer plan: `step(row, *static)` for each row, in order.
 
-    The plan holds everything random about the steps (which samples, which partners, which box), drawn on the host,
-    so that the step itself is the same sequence of kernels every time. `static` are hashable constants of the
-    sequence (sizes, flags, the version of the buffers it reads): each combination is captured once.
+    The plan holds everything random about the steps (which samples, which partners, which box), drawn on the host, so
+    that the step is the same sequence of kernels every time. `static` are hashable constants of the sequence (sizes,
+    flags): each combination is captured once. `held` are the buffers and models whose tensors the step refers to.
     """
 
-    def __init__(self, runtime: Runtime, step: Callable[..., None]) -> None:
-        self.runtime, self.step = runtime, step
+    def __init__(self, runtime: Runtime, step: Callable[..., None], *held: Versioned) -> None:
+        self.runtime, self.step, self.held = runtime, step, held
         self._loops: OrderedDict[Hashable, _Loop] = OrderedDict()
 
-    def __call__(self, plan: Tensor, *static: Hashable) -> None:
-        if not self.runtime.graphs:
-            self.once(plan, *static)
+    def __call__(self, plan: Tensor, *static: Hashable, often: bool = True) -> None:
+        """Without `often` nothing is captured: the graphs of rare shapes would cost more than they save."""
+        if not (often and self.runtime.graphs):
+            for row in self.runtime.move(plan):
+                self.step(row, *static)
             return
-        key = (plan.shape[1], *static)
+        key = (plan.shape[1], static, _versions(self.held))
         loop = self._loops.get(key)
         if loop is None or loop.capacity < len(plan):
             loop = self._loops[key] = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
         _keep_recent(self._loops, key)
         loop.run(plan)
-
-    def once(self, plan: Tensor, *static: Hashable) -> None:
-        """Run the plan without capture, for rare shapes: their graphs would cost more than they save."""
-        for row in self.runtime.move(plan):
-            self.step(row, *static)
 
 
 class _Step:
@@ -154,25 +136,28 @@ class _Loop(_Step):
 class Captured:
     """A function of tensors, captured once for each combination of shapes. Its results live until the next call.
 
-    Each graph has memory of its own: in a shared pool, replaying an older graph could overwrite the results. With
-    `copies=True` the results (a tuple of tensors) are copied at once, so that large intermediates may share a pool.
+    `held` are the buffers and models whose tensors the function refers to. Each graph has memory of its own: in a
+    shared pool, replaying an older graph could overwrite the results. With `copies=True` the results (a tensor or a
+    named tuple of tensors) are copied at once, so that large intermediates may share a pool.
     """
 
-    def __init__(self, runtime: Runtime, function: Callable[..., Any], copies: bool = False) -> None:
-        self.runtime, self.function, self.copies = runtime, function, copies
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], *held: Versioned, copies: bool = False) -> None:
+        self.runtime, self.function, self.held, self.copies = runtime, function, held, copies
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
-    def __call__(self, *tensors: Tensor, static: tuple[Any, ...] = (), version: Hashable = 0) -> Any:
-        """`version` must change with the `static` arguments and with the address of any other tensor it reads."""
+    def __call__(self, *tensors: Tensor, static: tuple[Hashable, ...] = ()) -> Any:
+        """`static` are further arguments; each combination is captured once."""
         if not self.runtime.graphs:
             return self.function(*tensors, *static)
-        key = (version, *((t.shape, t.dtype, t.stride()) for t in tensors))
+        key = (static, _versions(self.held), *((t.shape, t.dtype, t.stride()) for t in tensors))
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(self.runtime, self.function, static, self.copies)
         _keep_recent(self._entries, key)
         result = entry(*tensors)
-        return type(result)(*(tensor.clone() for tensor in result)) if self.copies else result
+        if not self.copies:
+            return result
+        return result.clone() if isinstance(result, Tensor) else type(result)(*map(Tensor.clone, result))
 
 
 class _Entry(_Step):
@@ -199,6 +184,10 @@ class _Entry(_Step):
 
     def _compute(self) -> None:
         self.result = self.function(*self.inputs, *self.static)
+
+
+def _versions(held: Iterable[Versioned]) -> tuple[int, ...]:
+    return tuple(each.version for each in held)
 
 
 def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
@@ -12,13 +12,10 @@ from puridiver import augment
 from puridiver.nets import Network, global_draws, make_new
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import TrainableModel, adam
-from puridiver.runtime.plans import Buffers, Captured, PlanRunner
+from puridiver.runtime.model import TrainableModel
+from puridiver.runtime.plans import Buffers, PlanRunner
 
 PROJECTION = 128
-# Images of one pass of augmentation: launching it costs a GPU's host more than they do, unless they are large.
-VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
-INFER_AT_ONCE = 500
 ENCODER_OPTIONS = {
     "spr_budget": Option(1.0, "share of SPR's self-supervised epochs, 1 as published", low=0),
     "spr_lr": Option(3e-4, "learning rate of self-supervised training (Adam)", low=0),
@@ -43,6 +40,15 @@ def scaled_epochs(published: int, budget: float) -> int:
     return max(1, round(published * budget)) if published and budget else 0
 
 
+def adam(parameters: Iterable[Tensor], rate: Tensor, clip: float | None = None) -> torch.optim.Optimizer:
+    """Adam at a rate that is a tensor; `clip` is the largest entry of a gradient."""
+    parameters = list(parameters)
+    optimiser = torch.optim.Adam(parameters, lr=rate, fused=rate.is_cuda, capturable=rate.is_cuda)
+    if clip is not None:
+        optimiser.register_step_pre_hook(lambda *_: torch.nn.utils.clip_grad_value_(parameters, clip))
+    return optimiser
+
+
 class Projection(nn.Module):
     """Two layers between the features and the space in which views are compared, in the place of a classifier."""
 
@@ -55,25 +61,14 @@ class Projection(nn.Module):
 
 
 class Encoder:
-    """A network with a projection for its head. Its weights mean nothing before the first `restart`.
+    """A network with a projection for its head. Its weights mean nothing before the first `restart`."""
 
-    `to_float` turns uint8 images to what the network takes.
-    """
-
-    def __init__(
-        self, network: Network, runtime: Runtime, options: Options, to_float: Callable[[Tensor], Tensor]
-    ) -> None:
+    def __init__(self, network: Network, runtime: Runtime, options: Options) -> None:
         with global_draws():
             network.add_module("head", Projection(network.head.linear.in_features))
-        self.runtime, self.options, self.to_float = runtime, options, to_float
-        self.model = TrainableModel(network, runtime, adam())
-        self.buffers = Buffers()
-        self._run = PlanRunner(runtime, self._step)
-        self._infer = Captured(runtime, lambda x: self.model.outputs(to_float(x)), copies=True)
-
-    @property
-    def network(self) -> Network:
-        return self.model.network
+        self.network, self.options = network, options
+        self.model, self.buffers = TrainableModel(network, runtime, adam), Buffers()
+        self._run = PlanRunner(runtime, self._step, self.model, self.buffers)
 
     def restart(self, generator: torch.Generator) -> None:
         """As if the network were new. In place, so that captured steps stay good."""
@@ -85,8 +80,7 @@ class Encoder:
             return
         self.model.reset_optimiser(self.options.spr_lr)
         # Epochs in blocks of one size, so that the views of each have the same place.
-        at_once = min(VIEWS_AT_ONCE, VIEW_BYTES // images[0].nbytes)
-        blocks = -(-epochs // max(1, at_once // (2 * len(images))))
+        blocks = -(-epochs // max(1, augment.views_at_once(images) // (2 * len(images))))
         per_block = -(-epochs // blocks)
         for start in range(0, epochs, per_block):
             self._learn_block(images, per_block, min(per_block, epochs - start), generator)
@@ -100,13 +94,12 @@ class Encoder:
         for epoch in range(epochs):
             order = torch.randperm(n, generator=generator)[: n - n % size].view(-1, size) + 2 * n * epoch
             plans.append(torch.cat([order, order + n], dim=1))  # both views of the same images
-        self._run(torch.cat(plans), self.model.generation, self.buffers.versions("views"))
+        self._run(torch.cat(plans))
 
-    def _step(self, row: Tensor, *version: object) -> None:
-        first, second = self.model.logits(self.to_float(self.buffers["views"][row])).chunk(2)
+    def _step(self, row: Tensor) -> None:
+        first, second = self.model.logits(self.buffers["views"][row]).chunk(2)
         self.model.step(nt_xent(first, second, self.options.spr_temperature))
 
     def projections(self, images: Tensor) -> Tensor:
         """The images in the space in which the views are compared, (N, 128)."""
-        parts = images.split(INFER_AT_ONCE)
-        return torch.cat([self._infer(part, version=self.model.generation).logits for part in parts])
+        return self.model.outputs(images).logits

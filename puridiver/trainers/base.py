@@ -15,17 +15,15 @@ from torch import Tensor
 from puridiver import augment
 from puridiver.equations import negative_entropy, soft_cross_entropy
 from puridiver.memory import Samples
-from puridiver.nets import Network, Outputs, build_network
+from puridiver.nets import Network, build_network
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import Inference, TrainableModel, sgd
-from puridiver.runtime.plans import Buffers, PlanRunner
-from puridiver.trainers.schedule import SCHEDULES, in_batches
-from puridiver.trainers.split import Sets, Split
+from puridiver.runtime.model import OptimiserMaker, TrainableModel, sgd
+from puridiver.runtime.plans import Buffers, Captured, PlanRunner
+from puridiver.trainers.batches import in_batches
+from puridiver.trainers.schedule import SCHEDULES
+from puridiver.trainers.split import Sets
 
-# Views are made for several epochs at once: a pass of augmentation took an H200 7.8 ms for 500 images and 11.3 ms
-# for 5,000. At 224 px making so many would take gigabytes.
-VIEWS_AT_ONCE, VIEW_BYTES = 5_000, 64 << 20
 PLANS_AT_ONCE = 16  # online steps for which all that is random is drawn at once
 
 BASELINE_WARMUP = Option(10, "plain epochs at the start of each consolidation", low=0)
@@ -81,31 +79,19 @@ class Trainer(ABC):
         self.n_classes = context.n_classes
         o = context.options
         self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong, o.weak)
-        # One scaling for every source: a stream's own statistics are not known before it has passed.
-        channels = context.image_shape[2]
-        self._mean = torch.full((channels,), 0.5, device=self.runtime.device)
-        self._std = torch.full((channels,), 0.25, device=self.runtime.device)
         self.models: list[TrainableModel] = []
         for _ in range(self.n_networks):
-            self.models.append(self.new_model(self.new_network(self.generator)))
+            network = build_network(context.network, self.n_classes, context.image_shape, o, self.generator)
+            decay = o.online_average if self.learns_online else 0.0
+            self.models.append(TrainableModel(network, self.runtime, self.optimiser(), decay))
             self.models[-1].set_rate(o.online_lr)
-        self.inference = [Inference(model, self.to_float) for model in self.models]
         self.buffers = Buffers()
-        self._run_plain = PlanRunner(self.runtime, self._plain_step)
-        self._run_online = PlanRunner(self.runtime, self._online_step)
-        self._view_stock: list[Tensor] = []
+        self._runners: dict[str, PlanRunner] = {}
+        self._run_online = Captured(self.runtime, self._online_step, *self.models, copies=True)
         self._online_plans: Tensor | None = None
+        self._view_stock: list[Tensor] = []
         self._epochs_left = 0
-        # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
-        self.split: Split | None = None
-        self.sets: Sets | None = None
-
-    def new_network(self, generator: torch.Generator) -> Network:
-        context = self.context
-        return build_network(context.network, self.n_classes, context.image_shape, self.options, generator)
-
-    def new_model(self, network: Network) -> TrainableModel:
-        return TrainableModel(network, self.runtime, sgd(self.options), average=self.options.online_average)
+        self.sets: Sets | None = None  # how the last epoch divided the memory, for audits and metrics
 
     # The two moves ---------------------------------------------------------------------------------------------
 
@@ -119,12 +105,42 @@ class Trainer(ABC):
         alone: Tensor | None = None
         if self.options.alpha_loss != "mixed" and (replay is not None or self.options.online_cutmix):
             # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
-            alone = F.cross_entropy(self.outputs(images).logits, labels)
+            alone = F.cross_entropy(self.models[0].outputs(images).logits, labels)
+        n_stream = len(images)
+        if replay is not None:
+            images, labels = torch.cat([images, replay.images]), torch.cat([labels, replay.labels])
+        train_norm = not freeze_norm and len(images) > 1
         losses = []
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
-                losses.append(self._take_online_step(k, images, labels, replay, freeze_norm))
+                plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
+                losses.append(self._run_online(images, labels, plan, static=(k, train_norm)))
         return losses[0] if alone is None else alone  # of the step before which the batch was new
+
+    def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
+        """What is random about one online step, from a stock: small draws cost a host more than they should."""
+        moves, padding, stock = self.options.online_crop_flip, self.views.crop_padding, self._online_plans
+        if stock is None or not len(stock) or stock.shape[1] != n + 4 + 3 * n * moves:
+            stock = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
+            if moves:
+                drawn = augment.draw_crop_flip_plan(PLANS_AT_ONCE, n, padding, self.views.flip, self.generator)
+                stock = torch.cat([stock, drawn], dim=1)
+        plan, self._online_plans = stock[0], stock[1:]
+        if moves:
+            augment.leave_unmoved(plan[n + 4 :], n_stream, padding)  # replayed views have moved
+        return plan
+
+    def _online_step(self, images: Tensor, labels: Tensor, plan: Tensor, network: int, train_norm: bool) -> Tensor:
+        """One step on a batch; returns its cross-entropy for Eq. 3, whatever loss it learns by."""
+        n, model, targets = len(images), self.models[network], self.one_hot(labels)
+        if self.options.online_crop_flip:
+            images = augment.planned_crop_flip(images, plan[n + 4 :], self.views.crop_padding)
+        images, targets = augment.planned_cutmix(images, targets, plan[: n + 4])
+        logits = model.logits(images, train_norm)
+        loss = soft_cross_entropy(logits, targets).mean()
+        own = self.online_losses(logits, targets)
+        model.step(loss if own is None else _mean_of(own, n))
+        return loss.detach()
 
     def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
         """Train on the memory, yielding after every epoch, with a fresh optimiser at the start and afterwards.
@@ -160,6 +176,9 @@ class Trainer(ABC):
 
     # Hooks with defaults ---------------------------------------------------------------------------------------
 
+    def optimiser(self) -> OptimiserMaker:
+        return sgd(self.options)
+
     def memory_rate(self, epoch: int, epochs: int) -> float:
         """The learning rate of an epoch on the memory."""
         return SCHEDULES[self.options.schedule](epoch, epochs, self.options.lr)
@@ -188,66 +207,42 @@ class Trainer(ABC):
         """The same of the online step, where that is another loss than cross-entropy."""
         return None
 
-    # Inference -------------------------------------------------------------------------------------------------
+    # Pieces that the methods share -----------------------------------------------------------------------------
 
     @property
     def networks(self) -> list[Network]:
         return [model.network for model in self.models]
 
-    def outputs(self, images: Tensor, network: int = 0, large_passes: bool = False) -> Outputs:
-        """Features and logits of uint8 images, without augmentation, BatchNorm at its running statistics.
-
-        `large_passes` takes more at once on a GPU: for callers that ask for thousands at every batch.
-        """
-        return self.inference[network](images, large_passes=large_passes)
-
-    @property
-    def class_weights(self) -> Tensor:
-        return self.models[0].class_weights
-
     def strong_view(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Drawn by the trainer's generator, or by another."""
         return augment.strong_view(images, self.views, generator or self.generator)
 
-    def weak_view(self, images: Tensor) -> Tensor:
-        return augment.weak_view(images, self.views, self.generator)
-
-    def to_float(self, images: Tensor) -> Tensor:
-        scaled = augment.to_float(images, self._mean, self._std)
-        return scaled.contiguous(memory_format=torch.channels_last)
-
-    # Pieces that the methods share -----------------------------------------------------------------------------
+    def one_hot(self, labels: Tensor) -> Tensor:
+        return F.one_hot(labels, self.n_classes).float()
 
     def next_memory_view(self, memory: Samples) -> Tensor:
         """A fresh view of the whole memory, from a stock that is made for several epochs at once."""
         if not self._view_stock:
-            at_once = min(VIEWS_AT_ONCE, VIEW_BYTES // memory.images[0].nbytes)
-            wanted = max(1, min(at_once // len(memory), self._epochs_left))
+            wanted = max(1, min(augment.views_at_once(memory.images) // len(memory), self._epochs_left))
             views = self.memory_view(memory.images.repeat(wanted, 1, 1, 1))
             self._view_stock = list(views.split(len(memory)))
         return self._view_stock.pop()
 
-    @property
-    def trains_rest(self) -> bool:
-        """Whether what fills no whole batch of a memory epoch is a smaller one at its end (row 24)."""
-        return self.options.last_batch == "trained"
-
-    def batch_rows(self, n: int) -> Tensor:
-        """A random order of n rows in batches of equal size, (steps, size), on the host.
-
-        Rows that fill no batch wait for the next epoch.
-        """
-        return self.batch_parts(n, with_rest=False)[0]
-
     def batch_parts(self, n: int, with_rest: bool | None = None) -> list[Tensor]:
-        """`batch_rows` and, if it is to be trained on (row 24), the rest, (1, size).
+        """A random order of n rows in whole batches, (steps, size), on the host; then the rest, (1, size).
 
-        A rest of a single row is left out all the same: BatchNorm cannot train on one.
+        Rows that fill no batch wait for the next epoch, unless the option `last_batch` (row 24) wants the rest. A rest
+        of a single row is left out all the same: BatchNorm cannot train on one.
         """
         order = torch.randperm(n, generator=self.generator)
         if n == 1:
             order = order.repeat(2)  # BatchNorm needs two rows
         return in_batches(order, self.options.batch_size, self.trains_rest if with_rest is None else with_rest)
+
+    @property
+    def trains_rest(self) -> bool:
+        """Whether what fills no whole batch of a memory epoch is a smaller one at its end (row 24)."""
+        return self.options.last_batch == "trained"
 
     def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
         height, width, _ = self.context.image_shape
@@ -259,19 +254,8 @@ class Trainer(ABC):
             steps, size = rows.shape
             yield torch.cat([rows, self.cutmix_plan(steps, size, self.options.cutmix)], dim=1), size
 
-    def one_hot(self, labels: Tensor) -> Tensor:
-        return F.one_hot(labels, self.n_classes).float()
-
-    def step(self, network: int, loss: Tensor) -> None:
-        """One optimiser step of a network: the only place where weights change."""
-        self.models[network].step(loss)
-
-    def version(self, *buffers: str) -> tuple[int, ...]:
-        """Changes whenever tensors that a captured step refers to were replaced: networks, or the named buffers."""
-        return (*[model.generation for model in self.models], *self.buffers.versions(*buffers))
-
     def memory_batches(self, memory: Samples, targets: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The batches of one `plain_epoch`, CutMix and last batch included: rows (n,), scaled images, targets (n, C).
+        """The batches of one `plain_epoch`, CutMix and last batch included: rows (n,), uint8 images, targets (n, C).
 
         For steps of another kind, launched one kernel after the other.
         """
@@ -279,67 +263,38 @@ class Trainer(ABC):
         for plan, n in self.plain_plans(len(memory)):
             for row in self.runtime.move(plan):
                 rows = row[:n]
-                images, mixed = augment.planned_cutmix(views[rows], targets[rows], row[n:])
-                yield rows, self.to_float(images), mixed
+                yield rows, *augment.planned_cutmix(views[rows], targets[rows], row[n:])
 
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
         """`sample_losses` on augmented views of the whole memory, with CutMix; sure predictions may be penalised."""
+        self.run_epoch(self._plain_step, memory, targets, network, entropy_weight)
+
+    def _plain_step(self, row: Tensor, n: int, network: int, entropy_weight: float) -> None:
+        images, targets = self.mixed_batch(row, n)
+        logits = self.models[network].logits(images)
+        loss = _mean_of(self.sample_losses(logits, targets), n)
+        self.models[network].step(loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
+
+    def run_epoch(
+        self, step: Callable[..., None], memory: Samples, targets: Tensor | None = None, *static: object
+    ) -> None:
+        """`step(row, n, *static)` over the memory in batches of n, captured; `mixed_batch` gives its images."""
         self.buffers.put("views", self.next_memory_view(memory))
         self.buffers.put("targets", self.one_hot(memory.labels) if targets is None else targets)
         for plan, n in self.plain_plans(len(memory)):
-            self._run_plain(plan, network, n, entropy_weight, self.version("views", "targets"))
+            self.run_plan(step, plan, n, *static)
 
-    def _plain_step(self, row: Tensor, network: int, n: int, entropy_weight: float, version: object) -> None:
-        rows = row[:n]
-        images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
-        images, targets = augment.planned_cutmix(images, targets, row[n:])
-        logits = self.models[network].logits(self.to_float(images))
-        loss = _mean_of(self.sample_losses(logits, targets), n)
-        self.step(network, loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
+    def mixed_batch(self, row: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        """Images and targets of a step of `run_epoch`, mixed by CutMix."""
+        return augment.planned_cutmix(self.buffers["views"][row[:n]], self.buffers["targets"][row[:n]], row[n:])
 
-    # The online step -------------------------------------------------------------------------------------------
-
-    def _take_online_step(
-        self, network: int, images: Tensor, labels: Tensor, replay: Samples | None, freeze_norm: bool
-    ) -> Tensor:
-        n = len(images) + (len(replay) if replay is not None else 0)
-        key = f"online{n}."  # one set of buffers for each batch size, since the last batch of a task is smaller
-        self.buffers.fill(key + "images", images, None if replay is None else replay.images)
-        self.buffers.fill(key + "labels", labels, None if replay is None else replay.labels)
-        if key + "loss" not in self.buffers:
-            self.buffers.put(key + "loss", torch.zeros((), device=self.runtime.device))
-        version = self.version(key + "images", key + "labels", key + "loss")
-        plan = self._next_online_plan(n, n_stream=len(images))
-        self._run_online(plan, network, n, not freeze_norm and n > 1, version)
-        return self.buffers[key + "loss"].clone()
-
-    def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
-        """What is random about one online step, a row, from a stock: small draws cost a host more than they should."""
-        views, moves, stock = self.views, self.options.online_crop_flip, self._online_plans
-        if stock is None or not len(stock) or stock.shape[1] != n + 4 + 3 * n * moves:
-            stock = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
-            if moves:
-                drawn = augment.draw_crop_flip_plan(PLANS_AT_ONCE, n, views.crop_padding, views.flip, self.generator)
-                stock = torch.cat([stock, drawn], dim=1)
-        plan, self._online_plans = stock[:1], stock[1:]
-        if moves:
-            augment.leave_unmoved(plan[:, n + 4 :], n_stream, views.crop_padding)  # replayed views have moved
-        return plan
-
-    def _online_step(self, row: Tensor, network: int, n: int, train_norm: bool, version: object) -> None:
-        key, model = f"online{n}.", self.models[network]
-        images, targets = self.buffers[key + "images"], self.one_hot(self.buffers[key + "labels"])
-        if self.options.online_crop_flip:
-            images = augment.planned_crop_flip(images, row[n + 4 :], self.views.crop_padding)
-        images, targets = augment.planned_cutmix(images, targets, row[: n + 4])
-        logits = model.logits(self.to_float(images), train_norm)
-        loss = soft_cross_entropy(logits, targets).mean()  # Eq. 3's, whatever is learnt by
-        own = self.online_losses(logits, targets)
-        self.step(network, loss if own is None else _mean_of(own, n))
-        model.follow()
-        self.buffers[key + "loss"].copy_(loss.detach())
+    def run_plan(self, step: Callable[..., None], plan: Tensor, *static: object, often: bool = True) -> None:
+        """`step(row, *static)` for each row of a plan, by the `PlanRunner` of the step."""
+        if step.__name__ not in self._runners:
+            self._runners[step.__name__] = PlanRunner(self.runtime, step, self.buffers, *self.models)
+        self._runners[step.__name__](plan, *static, often=often)
 
     # Growth and state ------------------------------------------------------------------------------------------
 
@@ -358,8 +313,8 @@ class Trainer(ABC):
             tensors["online_plans"] = self._online_plans
         if self._view_stock:
             tensors["view_stock"] = torch.stack(self._view_stock)
-        if self.split is not None:
-            tensors |= {f"split.{name}": value for name, value in self.split.tensors().items()}
+        if self.sets is not None:
+            tensors |= {f"sets.{name}": value for name, value in vars(self.sets).items()}
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:
@@ -368,9 +323,8 @@ class Trainer(ABC):
         self._online_plans = tensors.get("online_plans")
         stock = tensors.get("view_stock")
         self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
-        split = {k.removeprefix("split."): self.runtime.move(v) for k, v in tensors.items() if k.startswith("split.")}
-        self.split = Split.from_tensors(split) if split else None
-        self.sets = self.split.sets() if self.split is not None else None
+        sets = {k.removeprefix("sets."): v for k, v in tensors.items() if k.startswith("sets.")}
+        self.sets = Sets(**sets) if sets else None
 
 
 def _mean_of(losses: Tensor, n: int) -> Tensor:

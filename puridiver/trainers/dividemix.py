@@ -14,9 +14,8 @@ from puridiver.equations import refurbish, soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.options import Option
-from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import BASELINE_WARMUP, Trainer, TrainerContext
-from puridiver.trainers.schedule import rounded_up
+from puridiver.trainers.base import BASELINE_WARMUP, Trainer
+from puridiver.trainers.batches import rounded_up
 
 MIXTURE = MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4)
 SMALLEST_SET = 2  # a labelled or unlabelled set this small cannot fill a batch: the epoch is plain
@@ -61,10 +60,6 @@ class DivideMix(Trainer):
         "ramp_epochs": Option(16, "epochs over which that weight grows", low=1),
     }
 
-    def __init__(self, context: TrainerContext) -> None:
-        super().__init__(context)
-        self._run_mixmatch = PlanRunner(self.runtime, self._mixmatch_step)
-
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         if epoch < self.options.baseline_warmup:
             told_asymmetric = self.context.hint is not None and self.context.hint.kind == "asym"
@@ -86,7 +81,7 @@ class DivideMix(Trainer):
         return (logits_of(0).softmax(dim=1) + logits_of(1).softmax(dim=1)) / 2
 
     def _p_clean(self, memory: Samples, network: int) -> Tensor:
-        logits = self.outputs(memory.images, network).logits
+        logits = self.models[network].outputs(memory.images).logits
         losses = F.cross_entropy(logits, memory.labels, reduction="none")
         return fit_mixture(losses, settings=MIXTURE).low_posterior.float()
 
@@ -103,12 +98,12 @@ class DivideMix(Trainer):
         self.buffers.put("labels", memory.labels)
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
-        version = self.version("views0", "views1", "labels", "p_clean", "weight")
         n_u = min(self._unlabelled_wanted(len(labelled), len(unlabelled)), len(unlabelled))
-        whole, *rest = (labelled[rows] for rows in self.batch_parts(len(labelled)))
-        self._run_mixmatch(self._mixmatch_plan(whole, unlabelled, n_u), network, whole.shape[1], n_u, version)
-        for x in rest:  # of another size in every epoch
-            self._run_mixmatch.once(self._mixmatch_plan(x, unlabelled, n_u), network, x.shape[1], n_u, version)
+        for part, rows in enumerate(self.batch_parts(len(labelled))):
+            x = labelled[rows]
+            plan = self._mixmatch_plan(x, unlabelled, n_u)
+            # The rest is of another size in every epoch.
+            self.run_plan(self._mixmatch_step, plan, network, x.shape[1], n_u, often=part == 0)
 
     def _unlabelled_wanted(self, n_labelled: int, n_unlabelled: int) -> int:
         """Unlabelled samples of a batch."""
@@ -121,7 +116,7 @@ class DivideMix(Trainer):
         mixup = augment.draw_mixup_plan(len(x), 2 * (x.shape[1] + n_u), self.options.mixup_alpha, self.generator)
         return torch.cat([x, unlabelled[others], mixup], dim=1)
 
-    def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int, version: object) -> None:
+    def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]
         inputs, targets = self._guess(network, x, u)
         model, n_labelled = self.models[network], 2 * n_x
@@ -129,14 +124,14 @@ class DivideMix(Trainer):
         targets = augment.planned_mix(targets, mixup)
         l_x = soft_cross_entropy(logits[:n_labelled], targets[:n_labelled]).mean()
         l_u = (logits[n_labelled:].softmax(dim=1) - targets[n_labelled:]).square().mean()
-        self.step(network, l_x + self.buffers["weight"] * l_u + prior_penalty(logits.softmax(dim=1)))
+        model.step(l_x + self.buffers["weight"] * l_u + prior_penalty(logits.softmax(dim=1)))
 
     @torch.no_grad()
     def _guess(self, network: int, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """Co-refined labels of x and co-guessed ones of u, with the images of both views, labelled first."""
         own, other = self.models[network], self.models[1 - network]
-        x_views = [self.to_float(self.buffers[f"views{i}"][x]) for i in range(2)]
-        u_views = [self.to_float(self.buffers[f"views{i}"][u]) for i in range(2)]
+        x_views = [augment.to_float(self.buffers[f"views{i}"][x]) for i in range(2)]
+        u_views = [augment.to_float(self.buffers[f"views{i}"][u]) for i in range(2)]
         seen_x = torch.stack([own.logits(v).softmax(dim=1) for v in x_views]).mean(dim=0)
         guesses = [own.logits(v) for v in u_views] + [other.logits(v, train_norm=False) for v in u_views]
         seen_u = torch.stack([guess.softmax(dim=1) for guess in guesses]).mean(dim=0)

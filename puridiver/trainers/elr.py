@@ -12,8 +12,7 @@ from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.runtime.plans import PlanRunner
-from puridiver.trainers.base import Trainer, TrainerContext
+from puridiver.trainers.base import Trainer
 
 AVERAGES = "prediction_averages"  # of each memory sample, (N, C)
 FLOOR = 1e-4  # probabilities are kept this far from 0 and 1, as its authors do
@@ -49,10 +48,6 @@ class EarlyLearning(Trainer):
         "elr_decay": Option(0.7, "beta, decay of the average of predictions (0.7 for CIFAR-10)", low=0, high=0.9999),
     }
 
-    def __init__(self, context: TrainerContext) -> None:
-        super().__init__(context)
-        self._run_regularised = PlanRunner(self.runtime, self._regularised_step)
-
     def begin_consolidation(self, memory: Samples) -> None:
         """The memory and the network have changed since the last one: averages begin at 0."""
         self._set_averages(torch.zeros(len(memory), self.n_classes))
@@ -61,24 +56,20 @@ class EarlyLearning(Trainer):
         self.buffers.put(AVERAGES, self.runtime.move(averages))
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
-        self.buffers.put("views", self.next_memory_view(memory))
-        self.buffers.put("targets", self.one_hot(memory.labels))
-        for plan, n in self.plain_plans(len(memory)):
-            self._run_regularised(plan, n, self.version("views", "targets", AVERAGES))
+        self.run_epoch(self._regularised_step, memory)
 
-    def _regularised_step(self, row: Tensor, n: int, version: object) -> None:
-        rows, cut = row[:n], row[n:]
-        views, averages = self.buffers["views"][rows], self.buffers[AVERAGES]
-        images, targets = augment.planned_cutmix(views, self.buffers["targets"][rows], cut)
-        logits = self.models[0].logits(self.to_float(images))
+    def _regularised_step(self, row: Tensor, n: int) -> None:
+        rows, cut, averages = row[:n], row[n:], self.buffers[AVERAGES]
+        images, targets = self.mixed_batch(row, n)
+        logits = self.models[0].logits(images)
         p = bounded_probabilities(logits)
         y0, y1, x0, x1 = cut[n : n + 4]
         is_whole = (y0 >= y1) | (x0 >= x1)
         now = torch.where(is_whole, moved_averages(averages[rows], p.detach(), self.options.elr_decay), averages[rows])
         averages.index_copy_(0, rows, now)
-        mixed = augment.planned_shares(now, cut, views.shape[2] * views.shape[3])
+        mixed = augment.planned_shares(now, cut, images.shape[2] * images.shape[3])
         losses = soft_cross_entropy(logits, targets) + self.options.elr_weight * disagreement(p, mixed)
-        self.step(0, losses.mean())
+        self.models[0].step(losses.mean())
 
     def state(self) -> dict[str, Tensor]:
         held = {AVERAGES: self.buffers[AVERAGES]} if AVERAGES in self.buffers else {}

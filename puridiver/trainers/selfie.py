@@ -8,11 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from puridiver import augment
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.runtime.plans import PlanRunner
 from puridiver.trainers.base import BASELINE_WARMUP, Trainer, TrainerContext
 
 CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
@@ -40,7 +38,6 @@ class Selfie(Trainer):
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
-        self._run_looking = PlanRunner(self.runtime, self._looking_step)
         self._set_looks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
 
     def begin_consolidation(self, memory: Samples) -> None:
@@ -57,19 +54,16 @@ class Selfie(Trainer):
             self.plain_epoch(memory)
             return
         labels = steady_labels(self.buffers[CLASS], self.buffers[TIMES], memory.labels, self.options.selfie_history)
-        self.buffers.put("views", self.next_memory_view(memory))
-        self.buffers.put("targets", self.one_hot(labels))
-        for plan, n in self.plain_plans(len(memory)):
-            self._run_looking(plan, n, self.version("views", "targets", CLASS, TIMES))
+        self.run_epoch(self._looking_step, memory, self.one_hot(labels))
 
-    def _looking_step(self, row: Tensor, n: int, version: object) -> None:
+    def _looking_step(self, row: Tensor, n: int) -> None:
         rows, classes, times = row[:n], self.buffers[CLASS], self.buffers[TIMES]
-        images, targets = augment.planned_cutmix(self.buffers["views"][rows], self.buffers["targets"][rows], row[n:])
-        logits = self.models[0].logits(self.to_float(images))
+        images, targets = self.mixed_batch(row, n)
+        logits = self.models[0].logits(images)
         said = logits.detach().argmax(dim=1)
         times.index_copy_(0, rows, torch.where(said == classes[rows], times[rows] + 1, 1))
         classes.index_copy_(0, rows, said)
-        self.step(0, soft_cross_entropy(logits, targets).mean())
+        self.models[0].step(soft_cross_entropy(logits, targets).mean())
 
     def state(self) -> dict[str, Tensor]:
         return {**super().state(), CLASS: self.buffers[CLASS], TIMES: self.buffers[TIMES]}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -31,9 +30,9 @@ CLEAN, RELABEL, UNLABELLED = range(3)  # indices into SET_NAMES
 
 @dataclass(frozen=True)
 class Sets:
-    """What the host wants to know of a split, (N,) each: which samples, the set of each, and their predicted classes.
+    """A split as the host knows it, (N,) each: which samples, the set of each, and their predicted classes.
 
-    On the host, so that nobody who looks at it has to wait for what the device does meanwhile.
+    A reader need not wait for the device.
     """
 
     arrivals: Tensor
@@ -66,27 +65,8 @@ class Split:
         return self.relabel.long() + 2 * self.unlabelled.long()
 
     def sets(self) -> Sets:
-        """The split as the host knows it, in one copy."""
+        """A copy on the host, in one transfer."""
         return Sets(*torch.stack([self.arrivals, self.codes(), self.p_model.argmax(dim=1)]).cpu())
-
-    def tensors(self) -> dict[str, Tensor]:
-        """All of it by name, those of the mixtures as `loss_mixture.means`."""
-        found: dict[str, Tensor] = {}
-        for part in fields(self):
-            value = getattr(self, part.name)
-            if isinstance(value, Mixture):
-                found |= {f"{part.name}.{inner.name}": getattr(value, inner.name) for inner in fields(value)}
-            else:
-                found[part.name] = value
-        return found
-
-    @classmethod
-    def from_tensors(cls, tensors: dict[str, Tensor]) -> Split:
-        """The split whose `tensors` these are."""
-        parts: dict[str, Any] = {name: value for name, value in tensors.items() if "." not in name}
-        for name in ("loss_mixture", "uncertainty_mixture"):
-            parts[name] = Mixture(**{inner.name: tensors[f"{name}.{inner.name}"] for inner in fields(Mixture)})
-        return cls(**parts)
 
 
 def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tensor, options: Options) -> Split:
@@ -119,36 +99,17 @@ def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tens
 
 
 def prediction_weights(split: Split, options: Options, generator: torch.Generator) -> Tensor:
-    """Eq. 8's weight of the prediction, (N,): 0 outside R, where the given label holds."""
-    return _PREDICTION_WEIGHTS[options.relabel_weight](split, generator) * split.relabel
+    """Eq. 8's weight of the prediction, (N,): 0 outside R, where the given label holds.
 
-
-def _uncertainty_weight(split: Split, generator: torch.Generator) -> Tensor:
-    return split.p_certain
-
-
-def _unsorted_loss_weight(split: Split, generator: torch.Generator) -> Tensor:
-    """The released program weighs the GIVEN label by component 0 of a loss mixture that is in no fixed order.
-
-    scikit-learn's start decides there which component comes first; a fair coin stands for it here.
+    The released program weighs the GIVEN label by component 0 of a loss mixture that is in no fixed order (row 5).
+    scikit-learn's start decides there which component comes first. Here a coin does: a fair one, or one that puts the
+    clean component first as often as there are clean samples (row 28), since that start takes any of the samples for
+    its first centre.
     """
-    swapped = bool(torch.rand((), generator=generator) < 0.5)
-    return split.p_clean if swapped else 1 - split.p_clean
-
-
-def _unsorted_loss_weight_by_share(split: Split, generator: torch.Generator) -> Tensor:
-    """The same, with a coin as loaded as there (row 28).
-
-    That start takes any of the samples for its first centre, so that the component of low losses comes first about as
-    often as a sample has a low loss.
-    """
-    draw = float(torch.rand((), generator=generator))  # a number: whoever launches it does not wait for the share
-    low_first = split.clean.float().mean() > draw
-    return torch.where(low_first, 1 - split.p_clean, split.p_clean)
-
-
-_PREDICTION_WEIGHTS = {
-    "uncertainty": _uncertainty_weight,
-    "unsorted_loss": _unsorted_loss_weight,
-    "unsorted_loss_by_share": _unsorted_loss_weight_by_share,
-}
+    if options.relabel_weight == "uncertainty":
+        return split.p_certain * split.relabel
+    draw = float(torch.rand((), generator=generator))  # a number: whoever launches this does not wait for the share
+    if options.relabel_weight == "unsorted_loss_by_share":
+        clean_first = split.clean.float().mean() > draw
+        return torch.where(clean_first, 1 - split.p_clean, split.p_clean) * split.relabel
+    return (split.p_clean if draw < 0.5 else 1 - split.p_clean) * split.relabel

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -10,11 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.memory import Samples
-from puridiver.nets import Network, initialise_afresh
+from puridiver.nets import initialise_afresh
 from puridiver.options import Option
-from puridiver.runtime.model import TrainableModel, adam
-from puridiver.runtime.plans import PlanRunner
-from puridiver.spr import ENCODER_OPTIONS, Encoder, scaled_epochs
+from puridiver.runtime.model import OptimiserMaker
+from puridiver.spr import ENCODER_OPTIONS, Encoder, adam, scaled_epochs
 from puridiver.trainers.base import Trainer, TrainerContext
 
 
@@ -40,19 +41,18 @@ class SelfReplay(Trainer):
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
-        self.base = Encoder(self.new_network(torch.Generator()), self.runtime, self.options, self.to_float)
+        self.base = Encoder(copy.deepcopy(self.networks[0]), self.runtime, self.options)
         self.base.restart(self.generator)
         self._unseen = 0  # samples that came since the base last learnt
-        self._run_finetuning = PlanRunner(self.runtime, self._finetuning_step)
 
-    def new_model(self, network: Network) -> TrainableModel:
-        return TrainableModel(network, self.runtime, adam(), clip=self.options.finetune_clip)
+    def optimiser(self) -> OptimiserMaker:
+        return partial(adam, clip=self.options.finetune_clip)
 
     def observe(
         self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
     ) -> Tensor:
         """Labels teach nothing online; the loss is that of the last fine-tuned copy."""
-        return F.cross_entropy(self.outputs(images).logits, labels)
+        return F.cross_entropy(self.models[0].outputs(images).logits, labels)
 
     def on_candidates(self, pool: Samples, n_old: int) -> None:
         self._unseen += len(pool) - n_old
@@ -74,11 +74,11 @@ class SelfReplay(Trainer):
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.buffers.put("images", memory.images)
         self.buffers.put("labels", memory.labels)
-        self._run_finetuning(self.batch_rows(len(memory)), self.version("images", "labels"))
+        self.run_plan(self._finetuning_step, self.batch_parts(len(memory), with_rest=False)[0])
 
-    def _finetuning_step(self, row: Tensor, version: object) -> None:
-        logits = self.models[0].logits(self.to_float(self.buffers["images"][row]))
-        self.step(0, F.cross_entropy(logits, self.buffers["labels"][row]))
+    def _finetuning_step(self, row: Tensor) -> None:
+        logits = self.models[0].logits(self.buffers["images"][row])
+        self.models[0].step(F.cross_entropy(logits, self.buffers["labels"][row]))
 
     def state(self) -> dict[str, Tensor]:
         base = {f"base.{name}": value for name, value in self.base.network.state_dict().items()}

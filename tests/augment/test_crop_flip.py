@@ -69,7 +69,8 @@ def test_part_of_a_plan_can_be_left_unmoved() -> None:
     images = random_images(6, (3, 9, 7))
     plan = draw_crop_flip_plan(30, 6, 3, True, generator())
     before = [planned_crop_flip(images, row, 3) for row in plan]
-    leave_unmoved(plan, 4, 3)
+    for row in plan:
+        leave_unmoved(row, 4, 3)
     for row, earlier in zip(plan, before, strict=True):
         moved = planned_crop_flip(images, row, 3)
         assert torch.equal(moved[:4], earlier[:4])

@@ -45,14 +45,10 @@ def test_the_weak_view_crops_without_flips_or_if_told(settings: ViewSettings) ->
     assert torch.equal(weak_view(images, settings, generator(2)), expected)
 
 
-def test_to_float_normalises_each_channel() -> None:
+def test_to_float_scales_grey_levels() -> None:
     images = random_images(4, (3, 5, 6))
-    mean, std = (0.5, 0.4, 0.3), (0.25, 0.2, 0.1)
-    normalised = to_float(images, mean, std)
-    assert normalised.dtype == torch.float32
-    for channel in range(3):
-        expected = (images[:, channel].double() / 255 - mean[channel]) / std[channel]
-        torch.testing.assert_close(normalised[:, channel].double(), expected, rtol=1e-5, atol=1e-5)
+    expected = (images.double() / 255 - 0.5) / 0.25
+    torch.testing.assert_close(to_float(images), expected.float(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.gpu
@@ -72,7 +68,7 @@ def test_views_do_not_wait_for_the_gpu() -> None:
     images = random_images(300, (3, 32, 32)).cuda()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        to_float(strong_view(images, ViewSettings(), generator()), (0.5,) * 3, (0.2,) * 3)
+        to_float(strong_view(images, ViewSettings(), generator()))
         weak_view(images, ViewSettings(), generator())
     finally:
         torch.cuda.set_sync_debug_mode("default")

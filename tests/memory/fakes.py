@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.augment import to_float
 from puridiver.memory import Memory, Moment, NetworkView, Sampler, Samples
-from puridiver.nets import Network, build_network
+from puridiver.nets import build_network
 from puridiver.options import Options, recipe
 from puridiver.runtime.device import Runtime
 from puridiver.spr import Encoder
@@ -28,18 +27,13 @@ class FixedNetwork:
         rng = np.random.default_rng(seed)
         self.projection = torch.from_numpy(rng.normal(size=(SIDE * SIDE, FEATURES))).float().to(device)
         self.class_weights = torch.from_numpy(rng.normal(size=(n_classes, FEATURES))).float().to(device)
+        self.network = build_network("small", 2, (SIDE, SIDE, 1), Options(), torch.Generator())
         self.images_seen = 0
 
     def outputs(self, images: Tensor, *, large_passes: bool = False) -> tuple[Tensor, Tensor]:
         self.images_seen += len(images)
         features = (images.flatten(1).float() / 255 @ self.projection).relu()
         return features, features @ self.class_weights.T
-
-    def to_float(self, images: Tensor) -> Tensor:
-        return to_float(images, [0.5], [0.25])
-
-    def new_network(self, generator: torch.Generator) -> Network:
-        return build_network("small", 2, (SIDE, SIDE, 1), Options(), generator)
 
 
 def stream(n: int, n_classes: int, seed: int = 0, device: str = "cpu") -> Samples:
@@ -82,9 +76,8 @@ def moment(
 
 def encoder(device: torch.device | str = "cpu", **options: Any) -> Encoder:
     """A small network that learns from 8 px images alone; `restart` it before use."""
-    network = FixedNetwork(2)
     settings = recipe("paper", flip=False, **options)
-    return Encoder(network.new_network(torch.Generator()), Runtime(torch.device(device)), settings, network.to_float)
+    return Encoder(FixedNetwork(2).network, Runtime(torch.device(device)), settings)
 
 
 def pass_batch(memory: Memory, batch: Samples, now: Moment) -> Tensor:

@@ -125,9 +125,9 @@ def test_a_folded_network_computes_the_same(name: str, block_relu: str) -> None:
     for _ in range(3):
         net.train()(x + torch.randn(x.shape, generator=generator))  # statistics other than the initial ones
     net.eval()
-    whole = net.outputs(x)
+    whole = net(x)
     with torch.no_grad():
-        folded = net.outputs(x)
+        folded = net(x)
     assert not torch.equal(whole.features, folded.features)  # another order of arithmetic: it was folded
     torch.testing.assert_close(folded.features, whole.features.detach(), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(folded.logits, whole.logits.detach(), rtol=1e-3, atol=1e-4)

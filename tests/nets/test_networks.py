@@ -37,10 +37,10 @@ def noise(*shape: int, seed: int = 0) -> Tensor:
 def test_shapes_of_outputs(name: str, shape: tuple[int, int, int], settings: Options) -> None:
     height, width, channels = shape
     network = on_paper(name, 7, shape, settings)
-    features, logits = network.outputs(torch.empty(2, channels, height, width, device="meta"))
+    features, logits = network(torch.empty(2, channels, height, width, device="meta"))
     assert logits.shape == (2, 7)
-    assert features.shape == (2, network.class_weights.shape[1])
-    assert network.class_weights.shape[0] == 7
+    assert features.shape == (2, network.head.linear.weight.shape[1])
+    assert network.head.linear.weight.shape[0] == 7
     norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm1d | nn.BatchNorm2d)]
     assert {norm.eps for norm in norms} == {settings.batchnorm_epsilon}
 
@@ -49,9 +49,8 @@ def test_shapes_of_outputs(name: str, shape: tuple[int, int, int], settings: Opt
 def test_logits_are_the_head_on_the_features(name: str) -> None:
     network = build_network(name, 4, (8, 8, 1), PLAIN, seeded(0)).eval()
     with torch.no_grad():
-        features, logits = network.outputs(noise(3, 1, 8, 8))
-        torch.testing.assert_close(network(noise(3, 1, 8, 8)), logits)
-        torch.testing.assert_close(features @ network.class_weights.T + network.head.linear.bias, logits)
+        features, logits = network(noise(3, 1, 8, 8))
+        torch.testing.assert_close(features @ network.head.linear.weight.T + network.head.linear.bias, logits)
 
 
 # Published figures: ResNet-18 and -34 as widely published; ResNet-32 as in the ResNet paper (464,154) with projections

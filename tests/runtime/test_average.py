@@ -27,9 +27,7 @@ def weights(learner: Learner) -> dict[str, Tensor]:
 
 
 def held(learner: Learner) -> dict[str, Tensor]:
-    average = learner.trainer.models[0].average
-    assert average is not None
-    return {name: value.clone() for name, value in average.tensors.items()}
+    return {name: value.clone() for name, value in learner.trainer.models[0].average.items()}
 
 
 def observe(learner: Learner, n_batches: int = 4, seed: int = 0) -> None:
@@ -56,8 +54,9 @@ def test_the_average_predicts_online_and_the_network_after_memory_training() -> 
     observe(learner)
     seen = learner.predict_proba(images)
     network = learner.trainer.networks[0]
-    assert torch.equal(learner.trainer.class_weights, held(learner)["head.linear.weight"])
-    assert not torch.equal(learner.trainer.class_weights, network.class_weights)
+    seen_weights = learner.trainer.models[0].class_weights
+    assert torch.equal(seen_weights, held(learner)["head.linear.weight"])
+    assert not torch.equal(seen_weights, network.head.linear.weight)
     own = weights(learner)
     network.load_state_dict(held(learner), strict=False)
     learner.trainer.models[0].through_average = False
@@ -82,14 +81,14 @@ def test_memory_training_starts_from_the_average() -> None:
 
 def test_bfloat16_copies_are_made_of_the_average() -> None:
     network = build_network("small", 3, SHAPE, Options(), torch.Generator().manual_seed(0))
-    model = TrainableModel(network, Runtime(torch.device("cpu"), "bfloat16"), sgd(recipe("official")), average=DECAY)
-    x, before = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(1)), model.seen
+    model = TrainableModel(network, Runtime(torch.device("cpu"), "bfloat16"), sgd(recipe("official")), DECAY)
+    x, before = torch.from_numpy(patterns(5)[0]).permute(0, 3, 1, 2), model.seen
     expected = model.outputs(x).logits
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(0.3)
     assert torch.equal(model.outputs(x).logits, expected)  # the average has not followed
-    model.follow()
+    model.restart_average()
     model.leave_average()
     assert model.seen is not before
     assert not torch.allclose(model.outputs(x).logits, expected, atol=1e-2)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
+from puridiver.augment import to_float
 from puridiver.memory import Samples
 from puridiver.mixture import Mixture
 from puridiver.trainers import TRAINERS, Split, Trainer
@@ -24,33 +27,35 @@ def consolidate(trainer: Trainer, memory: Samples, epochs: int) -> None:
 def train_logits(trainer: Trainer, images: Tensor, network: int = 0) -> Tensor:
     """Logits in training mode, computed by a copy so that no running statistics move."""
     net = copy.deepcopy(trainer.networks[network]).train()
-    return net(trainer.to_float(images)).detach()
+    return net(to_float(images)).logits.detach()
 
 
 def watch_steps(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, float]]:
     """Record (network, loss) of every step from now on; the weights stay as they are."""
     steps: list[tuple[int, float]] = []
-    monkeypatch.setattr(trainer, "step", lambda network, loss: steps.append((network, float(loss.detach()))))
+    for k, model in enumerate(trainer.models):
+        monkeypatch.setattr(model, "step", lambda loss, k=k: steps.append((k, float(loss.detach()))))
     return steps
 
 
-class FakeRunner:
-    """Replaces a `PlanRunner`: records the plans and whether they may be captured ("often") or not ("once")."""
+class PlanCall(NamedTuple):
+    """A call of `Trainer.run_plan`; what does not run often is not captured."""
 
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, Tensor, tuple]] = []
-
-    def __call__(self, plan: Tensor, *static) -> None:
-        self.calls.append(("often", plan, static))
-
-    def once(self, plan: Tensor, *static) -> None:
-        self.calls.append(("once", plan, static))
+    step: str
+    plan: Tensor
+    static: tuple
+    often: bool
 
 
-def watch_plans(trainer: Trainer, monkeypatch: pytest.MonkeyPatch, runner: str) -> FakeRunner:
-    fake = FakeRunner()
-    monkeypatch.setattr(trainer, runner, fake)
-    return fake
+def watch_plans(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[PlanCall]:
+    """Record the plans from now on instead of running them."""
+    calls: list[PlanCall] = []
+
+    def run_plan(step: Callable[..., None], plan: Tensor, *static: object, often: bool = True) -> None:
+        calls.append(PlanCall(step.__name__, plan, static, often))
+
+    monkeypatch.setattr(trainer, "run_plan", run_plan)
+    return calls
 
 
 def hand_made_split(codes: list[int], seed: int = 0) -> Split:

@@ -42,15 +42,16 @@ def predictions_and_targets(trainer: Trainer, monkeypatch) -> tuple[dict[int, li
     step = trainer._looking_step
     logits_of = trainer.models[0].logits
 
-    def watched(row: Tensor, n: int, version: object) -> None:
+    def watched(row: Tensor, n: int) -> None:
         seen: list[Tensor] = []
         monkeypatch.setattr(trainer.models[0], "logits", lambda x: seen.append(logits_of(x)) or seen[-1])
         targets[-1].update({r: int(trainer.buffers["targets"][r].argmax()) for r in row[:n].tolist()})
-        step(row, n, version)
+        step(row, n)
         for r, guess in zip(row[:n].tolist(), seen[0].argmax(dim=1).tolist(), strict=True):
             said.setdefault(r, []).append(guess)
 
-    monkeypatch.setattr(trainer._run_looking, "step", watched)
+    watched.__name__ = step.__name__
+    monkeypatch.setattr(trainer, "_looking_step", watched)
     return said, targets
 
 
@@ -148,7 +149,7 @@ def test_a_mixmatch_step_is_the_formulas(monkeypatch):
     p_clean = torch.tensor([1.0, 1.0, 0.0, 0.5])
     views = [MEMORY.images, MEMORY.images.flip(3)]
     own = [[train_logits(trainer, view[rows]).softmax(dim=1) for view in views] for rows in (x, u)]
-    other = [trainer.outputs(view[u], 1).logits.softmax(dim=1) for view in views]
+    other = [trainer.models[1].outputs(view[u]).logits.softmax(dim=1) for view in views]
     everywhere = torch.zeros(29)
     everywhere[x] = p_clean
     held = {"views0": views[0], "views1": views[1], "labels": MEMORY.labels, "p_clean": everywhere}
@@ -164,13 +165,13 @@ def test_a_mixmatch_step_is_the_formulas(monkeypatch):
     l_u = (p[8:] - wanted[8:]).square().mean()
     monkeypatch.setattr("puridiver.augment.planned_mix", lambda values, plan: values)
     steps = watch_steps(trainer, monkeypatch)
-    trainer._mixmatch_step(torch.cat([x, u]), 0, 4, 6, ())
+    trainer._mixmatch_step(torch.cat([x, u]), 0, 4, 6)
     assert steps == [(0, pytest.approx(float(l_x + 2 * l_u + prior_penalty(p)), rel=1e-4))]
 
 
 def test_dividemix_predicts_by_both_networks():
     trainer = tiny_trainer("dividemix")
-    both = [trainer.outputs(MEMORY.images, k).logits.softmax(dim=1) for k in (0, 1)]
+    both = [model.outputs(MEMORY.images).logits.softmax(dim=1) for model in trainer.models]
     torch.testing.assert_close(probabilities(trainer, MEMORY.images), (both[0] + both[1]) / 2)
 
 
@@ -180,18 +181,18 @@ def test_dividemix_takes_unlabelled_samples_level_or_by_their_share(n_unlabelled
     clean = torch.arange(len(memory)) < 32
     for how, expected in (("equal", equal), ("proportional", proportional)):
         trainer = tiny_trainer("dividemix", unlabelled_batches=how, batch_size=16)
-        calls = watch_plans(trainer, monkeypatch, "_run_mixmatch").calls
+        calls = watch_plans(trainer, monkeypatch)
         trainer._semi_supervised_epoch(memory, 0, clean.float(), clean, 1.0)
-        assert [static[1:3] for _, _, static in calls] == [(16, expected)]
+        assert [call.static[1:] for call in calls] == [(16, expected)]
 
 
 @pytest.mark.parametrize(
     ("n_labelled", "parts"),
     [
         (2, []),  # plain epochs: a set of two fills no batch
-        (5, [("often", 5)]),
-        (17, [("often", 8)]),  # a single row is left out
-        (21, [("often", 8), ("once", 5)]),
+        (5, [(True, 5)]),
+        (17, [(True, 8)]),  # a single row is left out
+        (21, [(True, 8), (False, 5)]),
         (27, []),
     ],
 )
@@ -201,16 +202,16 @@ def test_dividemix_plans_batches_of_trusted_and_other_rows(n_labelled, parts, mo
     monkeypatch.setattr(trainer, "_p_clean", lambda memory, network: trusted.float())
     plain: list[int] = []
     monkeypatch.setattr(trainer, "plain_epoch", lambda memory, network: plain.append(network))
-    watched = watch_plans(trainer, monkeypatch, "_run_mixmatch")
+    watched = watch_plans(trainer, monkeypatch)
     trainer.memory_epoch(MEMORY, 1)
     assert plain == ([] if parts else [0, 1])
     for network in (0, 1):
-        calls = [call for call in watched.calls if call[2][0] == network]
-        assert [(how, static[1]) for how, _, static in calls] == parts
-        taken = [row for _, plan, static in calls for row in plan[:, : static[1]].flatten().tolist()]
+        calls = [call for call in watched if call.static[0] == network]
+        assert [(call.often, call.static[1]) for call in calls] == parts
+        taken = [row for call in calls for row in call.plan[:, : call.static[1]].flatten().tolist()]
         assert len(set(taken)) == len(taken)
         assert trusted[taken].all()
-        for _, plan, (_, n_x, n_u, _) in calls:
+        for _, plan, (_, n_x, n_u), _ in calls:
             others = plan[:, n_x : n_x + n_u]
             assert not trusted[others].any()
             assert all(len(set(batch)) == n_u for batch in others.tolist())

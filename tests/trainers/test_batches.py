@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.trainers.puridiver import EpochPlan, clean_full_plans, clean_full_plans_by_share, proportional_plans
-from puridiver.trainers.schedule import in_batches
+from puridiver.trainers.batches import EpochPlan, clean_full_plans, in_batches, proportional_plans
 from tests.learner_samples import as_samples, patterns, tiny_trainer
 from tests.trainers.samples import CLEAN, RELABEL, UNLABELLED, split_of_sizes, train_logits, watch_plans
 
@@ -36,24 +35,16 @@ def test_batches_come_in_parts_of_one_size(n, left_out, trained, trained_from_on
         assert torch.equal(joined, order[: len(joined)])
 
 
-@pytest.mark.parametrize(
-    ("name", "runner"),
-    [
-        ("plain", "_run_plain"),
-        ("dividemix", "_run_plain"),
-        ("puridiver", "_run_plain"),
-        ("coteaching", "_run_teaching"),
-    ],
-)
-def test_every_sample_is_in_one_batch_of_an_epoch(name, runner, monkeypatch):
+@pytest.mark.parametrize(("name", "n_epochs"), [("plain", 1), ("dividemix", 2), ("puridiver", 1), ("coteaching", 1)])
+def test_every_sample_is_in_one_batch_of_an_epoch(name, n_epochs, monkeypatch):
     trainer = tiny_trainer(name, cutmix=1.0, last_batch="trained", warmup_epochs=1, baseline_warmup=1)
-    calls = watch_plans(trainer, monkeypatch, runner).calls
+    calls = watch_plans(trainer, monkeypatch)
     trainer.begin_consolidation(MEMORY)
     trainer.memory_epoch(MEMORY, 0)
-    assert len(calls) == 2 * (trainer.n_networks if runner == "_run_plain" else 1)
-    for (_, whole, _), (how, rest, static) in zip(calls[::2], calls[1::2], strict=True):
+    assert len(calls) == 2 * n_epochs
+    for (_, whole, _, _), (_, rest, static, often) in zip(calls[::2], calls[1::2], strict=True):
         assert sorted([*whole[:, :8].flatten().tolist(), *rest[:, :5].flatten().tolist()]) == list(range(29))
-        assert how == "often"  # of the same size in every epoch: may be captured
+        assert often  # of the same size in every epoch: may be captured
         assert 5 in static
         assert rest.shape == (1, 5 + 5 + 4)
         assert sorted(rest[0, 5:10].tolist()) == list(range(5))  # CutMix takes partners from this batch
@@ -63,12 +54,12 @@ def test_the_last_step_learns_from_the_last_batch(monkeypatch):
     trainer = tiny_trainer("plain", last_batch="trained")
     step, rows, losses = trainer._plain_step, [], []
 
-    def watched(row, network, n, *static):
+    def watched(row, n, *static):
         rows.append(row[:n])
-        step(row, network, n, *static)
+        step(row, n, *static)
 
-    monkeypatch.setattr(trainer._run_plain, "step", watched)
-    monkeypatch.setattr(trainer, "step", lambda network, loss: losses.append(float(loss.detach())))
+    monkeypatch.setattr(trainer, "_plain_step", watched)
+    monkeypatch.setattr(trainer.models[0], "step", lambda loss: losses.append(float(loss.detach())))
     trainer.memory_epoch(MEMORY, 0)
     assert [len(batch) for batch in rows] == [8, 8, 8, 5]
     expected = [float(F.cross_entropy(train_logits(trainer, MEMORY.images[b]), MEMORY.labels[b])) for b in rows]
@@ -146,7 +137,7 @@ def test_a_single_clean_row_is_trained_on_if_others_join_it(sizes, rest):
 @sizes
 def test_by_share_r_and_u_have_their_share_of_c_rounded_down(sizes):
     codes = codes_of(sizes)
-    (plan,) = clean_full_plans_by_share(codes, 8, seeded())
+    (plan,) = clean_full_plans(codes, 8, seeded(), by_share=True)
     assert plan.n_clean == min(8, sizes[0])
     for code in (RELABEL, UNLABELLED):
         released = max(2, int(sizes[code] / sizes[0] * 8))

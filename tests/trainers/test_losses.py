@@ -64,16 +64,21 @@ def test_elr_is_the_formula_over_epochs(cutmix: float, monkeypatch: pytest.Monke
     rows: list[Tensor] = []
     logits: list[Tensor] = []
     losses: list[float] = []
-    step, look, learn = trainer._regularised_step, trainer.models[0].logits, trainer.step
+    (model,) = trainer.models
+    step, look, learn = trainer._regularised_step, model.logits, model.step
 
     def looked(x: Tensor) -> Tensor:
         found = look(x)
         logits.append(found.detach())
         return found
 
-    monkeypatch.setattr(trainer._run_regularised, "step", lambda row, *static: (rows.append(row), step(row, *static)))
-    monkeypatch.setattr(trainer.models[0], "logits", looked)
-    monkeypatch.setattr(trainer, "step", lambda k, loss: (losses.append(float(loss.detach())), learn(k, loss)))
+    def watched(row: Tensor, n: int) -> None:
+        rows.append(row)
+        step(row, n)
+
+    monkeypatch.setattr(trainer, "_regularised_step", watched)
+    monkeypatch.setattr(model, "logits", looked)
+    monkeypatch.setattr(model, "step", lambda loss: (losses.append(float(loss.detach())), learn(loss)))
     consolidate(trainer, MEMORY, 3)
     averages = np.zeros((29, 3))
     expected = [elr_loss(averages, row, seen.tolist()) for row, seen in zip(rows, logits, strict=True)]
@@ -114,10 +119,10 @@ def test_steps_ask_the_device_for_no_value(name: str, monkeypatch: pytest.Monkey
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     consolidate(trainer, MEMORY, 1)
     plan, n = next(iter(trainer.plain_plans(len(MEMORY))))
-    monkeypatch.setattr(trainer, "step", lambda network, loss: loss.backward())
+    monkeypatch.setattr(trainer.models[0], "step", lambda loss: loss.backward())
     with mode:
         row = mode.from_tensor(plan[0])
         if name == "elr":
-            trainer._regularised_step(row, n, 0)
+            trainer._regularised_step(row, n)
         else:
-            trainer._plain_step(row, 0, n, 0.0, 0)
+            trainer._plain_step(row, n, 0, 0.0)

@@ -30,7 +30,7 @@ def test_replay_does_not_change_the_stream_loss_for_alpha():
     found = []
     for replayed in (LABELS[8:16], (LABELS[8:16] + 1) % 3):
         trainer = tiny_trainer("plain", alpha_loss="stream")
-        by_hand = F.cross_entropy(trainer.outputs(batch.images).logits, batch.labels)
+        by_hand = F.cross_entropy(trainer.models[0].outputs(batch.images).logits, batch.labels)
         loss = trainer.observe(batch.images, batch.labels, as_samples(IMAGES[8:16], replayed))
         torch.testing.assert_close(loss, by_hand)
         found.append(float(loss))
@@ -60,8 +60,8 @@ def test_online_training_augments_replayed_samples_alone(monkeypatch):
 def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed_ones_are_not(monkeypatch):
     trainer = tiny_trainer("plain", online_steps=2, online_crop_flip=True, crop_padding=2, alpha_loss="mixed")
     shown: list[Tensor] = []
-    original = trainer.to_float
-    monkeypatch.setattr(trainer, "to_float", lambda images: shown.append(images) or original(images))
+    original = trainer.models[0].logits
+    monkeypatch.setattr(trainer.models[0], "logits", lambda images, *_: shown.append(images) or original(images))
     batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
     for _ in range(PLANS_AT_ONCE // 2 + 1):  # more steps than are drawn at once
         trainer.observe(batch.images, batch.labels, replay)
@@ -80,10 +80,10 @@ def running_statistics(trainer: Trainer) -> dict[str, Tensor]:
 @pytest.mark.parametrize(("name", "head"), [*((name, "linear") for name in ONLINE), ("plain", "linear_batchnorm")])
 def test_frozen_batchnorm_learns_but_leaves_its_statistics(name, head):
     trainer, batch = tiny_trainer(name, head=head), as_samples(IMAGES[:8], LABELS[:8])
-    statistics, weights = running_statistics(trainer), trainer.class_weights.clone()
+    statistics, weights = running_statistics(trainer), trainer.models[0].class_weights.clone()
     trainer.observe(batch.images, batch.labels, freeze_norm=True)
     assert differing(statistics, running_statistics(trainer)) == []
-    assert not torch.equal(weights, trainer.class_weights)
+    assert not torch.equal(weights, trainer.models[0].class_weights)
     trainer.observe(batch.images, batch.labels)
     assert differing(statistics, running_statistics(trainer)) == sorted(statistics)
 

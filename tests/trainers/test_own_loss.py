@@ -45,7 +45,7 @@ class ByHand(Trainer):
     def memory_epoch(self, memory, epoch):
         for rows, images, targets in self.memory_batches(memory):
             assert len(rows) == len(images) == len(targets)
-            self.step(0, soft_cross_entropy(self.models[0].logits(images), targets).mean())
+            self.models[0].step(soft_cross_entropy(self.models[0].logits(images), targets).mean())
 
 
 def learnt(trainer: object, consolidated: bool = True, **options: object) -> dict[str, Tensor]:

@@ -69,6 +69,6 @@ def test_every_network_learns_online_and_growth_keeps_what_it_learnt(trainer: st
     for k in range(learner.trainer.n_networks):
         assert (f"trainer.network{k}.head.linear.weight" in changed) == learner.trainer.learns_online
     images = learner.memory.samples.images
-    logits = learner.trainer.outputs(images).logits
+    logits = learner.trainer.models[0].outputs(images).logits
     learner.trainer.grow(5)
-    torch.testing.assert_close(learner.trainer.outputs(images).logits[:, :3], logits)
+    torch.testing.assert_close(learner.trainer.models[0].outputs(images).logits[:, :3], logits)

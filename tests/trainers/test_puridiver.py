@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from puridiver.trainers import Split
-from puridiver.trainers.puridiver import PassShape, clean_full_plans, proportional_plans
+from puridiver.trainers.batches import clean_full_plans, proportional_plans
+from puridiver.trainers.puridiver import PassShape
 from tests.learner_samples import as_samples, differing, patterns, tiny_trainer
 from tests.trainers.samples import (
     CLEAN,
@@ -147,10 +148,10 @@ def test_an_epoch_runs_the_plan_of_its_sets_and_the_last_batch_uncaptured(
     monkeypatch.setattr(trainer, "_divide", lambda *_: split)
     drawn = torch.Generator()
     drawn.set_state(trainer.generator.get_state())
-    calls = watch_plans(trainer, monkeypatch, "_run_sets").calls
+    calls = watch_plans(trainer, monkeypatch)
     trainer.memory_epoch(as_samples(*patterns(29)), 0)
-    assert [how for how, _, _ in calls] == ["often", "once"]
-    for plan, (_, steps, (shape, _)) in zip(planner(split.codes(), 8, drawn, True), calls, strict=True):
+    assert [call.often for call in calls] == [True, False]
+    for plan, (_, steps, (shape,), _) in zip(planner(split.codes(), 8, drawn, True), calls, strict=True):
         n = plan.rows.shape[1]
         n_head = n - plan.n_tail
         mixed = n_head if cutmix_sets == "labelled" else plan.n_clean
@@ -167,7 +168,7 @@ def state_after(name: str, **options) -> dict[str, Tensor]:
     trainer = tiny_trainer(name, strong="autoaugment", crop_padding=1, cutmix=0.5, **options)
     consolidate(trainer, MEMORY, 3)
     # Only PuriDivER divides the memory, also where it does nothing with the sets.
-    return {key: value.clone() for key, value in trainer.state().items() if not key.startswith("split.")}
+    return {key: value.clone() for key, value in trainer.state().items() if not key.startswith("sets.")}
 
 
 def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():
@@ -179,8 +180,8 @@ def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():
 
 def test_the_memory_is_divided_anew_before_every_epoch():
     trainer = tiny_trainer("puridiver")
-    splits = [trainer.split for _ in trainer.consolidate(MEMORY, 2)]
-    assert not torch.equal(splits[0].p_model, splits[1].p_model)
+    sets = [trainer.sets for _ in trainer.consolidate(MEMORY, 2)]
+    assert sets[0] is not sets[1]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,6 @@ def test_the_memory_is_divided_anew_before_every_epoch():
 def test_sets_that_are_too_small_make_the_epoch_plain(codes, options, plain, set_batches, monkeypatch):
     trainer = tiny_trainer("puridiver", set_batches=set_batches, **options)
     monkeypatch.setattr(trainer, "_divide", lambda *_: hand_made_split(codes))
-    divided = watch_plans(trainer, monkeypatch, "_run_sets").calls
-    whole = watch_plans(trainer, monkeypatch, "_run_plain").calls
+    calls = watch_plans(trainer, monkeypatch)
     trainer.memory_epoch(MEMORY, 0)
-    assert (bool(whole), bool(divided)) == (plain, not plain)
+    assert {call.step for call in calls} == {"_plain_step" if plain else "_set_step"}

@@ -48,7 +48,7 @@ def test_labels_do_not_reach_the_base() -> None:
         trainer.observe(samples.images, samples.labels)
         trainer.on_candidates(samples, 0)
         consolidate(trainer, samples, 2)
-        found.append((base_of(trainer), trainer.outputs(MEMORY.images).logits))
+        found.append((base_of(trainer), trainer.models[0].outputs(MEMORY.images).logits))
     assert same(found[0][0], found[1][0])
     assert not torch.equal(found[0][1], found[1][1])
 
