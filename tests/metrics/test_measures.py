@@ -114,7 +114,7 @@ def trained(trainer: str) -> tuple[Learner, torch.Tensor]:
 def test_the_trace_of_a_split_is_what_the_network_gives_now():
     learner, true = trained("puridiver")
     samples, before = learner.memory.samples, tensors_of(learner)
-    logits = learner.trainer.outputs(samples.images).logits
+    logits = learner.trainer.models[0].outputs(samples.images).logits
     trace = split_trace(learner.split(), samples.labels, true)
     expected = F.cross_entropy(logits, samples.labels, reduction="none")
     np.testing.assert_allclose(trace["losses"], expected.numpy(), atol=1e-4)
