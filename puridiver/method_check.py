@@ -30,54 +30,40 @@ NEW_CLASS_EVERY = 2  # batches
 Shape = tuple[int, int, int]
 DEFAULT: Shape = (SIDES[0], SIDES[0], CHANNELS[0])
 
-NOT_SAVED = "a saved and loaded learner continues differently: part of the method's state is not saved"
-NOT_REPEATED = "the same seed gives a different result the second time"
-GLOBAL_DRAWS = (
-    "it draws from a global random generator (random, numpy.random or torch): a sampler has moment.generator, a "
-    "trainer self.generator, and a network draws in its constructor only (no dropout)"
-)
-NOT_FINITE = "predictions are not finite after training: the loss or its gradient diverges, or a rate is too high"
-CHANGED_SAMPLES = "choose changes the samples that it gets"
-EARLY_SAVE = (
-    "a learner cannot be saved and loaded before its first training on the memory, as checkpoints are ({}): "
-    "what state() returns should exist from __init__(self, context) on"
-)
+
+class Fault(Exception):
+    """What a method does wrong."""
 
 
 def find_faults(family: str, name: str, **options: Any) -> list[str]:
     """Try a method or network and return what it does wrong; an empty list if nothing was found.
 
-    Later steps of the trial are left out once an earlier one has found faults.
+    The first step of the trial that finds something ends it.
     """
-    kind, faults, trial = FAMILIES[family][1][name], list[str](), {family: name, **options}
-    if not (kind.title and kind.summary):
-        faults.append("title and summary should describe it")
+    kind, trial, shape = FAMILIES[family][1][name], {family: name, **options}, DEFAULT
     try:
-        shape = _smallest_shape(name) if family == "network" else DEFAULT
+        if not (kind.title and kind.summary):
+            raise Fault("title and summary should describe it")
         if family == "network":
-            faults += network_faults(name, shape)
-        if not faults:
-            before = _global_state()
-            result = _run(trial, shape, faults)
-            if _global_state() != before:
-                faults.append(GLOBAL_DRAWS)
-        if not faults and _run(trial, shape, faults, reload=_reloaded) != result:
-            faults.append(NOT_SAVED if _run(trial, shape, faults) == result else NOT_REPEATED)
+            shape = _smallest_shape(name)
+            if faults := network_faults(name, shape):
+                return faults
+        before = _global_state()
+        result = _run(trial, shape)
+        if _global_state() != before:
+            raise Fault(
+                "it draws from a global random generator (random, numpy.random or torch): a sampler has "
+                "moment.generator, a trainer self.generator, and a network draws in its constructor only (no dropout)"
+            )
+        if _run(trial, shape, reload=_reloaded) != result:
+            if _run(trial, shape) != result:
+                raise Fault("the same seed gives a different result the second time")
+            raise Fault("a saved and loaded learner continues differently: part of the method's state is not saved")
+    except Fault as fault:
+        return [str(fault)]
     except Exception as error:  # an author wants to know every kind of error
-        faults += [] if faults else [f"{type(error).__name__}: {error}"]  # it may follow from an earlier fault
-    return list(dict.fromkeys(faults))
-
-
-def idle_networks(trainer: str, **options: Any) -> list[int]:
-    """The networks of a trainer whose weights training on the memory does not change."""
-    learner = _observed({"trainer": trainer, **options}, DEFAULT)
-    before = [_weights(network) for network in learner.trainer.networks]
-    learner.consolidate(EPOCHS)
-    return [k for k, network in enumerate(learner.trainer.networks) if _weights(network) == before[k]]
-
-
-def _weights(network: Network) -> list[bytes]:
-    return [parameter.detach().numpy().tobytes() for parameter in network.parameters()]
+        return [f"{type(error).__name__}: {error}"]
+    return []
 
 
 # Networks ----------------------------------------------------------------------------------------------------------
@@ -131,42 +117,48 @@ def network_faults(name: str, shape: Shape = DEFAULT) -> list[str]:
 
 
 def _run(
-    trial: dict[str, Any], shape: Shape, faults: list[str], reload: Callable[[Learner], Learner] = lambda same: same
+    trial: dict[str, Any], shape: Shape, reload: Callable[[Learner], Learner] = lambda same: same
 ) -> tuple[bytes, ...]:
     """Learn, and return the memory's content and the network's logits.
 
     `reload` replaces the learner before, during and after its first training on the memory.
     """
-    learner = _observed(trial, shape, faults)
+    chosen = {"sampler": "rsv", "trainer": "plain", "network": "small", "recipe": "official", **trial}
+    learner = Learner(classes=None, image_shape=shape, memory=MEMORY, device="cpu", seed=0, **chosen)
+    learner.sampler.choose = _watched(learner.sampler.choose)  # type: ignore[method-assign]
+    for images, labels in _batches(SIZES, shape):
+        learner.observe(images, labels)
     try:
         learner = reload(learner)
     except Exception as error:
-        faults.append(EARLY_SAVE.format(f"{type(error).__name__}: {error}"))
-        raise
+        raise Fault(
+            "a learner cannot be saved and loaded before its first training on the memory, as checkpoints are "
+            f"({error}): what state() returns should exist from __init__(self, context) on"
+        ) from error
+    before = _weights(learner)
     epochs = learner.consolidation(EPOCHS, warn_if_left=False)
     next(epochs)
     loaded = reload(learner)
     for _ in epochs if loaded is learner else loaded.consolidation(EPOCHS):
         pass
     learner = reload(loaded)
+    if idle := [k for k, (old, new) in enumerate(zip(before, _weights(learner), strict=True)) if old == new]:
+        raise Fault(f"training on the memory does not change network {', '.join(map(str, idle))} of the trainer")
     for images, labels in _batches(LATER_SIZES, shape, len(learner.classes)):
         learner.observe(images, labels)
     learner.consolidate(EPOCHS)
     samples, trainer = learner.memory.samples, learner.trainer
     logits = [model.outputs(samples.images).logits for model in trainer.models]
     if not all(bool(t.isfinite().all()) for t in [*logits, learner.predictor.predict(samples.images)[0]]):
-        faults.append(NOT_FINITE)
+        raise Fault("predictions are not finite after training: the loss or its gradient diverges, or a rate is high")
     return tuple(tensor.numpy().tobytes() for tensor in (samples.arrivals, *logits))
 
 
-def _observed(trial: dict[str, Any], shape: Shape, faults: list[str] | None = None) -> Learner:
-    """A learner that has seen the stream and has not trained on its memory yet."""
-    chosen = {"sampler": "rsv", "trainer": "plain", "network": "small", "recipe": "official", **trial}
-    learner = Learner(classes=None, image_shape=shape, memory=MEMORY, device="cpu", seed=0, **chosen)
-    learner.sampler.choose = _watched(learner.sampler.choose, [] if faults is None else faults)  # type: ignore[method-assign]
-    for images, labels in _batches(SIZES, shape):
-        learner.observe(images, labels)
-    return learner
+def _weights(learner: Learner) -> list[bytes]:
+    return [
+        b"".join(parameter.detach().numpy().tobytes() for parameter in network.parameters())
+        for network in learner.trainer.networks
+    ]
 
 
 def _reloaded(learner: Learner) -> Learner:
@@ -189,13 +181,14 @@ def _batches(sizes: tuple[int, ...], shape: Shape, n_classes: int = 0) -> Iterat
         yield images, labels.tolist()
 
 
-def _watched(choose: Callable[..., Tensor], faults: list[str]) -> Callable[..., Tensor]:
+def _watched(choose: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def watched(pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         before = {name: tensor.clone() for name, tensor in vars(pool).items()}
         rows = choose(pool, n_old, capacity, moment)
-        faults.extend(row_faults(rows, len(pool), capacity))
+        for fault in row_faults(rows, len(pool), capacity):
+            raise Fault(fault)
         if any(not torch.equal(tensor, before[name]) for name, tensor in vars(pool).items()):
-            faults.append(CHANGED_SAMPLES)
+            raise Fault("choose changes the samples that it gets")
         return rows
 
     return watched

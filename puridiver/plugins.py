@@ -25,7 +25,6 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 from puridiver.errors import DataError
@@ -36,7 +35,6 @@ from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated like folders in $PATH
 GROUP = "puridiver.plugins"
-OWN = __name__.partition(".")[0]
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {
     "sampler": (Sampler, SAMPLERS), "trainer": (Trainer, TRAINERS), "network": (Network, NETWORKS),
@@ -51,12 +49,12 @@ class Origin:
 
     place: str  # the module, or the name of a file outside any package
     code: str  # hash
-    path: str = field(default="", compare=False)  # empty if there is no file
-    source: bytes = field(default=b"", compare=False, repr=False)  # content of a single file, as loaded
+    path: str = ""  # empty if there is no file
+    source: bytes = field(default=b"", repr=False)  # content of a single file, as loaded
 
 
 _origins: dict[type, Origin] = {}
-_loaded: dict[str, ModuleType] = {}  # by place
+_loaded: dict[str, str] = {}  # full path or module: name of the module
 
 
 def register(member: Member) -> Member:
@@ -74,17 +72,16 @@ def register(member: Member) -> Member:
         )
     if missing := sorted(getattr(member, "__abstractmethods__", ())):
         raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")
-    before = registry.get(name, member)
+    before, origin = registry.get(name, member), _origin(member)
     if before is not member and is_own(before):
         raise ValueError(f"the name {name!r} is taken by a {family} of the package: choose another")
-    for attribute, fallback in (("title", name), ("summary", (member.__doc__ or name).strip().splitlines()[0])):
-        if attribute not in vars(member):
-            setattr(member, attribute, fallback)
-    origin = _origin(member)
     first = _origins.get(before, origin)
     # a notebook cell or an edited file may register its name again, another file may not
     if first.path and origin.path and first.path != origin.path:
         raise ValueError(f"the name {name!r} is taken by a {family} of {first.path}: choose another in {origin.path}")
+    for attribute, fallback in (("title", name), ("summary", (member.__doc__ or name).strip().splitlines()[0])):
+        if attribute not in vars(member):
+            setattr(member, attribute, fallback)
     forget(f"{family} {name}")
     declare(f"{family} {name}", class_options(member))
     _origins[member] = origin
@@ -111,7 +108,11 @@ def _family(member: type) -> tuple[str, dict[str, Any]]:
 
 def is_own(member: type) -> bool:
     """Whether the package itself defines a method or network."""
-    return member.__module__.partition(".")[0] == OWN
+    return _root(member.__module__) == _root(__name__)
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
 
 
 # Loading -----------------------------------------------------------------------------------------------------------
@@ -119,8 +120,7 @@ def is_own(member: type) -> bool:
 
 def add(place: str) -> None:
     """Load a plugin (a .py file or a module's name) in this process and in the processes that it starts."""
-    place = _absolute(place)
-    load(place)
+    place = load(place)
     known = [word for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep) if word]
     if place not in known:
         os.environ[ENVIRONMENT] = os.pathsep.join([*known, place])
@@ -128,11 +128,9 @@ def add(place: str) -> None:
 
 def load_all() -> None:
     """Load the plugins of the environment variable and of installed packages, each once."""
-    for word in os.environ.get(ENVIRONMENT, "").split(os.pathsep):
-        if word:
-            load(_absolute(word))
-    for module in _installed(tuple(sys.path)):
-        load(module)
+    for place in (*os.environ.get(ENVIRONMENT, "").split(os.pathsep), *_installed(tuple(sys.path))):
+        if place:
+            load(place)
 
 
 @functools.cache
@@ -141,55 +139,31 @@ def _installed(search_path: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(point.module for point in importlib.metadata.entry_points(group=GROUP))
 
 
-def load(place: str) -> None:
-    """Load a plugin unless it is already loaded."""
+def load(place: str) -> str:
+    """Load a plugin unless it is already loaded. Returns its full path, or its name if it is a module."""
+    if place.endswith(".py"):
+        place = str(Path(place).expanduser().resolve())
     if place in _loaded:
-        return
+        return place
     try:
-        module = _from_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        name = _import_file(Path(place)) if place.endswith(".py") else importlib.import_module(place).__name__
     except (Exception, SystemExit) as error:
         raise DataError(f"plugin {place} could not be loaded: {type(error).__name__}: {error}") from error
-    if not any(_root(member) == _root(module) for member in _origins):
+    if not any(_root(member.__module__) == _root(name) for member in _origins):
         raise DataError(
             f"plugin {place} registers no sampler, trainer or network: put @puridiver.register before its class"
         )
-    _loaded[place] = module
+    _loaded[place] = name
+    return place
 
 
-def _root(thing: type | ModuleType) -> str:
-    name = thing.__name__ if isinstance(thing, ModuleType) else thing.__module__
-    return name.partition(".")[0]
-
-
-def unregistered() -> list[tuple[str, type]]:
-    """Classes of plugins that look like methods but lack @puridiver.register, with their family."""
-    return [
-        (family, kind)
-        for module in _loaded.values()
-        for kind in vars(module).values()
-        if isinstance(kind, type) and kind.__module__ == module.__name__ and kind not in _origins
-        for family, (base, _) in FAMILIES.items()
-        if issubclass(kind, base) and not inspect.isabstract(kind) and "name" in vars(kind)
-    ]
-
-
-def _absolute(place: str) -> str:
-    if not place.endswith(".py"):
-        return place
-    path = Path(place).expanduser().resolve()
-    if not path.is_file():
-        raise DataError(f"plugin {place} should be a Python file or a module, but there is no such file")
-    return str(path)
-
-
-def _from_file(path: Path) -> ModuleType:
-    """Import a file under a unique module name; it can import the files beside it."""
+def _import_file(path: Path) -> str:
+    """Import a file under a unique module name, which is returned; it can import the files beside it."""
     name = f"puridiver_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None  # the path ends in .py
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     try:
@@ -197,7 +171,7 @@ def _from_file(path: Path) -> ModuleType:
     except BaseException:
         del sys.modules[name]
         raise
-    return module
+    return name
 
 
 # Origins -----------------------------------------------------------------------------------------------------------
@@ -216,42 +190,19 @@ def codes(*methods: tuple[str, str]) -> dict[str, str]:
 
 
 def _origin(member: type) -> Origin:
+    """The hash is of the file or the whole package, and of `files = ["weights.pt"]` that the class declares to read."""
+    place = member.__module__
     try:
         file = Path(inspect.getsourcefile(member) or "")
-        in_file = file.is_file()
-        text = b"" if in_file else inspect.getsource(member).encode()
+        if not file.is_file():  # a notebook
+            return Origin(place, hashlib.sha256(inspect.getsource(member).encode()).hexdigest())
     except (OSError, TypeError):  # typed at a prompt
-        return Origin(member.__module__, "not known")
-    digest = hashlib.sha256(text)
-    root = sys.modules.get(_root(member))
-    files = [file] if in_file else []
+        return Origin(place, "not known")
+    root, files, digest = sys.modules.get(_root(place)), [file], hashlib.sha256()
     if root is not None and hasattr(root, "__path__") and root.__file__:
-        files = sorted(Path(root.__file__).parent.rglob("*.py"))  # the whole package
-    for path in [*files, *_named_files(member)]:
+        files = sorted(Path(root.__file__).parent.rglob("*.py"))
+    for path in [*files, *(file.parent / name for name in getattr(member, "files", ()))]:
         digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    is_script = member.__module__.startswith("puridiver_plugin_") or member.__module__ == "__main__"
-    return Origin(
-        file.name if is_script else member.__module__,
-        digest.hexdigest(),
-        str(file.resolve()) if in_file else "",
-        file.read_bytes() if is_script and in_file else b"",
-    )
-
-
-def _named_files(member: type) -> list[Path]:
-    """Files that a class declares to read: `files = ["weights.pt"]`, relative to the file of the class."""
-    home = next((kind for kind in member.__mro__ if "files" in vars(kind)), None)
-    if home is None:
-        return []
-    names = vars(home)["files"]
-    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f'{member.__qualname__}: files should be a list such as ["weights.pt"], but is {names!r}')
-    try:
-        folder = Path(inspect.getsourcefile(home) or "").parent
-    except (OSError, TypeError):  # a notebook
-        folder = Path()
-    found = [folder / Path(name).expanduser() for name in names]
-    for path in found:
-        if not path.is_file():
-            raise ValueError(f"{member.__qualname__} names a file that is not there: {path}")
-    return found
+    if place.startswith("puridiver_plugin_") or place == "__main__":
+        return Origin(file.name, digest.hexdigest(), str(file.resolve()), file.read_bytes())
+    return Origin(place, digest.hexdigest(), str(file.resolve()))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from puridiver.memory import SAMPLERS
-from puridiver.method_check import find_faults, idle_networks, network_faults
+from puridiver.method_check import find_faults, network_faults
 from puridiver.nets import NETWORKS
 from puridiver.options import Options, class_options
 from puridiver.trainers import TRAINERS
@@ -29,7 +29,6 @@ def test_sampler(name: str) -> None:
 @pytest.mark.parametrize("name", TRAINERS)
 def test_trainer(name: str) -> None:
     assert find_faults("trainer", name, **quick(TRAINERS[name])) == []
-    assert idle_networks(name, **quick(TRAINERS[name])) == []
 
 
 @pytest.mark.parametrize("name", NETWORKS)

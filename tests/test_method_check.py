@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import puridiver
 from puridiver import plugins
-from puridiver.method_check import find_faults, idle_networks
+from puridiver.method_check import find_faults
 
 pytestmark = pytest.mark.usefixtures("forgotten_plugins")
 
@@ -72,24 +72,35 @@ class LateState(puridiver.Trainer):
 
 
 class Wild(puridiver.Trainer):
-    """Does not train its first network; the rate of its second is far too high."""
+    """Has a rate that is far too high."""
 
-    name, n_networks = "wild", 2
+    name = "wild"
 
     def memory_epoch(self, memory: Any, epoch: int) -> None:
-        self.models[1].set_rate(1e30)
+        self.models[0].set_rate(1e30)
+        self.plain_epoch(memory)
+
+
+class Idle(puridiver.Trainer):
+    """Does not train its first network."""
+
+    name, n_networks = "idle", 2
+
+    def memory_epoch(self, memory: Any, epoch: int) -> None:
         self.plain_epoch(memory, network=1)
 
 
-@pytest.mark.parametrize(
-    ("trainer", "fault"), [(Counting, "not saved"), (LateState, "no attribute 'shares'"), (Wild, "not finite")]
-)
-def test_faults_of_trainers(trainer: type, fault: str) -> None:
+TRAINER_FAULTS = {
+    "not saved": Counting,
+    "no attribute 'shares'": LateState,
+    "not finite": Wild,
+    "does not change network 0": Idle,
+}
+
+
+@pytest.mark.parametrize(("fault", "trainer"), TRAINER_FAULTS.items())
+def test_faults_of_trainers(fault: str, trainer: type) -> None:
     assert fault in "; ".join(find_faults("trainer", plugins.as_name(trainer)))
-
-
-def test_networks_that_no_epoch_trains_are_named() -> None:
-    assert idle_networks(plugins.as_name(Wild)) == [0]
 
 
 class Mine(puridiver.Network):

@@ -119,7 +119,7 @@ def test_the_environment_variable_is_enough(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv(plugins.ENVIRONMENT, str(newest(tmp_path)))
     assert puridiver.Learner(sampler="newest", image_shape=(8, 8, 1)).sampler.name == "newest"
     monkeypatch.setenv(plugins.ENVIRONMENT, "nowhere.py")
-    with pytest.raises(DataError, match=r"nowhere.py .*no such file"):
+    with pytest.raises(DataError, match=r"nowhere.py .*No such file"):
         plugins.load_all()
     plugins.add(str(newest(tmp_path)))
     assert os.environ[plugins.ENVIRONMENT].split(os.pathsep)[-1] == str(tmp_path / "newest.py")
@@ -204,7 +204,7 @@ def test_a_whole_package_and_the_files_that_a_class_names_are_hashed(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "own_package", raising=False)
     monkeypatch.delitem(sys.modules, "own_package.newest", raising=False)
-    with pytest.raises(DataError, match=r"not there: .*weights.pt"):
+    with pytest.raises(DataError, match=r"weights.pt"):
         plugins.load("own_package.newest")
     (tmp_path / "own_package" / "weights.pt").write_text("one")
     plugins.load("own_package.newest")

@@ -72,7 +72,7 @@ def listing() -> dict[str, Any]:
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
     from puridiver.method_check import find_faults
-    from puridiver.plugins import FAMILIES, is_own, load_all, unregistered
+    from puridiver.plugins import FAMILIES, is_own, load_all
 
     load_all()
     every = ((family, name, kind) for family, (_, kinds) in FAMILIES.items() for name, kind in kinds.items())
@@ -82,6 +82,4 @@ def _check() -> int:
     for (family, name), faults in found.items():
         for text in faults or ["no fault found"]:
             say(f"{family} {name}: {text}")
-    for family, kind in unregistered():
-        say(f"{kind.__name__}: looks like a {family}, but cannot be chosen: put @puridiver.register before its class")
     return int(any(found.values()))
