@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from puridiver.nets import Head, Network
     from puridiver.options import Option, Options, recipe
     from puridiver.plugins import register
-    from puridiver.report.frames import RunFrames, read_run
+    from puridiver.report.reading import RunFrames, read_run
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
     from puridiver.streams.manifest import write_manifest
@@ -78,7 +78,7 @@ _NAMES = {
     "puridiver.nets": "Head Network",
     "puridiver.options": "Option Options recipe",
     "puridiver.plugins": "register",
-    "puridiver.report.frames": "RunFrames read_run",
+    "puridiver.report.reading": "RunFrames read_run",
     "puridiver.runs.config": "RunConfig",
     "puridiver.runs.experiment": "Experiment",
     "puridiver.streams.manifest": "write_manifest",

@@ -23,8 +23,8 @@ def figure(
 
     Examples:
       puridiver figure --list
-      puridiver figure stream runs/a runs/b --out comparison.png
-          accuracy and purity over the stream, of two runs
+      puridiver figure accuracy runs/a runs/b --out comparison.png
+          accuracy over the stream, of two runs
       puridiver figure figure-tasks runs/figure-tasks --out tasks.pdf
           a figure of the paper, after `puridiver grid figure-tasks`
     """
@@ -44,8 +44,8 @@ def figure(
     places = runs or [Path("runs") / name]
     found, left_out = find_runs(_cells_of(name, places) if name in PRESETS else places)
     drawing = draw(drawn_by[name], found)
-    for text in [*(f"left out: {text}" for text in left_out), *filter(None, [drawing.note])]:
-        note(text)
+    for text in left_out:
+        note(f"left out: {text}")
     say(save(drawing, out or Path(f"{name}.png"), dpi, force))
     return 0
 

@@ -23,15 +23,19 @@ def memory_gallery(run: Run, name: str) -> dict[str, Any] | None:
     memory = run.memory
     if memory is None or not len(memory):
         return None
-    names = memory.names or [""] * len(memory)
-    columns = (memory.arrivals, memory.given, memory.suggested, memory.p_correct, memory.sets, memory.true)
+    # As `Learner.audit` sorts them: first the samples with another suggested label, each by trust.
+    order = np.lexsort((memory.arrivals, memory.p_correct, memory.given == memory.suggested))
+    names = np.array(memory.names or [""] * len(memory))
+    columns = (memory.arrivals, memory.given, memory.suggested, memory.p_correct, memory.sets, memory.true, names)
     rows = [
-        [arrival, given, suggested, round(p, 4), code, None if true == UNKNOWN else true, "", where]
-        for arrival, given, suggested, p, code, true, where in zip(*(c.tolist() for c in columns), names, strict=True)
+        [arrival, given, suggested, round(trust, 4), code, None if true == UNKNOWN else true, "", where]
+        for arrival, given, suggested, trust, code, true, where in zip(
+            *(c[order].tolist() for c in columns), strict=True
+        )
     ]
     content = gallery_json(run.class_names, memory.images, rows, f"suspects-{run.folder.resolve().name}.csv")
     return {
-        "name": name, "sheets": sprite_sheets(memory.images), "data": content, "classes": run.class_names,
+        "name": name, "sheets": sprite_sheets(memory.images[order]), "data": content, "classes": run.class_names,
         "has_truth": bool((memory.true != UNKNOWN).any()), "size": len(memory),
     }  # fmt: skip
 
@@ -39,7 +43,8 @@ def memory_gallery(run: Run, name: str) -> dict[str, Any] | None:
 def gallery_json(classes: list[str], images: np.ndarray, rows: list[list[Any]], file: str, **more: Any) -> str:
     """The data of a gallery as JSON that cannot end a script element, whatever a class is called.
 
-    A row is [arrival or row, given, suggested, probability, set, true or null, why, name], in the sheets' order.
+    A row is [arrival or row, given, suggested, probability or trust, set, true or null, why, name]. Rows are in the
+    order of the sheets, the most doubtful first.
     """
     content = {
         "classes": classes, "sets": list(SET_NAMES), "cell": [images.shape[2], images.shape[1]], "columns": COLUMNS,

@@ -93,11 +93,12 @@ def _figures(runs: Sequence[Run], names: list[str], prefix: str) -> tuple[list[d
         except DataError as error:
             missing.append(str(error))
             continue
-        place = f"{prefix}-{name}"
+        place, figure = f"{prefix}-{name}", figures()[name]
         svgs = [style.inline_svg(panel, f"{place}-{i}", drawing.caption) for i, panel in enumerate(drawing.panels)]
-        first = len(svgs) - (drawing.shown or len(svgs))
-        table = table_html(drawing.numbers)
-        found.append({"name": place, "drawing": drawing, "shown": svgs[first:], "folded": svgs[:first], "table": table})
+        found.append(
+            {"name": place, "title": figure.title, "internal": figure.internal, "caption": drawing.caption,
+             "panels": svgs, "table": table_html(drawing.numbers)}
+        )  # fmt: skip
     return found, missing
 
 

@@ -1,4 +1,4 @@
-"""Run folders as `Run` objects, checked as they are read, and grouped by method and column."""
+"""Run folders as `Run` objects or pandas tables, and grouped by method and column."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from puridiver.errors import DataError
+from puridiver.errors import DataError, ManifestError
 from puridiver.files import parse_json, read_regular
 from puridiver.metrics import METRICS
+from puridiver.metrics.history import sample_history
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
-from puridiver.runs.config import Role, fields_of
-from puridiver.runs.ledger import read_lines
+from puridiver.runs.config import Role
+from puridiver.runs.ledger import FIELDS, checked, read_lines
+from puridiver.streams import StreamManifest
+from puridiver.trainers import SET_NAMES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 FEW = 6  # series that a reader can tell apart in one pair of axes
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
-
-# What a report needs of the files, as `check` understands it. Further fields are allowed.
-FIGURE = (float, None)
-NAMES = "method column data stream stream_hash sampler trainer recipe network evaluated_on command started device"
-SUMMARY: dict[Any, Any] = {
-    **dict.fromkeys(NAMES.split(), str), **dict.fromkeys(("seed", "memory", "epochs", "memory_size"), int),
-    **dict.fromkeys((*METRICS, "stream_noise"), FIGURE), "last_accuracy": float, "task_accuracy": [float, None],
-    "shortened": bool, "phase_seconds": {str: float}, "versions": {str: str}, "commit": (str, None),
-}  # fmt: skip
-CONFIG: dict[str, Any] = {"config": {}, "resolved": {}}
-POINT = {"task": int, "seen": int, "accuracy": float, "memory_purity": FIGURE, "memory_diversity": FIGURE,
-         "alpha": FIGURE}  # fmt: skip
-MIXTURE = {**{name: [float, 2] for name in ("weights", "means", "variances")}, "offset": float, "span": float}
+OPTIONAL = {"task_purity", "imbalance", "lanes", "began_with"}  # fields of a ledger row that no page shows
+# What a page needs of each kind of event.
+POINT = ("task", "seen", "accuracy", "memory_purity", "alpha")
+TASK = ("confusion", "class_accuracy", "memory_per_class", "stream_per_class", "memory_per_true_class",
+        "stream_per_true_class")  # fmt: skip
+# Lists of a split event, with one entry a sample, and the names of their columns.
+SPLIT = {"arrivals": "arrival", "losses": "loss", "uncertainties": "uncertainty", "sets": "set", "right": "right",
+         "guess_right": "guess_right"}  # fmt: skip
+EVENTS = {"anytime": POINT, "task": (*POINT, *TASK), "split": (*SPLIT, "loss_mixture", "uncertainty_mixture")}
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,9 @@ class Run:
 
     folder: Path
     summary: dict[str, Any]
-    config: dict[str, Any]
+    begun: files.Begun
     events: list[dict[str, Any]]
-    class_names: list[str]
+    manifest: StreamManifest
 
     def of_kind(self, *kinds: str) -> list[dict[str, Any]]:
         return [event for event in self.events if event["event"] in kinds]
@@ -56,6 +58,10 @@ class Run:
         """The final memory, or None where the run did not keep it."""
         path = self.folder / files.MEMORY
         return MemorySnapshot.read(path) if path.is_file() else None  # a pipe or a device is no memory
+
+    @property
+    def class_names(self) -> list[str]:
+        return list(self.manifest.class_names)
 
     @property
     def method(self) -> str:
@@ -73,10 +79,9 @@ class Run:
     @cached_property
     def settings(self) -> dict[str, str]:
         """What decides the figures, apart from the column and the seed."""
-        names = fields_of(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
-        told = {name: self.config["config"].get(name) for name in names if name not in IN_COLUMN}
-        options = told.pop("options", None) or {}
-        return {name: str(value) for name, value in {**told, **options}.items() if value is not None}
+        told = self.begun.config.of_role(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
+        told |= told.pop("options")
+        return {name: str(value) for name, value in told.items() if value is not None and name not in IN_COLUMN}
 
     @property
     def knows_truth(self) -> bool:
@@ -91,7 +96,7 @@ class Run:
     @property
     def static_alpha(self) -> float | None:
         """The fixed alpha, or None for the adaptive one."""
-        alpha = self.config["resolved"].get("options", {}).get("alpha", -1)
+        alpha = self.begun.resolved.get("options", {}).get("alpha", -1)
         return None if alpha is None or alpha < 0 else alpha
 
     @property
@@ -103,71 +108,44 @@ class Run:
 # Reading -----------------------------------------------------------------------------------------------------------
 
 
-def check(value: Any, kind: Any, where: str, field: str = "its content") -> Any:
-    """Return the value if it is of a kind; else a `DataError` names the place and the field.
-
-    A kind is a type, (kind, None) if null is allowed, [kind, length or None], or {field: kind}, where the field `str`
-    stands for all. Numbers are finite.
-    """
-    if isinstance(kind, tuple):
-        return value if value is None else check(value, kind[0], where, field)
-    wanted = kind if isinstance(kind, type) else type(kind)
-    fits = type(value) is wanted or (wanted is float and type(value) is int)
-    if not fits or (wanted in (int, float) and not abs(value) < 2**63):  # nan is not smaller
-        raise DataError(f"{where} is damaged: {field} should be of type {wanted.__name__}, but is {value!r:.60}")
-    if wanted is list:
-        if kind[1] not in (None, len(value)):
-            raise DataError(f"{where} is damaged: {field} should have {kind[1]} entries, but has {len(value)}")
-        for part in value:
-            check(part, kind[0], where, field)
-    if wanted is dict:
-        for name, part in kind.items():
-            for key in value if name is str else [name]:
-                check(value.get(key), part, where, key if field == "its content" else f"{field}.{key}")
-    return value
-
-
-def _event_fields(event: dict[str, Any], n_classes: int) -> dict[str, Any]:
-    """The fields of an event of its kind: lists have an entry a class, or an entry a sample of the memory."""
-    if event["event"] == "task":
-        known = {f"{where}_per_class": [int, n_classes] for where in ("memory", "stream")}
-        maybe = {f"{where}_per_true_class": ([int, n_classes], None) for where in ("memory", "stream")}
-        return {**POINT, **known, **maybe, "confusion": [[int, n_classes], n_classes]}
-    if event["event"] == "split":
-        n = len(event["sets"]) if isinstance(event.get("sets"), list) else None
-        lists = {"sets": [int, n], "losses": [FIGURE, n], "uncertainties": [FIGURE, n], "right": [(int, None), n],
-                 "guess_right": [(int, None), n]}  # fmt: skip
-        return {"task": int, **lists, "loss_mixture": MIXTURE, "uncertainty_mixture": MIXTURE}
-    return POINT if event["event"] == "anytime" else {}
-
-
 def load_run(folder: Path) -> Run:
-    """Read a finished run; a `DataError` names the file and field that is missing or damaged."""
-
-    def read(name: str, kind: Any) -> Any:
-        return check(parse_json(read_regular(folder / name), str(folder / name)), kind, str(folder / name))
-
+    """Read a finished run; a `DataError` names the file that is missing or damaged."""
+    here = files.RunFolder(folder)
+    summary, begun = here.read(files.SUMMARY), here.begun()
+    if summary is None or begun is None:
+        raise _not_finished(folder, files.SUMMARY if summary is None else files.CONFIG)
+    checked(summary, str(folder / files.SUMMARY))
     try:
-        summary, config = read(files.SUMMARY, SUMMARY), read(files.CONFIG, CONFIG)
-        names = read(files.MANIFEST, {"class_names": [str, None]})["class_names"]
         lines = read_regular(folder / files.METRICS).split(b"\n")
+        manifest = StreamManifest.load(folder / files.MANIFEST)
+    except ManifestError as error:
+        raise DataError(str(error)) from error
     except FileNotFoundError as error:
-        begun = (folder / files.CONFIG).exists() and not (folder / files.SUMMARY).exists()
-        hint = "; the run is unfinished" * begun
-        if runs := sorted((folder / files.GRID_CELLS).glob(f"*/{files.SUMMARY}")):
-            hint = f"; it is a grid's folder: name one of its {len(runs)} finished runs, such as {runs[0].parent}"
-        raise DataError(f"{folder} holds no finished run: {Path(error.filename).name} is missing{hint}") from None
+        raise _not_finished(folder, Path(str(error.filename)).name) from None
+    if missing := FIELDS.keys() - summary.keys() - METRICS.keys() - OPTIONAL:
+        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(sorted(missing))}")
     events = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
             where = f"{folder / files.METRICS}, line {number},"
-            event = check(parse_json(line, where), {"event": str}, where)
-            events.append(check(event, _event_fields(event, len(names)), where))
-    run = Run(folder, {**dict.fromkeys(METRICS), **summary, **_titles(folder, summary)}, config, events, names)
+            event = parse_json(line, where)
+            kind = event.get("event") if isinstance(event, dict) else None
+            if kind is None or (missing := {*EVENTS.get(kind, ())} - event.keys()):
+                raise DataError(f"{where} is damaged: it lacks {', '.join(sorted(missing)) if kind else 'event'}")
+            events.append(event)
+    run = Run(folder, {**dict.fromkeys(METRICS), **summary, **_titles(folder, summary)}, begun, events, manifest)
     if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
         expected = f"{len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}"
         raise DataError(f"{folder / files.METRICS} is damaged: it should tell the ends of {expected}")
     return run
+
+
+def _not_finished(folder: Path, missing: str) -> DataError:
+    begun = (folder / files.CONFIG).exists() and not (folder / files.SUMMARY).exists()
+    hint = "; the run is unfinished" * begun
+    if runs := sorted((folder / files.GRID_CELLS).glob(f"*/{files.SUMMARY}")):
+        hint = f"; it is a grid's folder: name one of its {len(runs)} finished runs, such as {runs[0].parent}"
+    return DataError(f"{folder} holds no finished run: {missing} is missing{hint}")
 
 
 def _titles(folder: Path, summary: dict[str, Any]) -> dict[str, str]:
@@ -211,6 +189,42 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     return sorted(runs, key=lambda run: (places[run.folder], run.summary["started"])), notes
 
 
+# As pandas tables --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunFrames:
+    """A finished run, as `puridiver.read_run` returns it.
+
+    `summary` is the run's summary, a dict. `metrics` has a row for each measurement (`event`: anytime, task or epoch);
+    lists, such as accuracy by class, stay lists. `splits` has a row for each task and memory sample at its end.
+    `trace` has a row for each sample that was ever in the memory, or is None if the run was not traced.
+    """
+
+    summary: dict[str, Any]
+    metrics: DataFrame
+    splits: DataFrame
+    trace: DataFrame | None
+
+
+def read_run(folder: Path | str) -> RunFrames:
+    """Read the finished run that `puridiver run --out FOLDER` wrote."""
+    import pandas as pd
+
+    run = load_run(Path(folder))
+    metrics = pd.DataFrame(run.of_kind("anytime", "task", "epoch"))
+    metrics = metrics.astype({name: "Int64" for name in ("seen", "epoch") if name in metrics})  # also beside gaps
+    splits = [
+        pd.DataFrame({"task": event["task"], **{new: event[old] for old, new in SPLIT.items()}})
+        for event in run.of_kind("split")
+    ]
+    divided = pd.concat(splits, ignore_index=True) if splits else pd.DataFrame()
+    if splits:
+        divided["set"] = divided["set"].map(dict(enumerate(SET_NAMES)))
+    trace = sample_history(run.class_names, run.events) if run.begun.traced else None
+    return RunFrames(run.summary, metrics, divided, trace)
+
+
 # Grouping ----------------------------------------------------------------------------------------------------------
 
 
@@ -218,34 +232,34 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 class Group:
     """Runs that differ by seed alone."""
 
-    method: str
+    label: str  # the method, and settings in which it differs from others of its name
     column: str
-    label: str  # the method, and the column where several are shown
     runs: list[Run]
-    number: int = 0  # decides the colour
+    number: int  # decides the colour
 
 
 def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
     """Runs of one method, column and settings together, in order of first appearance.
 
-    Where groups share method and column, their label adds the settings in which they differ. `ignore` names an option
-    that neither separates nor labels groups; a title may stand for it, so sampler and trainer name the method then.
+    `ignore` names an option that neither separates nor labels groups; a title may stand for it, so sampler and trainer
+    name the method then.
     """
-    found: dict[tuple[str, str, frozenset[tuple[str, str]]], list[Run]] = {}
+    alike: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         method = f"{run.summary['sampler']} + {run.summary['trainer']}" if ignore else run.method
-        settings = frozenset(item for item in run.settings.items() if item[0] != ignore)
-        found.setdefault((method, run.column, settings), []).append(run)
-    several, groups = len({column for _, column, _ in found}) > 1, []
-    for (title, column, settings), members in found.items():
-        shared = frozenset.intersection(*(key[2] for key in found if key[:2] == (title, column)))
-        own = [f"{name}={value}" for name, value in members[0].settings.items() if (name, value) in settings - shared]
-        method = ", ".join([title, *own])
-        label = f"{method}, {column}" if several else method
-        groups.append(Group(method, column, label, sorted(members, key=lambda run: run.seed)))
-    names = [group.method if several and len(groups) > FEW else group.label for group in groups]
-    order = list(dict.fromkeys(names))
-    return [replace(group, number=order.index(name)) for group, name in zip(groups, names, strict=True)]
+        alike.setdefault((method, run.column), []).append(run)
+    found: dict[tuple[str, str], list[Run]] = {}
+    for (method, column), members in alike.items():
+        names = dict.fromkeys(name for run in members for name in run.settings if name != ignore)
+        differing = [name for name in names if len({run.settings.get(name) for run in members}) > 1]
+        for run in members:
+            own = [f"{name}={run.settings[name]}" for name in differing if name in run.settings]
+            found.setdefault((", ".join([method, *own]), column), []).append(run)
+    labels = list(dict.fromkeys(label for label, _ in found))
+    return [
+        Group(label, column, sorted(members, key=lambda run: run.seed), labels.index(label))
+        for (label, column), members in found.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -261,24 +275,26 @@ class Facet:
 
 
 def facets(runs: Sequence[Run], usable: Callable[[Run], bool] = lambda run: True, ignore: str = "") -> list[Facet]:
-    """Divide groups into axes: all together where they are few, else by column, and in parts that can be told apart."""
+    """Divide groups into axes: one for each column, or several where its groups could not be told apart."""
     groups = [replace(group, runs=list(filter(usable, group.runs))) for group in grouped(runs, ignore)]
-    parts = {"": [group for group in groups if group.runs]}
-    if len(parts[""]) > FEW and len({group.column for group in parts[""]}) > 1:
-        alike, parts = parts[""], {}
-        for group in alike:
-            parts.setdefault(f", {group.column}", []).append(replace(group, label=group.method))
+    columns: dict[str, list[Group]] = {}
+    for group in groups:
+        if group.runs:
+            columns.setdefault(group.column, []).append(group)
     found = []
-    for title, members in parts.items():
-        n_parts = max(1, -(-len(members) // FEW))
-        size = max(1, -(-len(members) // n_parts))
-        for part, start in enumerate(range(0, len(members), size), start=1):
-            which = f" ({part} of {n_parts})" * (n_parts > 1)
-            found.append(Facet(title + which, members[start : start + size]))
+    for column, members in columns.items():
+        parts = -(-len(members) // FEW)
+        size = -(-len(members) // parts)
+        for part in range(parts):
+            title = f", {column}" * (len(columns) > 1) + f" ({part + 1} of {parts})" * (parts > 1)
+            found.append(Facet(title, members[part * size : (part + 1) * size]))
     return found
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:
-    """The lowest seed of each group, by its label."""
+    """The lowest seed of each group, by a name that tells it apart."""
     groups = grouped(runs)
-    return {g.label + f", seed {g.runs[0].seed}" * (len(g.runs) > 1): g.runs[0] for g in groups}
+    several = len({group.column for group in groups}) > 1
+    return {
+        g.label + f", {g.column}" * several + f", seed {g.runs[0].seed}" * (len(g.runs) > 1): g.runs[0] for g in groups
+    }

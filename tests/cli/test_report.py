@@ -75,7 +75,7 @@ def test_where_a_page_lies_by_default(finished_run, tmp_path, monkeypatch, capsy
     assert capsys.readouterr().out.splitlines() == [str(finished_run / "report.html"), "report.html"]
 
 
-@pytest.mark.parametrize("command", [["report"], ["figure", "stream"]])
+@pytest.mark.parametrize("command", [["report"], ["figure", "accuracy"]])
 def test_other_files_are_not_overwritten(command, finished_run, tmp_path, capsys):
     kept = [tmp_path / "mine.svg", tmp_path / "mine.html", tmp_path / "target"]
     for path in kept:
@@ -95,12 +95,12 @@ def test_other_files_are_not_overwritten(command, finished_run, tmp_path, capsys
     ("words", "message"),
     [
         (["report", "EMPTY"], "holds no finished run"),
-        (["figure", "stream", "EMPTY"], "holds no finished run"),
-        (["figure", "strem", "RUN"], "did you mean stream?"),
-        (["figure", "stream"], "name the folders of the runs"),
+        (["figure", "accuracy", "EMPTY"], "holds no finished run"),
+        (["figure", "acuracy", "RUN"], "did you mean accuracy?"),
+        (["figure", "accuracy"], "name the folders of the runs"),
         (["figure", "alpha", "EMPTY/x"], "x"),
         (["report", "RUN", "--out", "EMPTY"], "folder"),
-        (["figure", "stream", "RUN", "--out", "x.txt"], ".svg"),
+        (["figure", "accuracy", "RUN", "--out", "x.txt"], ".svg"),
     ],
 )
 def test_what_is_wrong_is_told_and_nothing_is_written(words, message, finished_run, tmp_path, monkeypatch, capsys):
@@ -115,6 +115,6 @@ def test_what_is_wrong_is_told_and_nothing_is_written(words, message, finished_r
 @pytest.mark.parametrize(("command", "library"), [("figure", "matplotlib"), ("report", "jinja2")])
 def test_without_a_library_it_says_how_to_get_it(finished_run, tmp_path, monkeypatch, capsys, command, library):
     monkeypatch.setitem(sys.modules, library, None)
-    name = ["stream"] if command == "figure" else []
+    name = ["accuracy"] if command == "figure" else []
     assert main([command, *name, str(finished_run), "--out", str(Path(tmp_path) / "x.svg")]) == 2
     assert "pip install 'puridiver[" in capsys.readouterr().err

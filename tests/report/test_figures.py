@@ -14,7 +14,8 @@ from matplotlib.figure import Figure
 from puridiver.errors import DataError
 from puridiver.report import figures, style
 from puridiver.report.figures.mix import by_first_task, draw_mix, mix_over_time
-from puridiver.report.figures.splits import component_counts, set_precision
+from puridiver.report.figures.mixtures import component_counts
+from puridiver.report.figures.sets import set_precision
 from puridiver.report.reading import Run, find_runs, load_run
 from puridiver.streams import make_stream
 from tests.streams.samples import small_source
@@ -111,7 +112,7 @@ def test_fixed_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(one: Ru
     by_name = {run.folder.name: 100 * run.summary["last_accuracy"] for run in runs}
     assert static.get_xydata().tolist() == [[0.3, pytest.approx(by_name["alpha"])]]
     assert adaptive.get_ydata()[0] == pytest.approx((by_name["puridiver-0"] + by_name["puridiver-1"]) / 2)
-    assert "several fixed alphas" in figures.draw("alpha", [one]).note
+    assert len(figures.draw("alpha", [one]).panels) == 1  # there is nothing to compare
 
 
 def test_a_method_has_one_colour_in_all_figures(runs: list[Run]) -> None:
@@ -152,6 +153,15 @@ def test_sets_are_right_by_label_by_prediction_and_against_the_label() -> None:
     event = {"sets": [0, 0, 1, 1, 2, 2], "right": [1, 0, 0, 0, 0, None], "guess_right": [0, 0, 1, None, 1, 1]}
     assert [set_precision(event, code) for code in range(3)] == [50, 100, 100]
     assert set_precision({"sets": [0], "right": [None], "guess_right": [None]}, 0) is None
+
+
+def test_the_accuracy_of_each_class_is_that_of_the_events(one: Run) -> None:
+    table = figures.draw("classes", [one]).numbers.set_index("class")
+    last = one.tasks[-1]["class_accuracy"]
+    for name, share in zip(one.class_names, last, strict=True):
+        assert table.loc[name, f"task {len(one.tasks)}"] == pytest.approx(100 * share)
+    first = table.index[: len(one.manifest.major_classes[0])]
+    assert set(first) == {one.class_names[c] for c in one.manifest.major_classes[0]}
 
 
 MANIFEST = make_stream(small_source(), n_tasks=5, noise="sym-40", seed=1)

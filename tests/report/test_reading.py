@@ -11,7 +11,7 @@ import pytest
 
 import puridiver
 from puridiver.errors import DataError
-from puridiver.report.reading import FEW, Run, facets, find_runs, grouped, load_run
+from puridiver.report.reading import Run, facets, find_runs, grouped, load_run, representatives
 
 
 @pytest.fixture
@@ -23,8 +23,10 @@ def copy(grid: Path, tmp_path: Path) -> Path:
 
 def changed(run: Run, settings: dict[str, Any] | None = None, **summary: Any) -> Run:
     """The run as one of another config or summary."""
-    config = {**run.config, "config": {**run.config["config"], **(settings or {})}}
-    return dataclasses.replace(run, summary={**run.summary, **summary}, config=config)
+    config = dataclasses.replace(run.begun.config, **(settings or {}))
+    return dataclasses.replace(
+        run, summary={**run.summary, **summary}, begun=dataclasses.replace(run.begun, config=config)
+    )
 
 
 def test_a_grid_stands_for_its_finished_runs_a_run_counts_once_and_an_unfinished_one_is_a_note(copy, grid) -> None:
@@ -41,7 +43,7 @@ def test_a_grid_stands_for_its_finished_runs_a_run_counts_once_and_an_unfinished
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"{}", b"[" * 100_000])
 def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
     (copy / name).write_bytes(content)
-    with pytest.raises(DataError, match=rf"{name}.* is damaged"):
+    with pytest.raises(DataError, match=name):
         load_run(copy)
 
 
@@ -49,8 +51,7 @@ def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
     ("name", "field", "value"),
     [
         ("summary.json", "stream", {}),
-        ("summary.json", "task_accuracy", [0.5, None]),
-        ("summary.json", "memory", 10**30),
+        ("summary.json", "task_accuracy", [0.5, "x"]),
         ("summary.json", "shortened", 1),
         ("config.json", "resolved", 3),
         ("manifest.json", "class_names", [3]),
@@ -58,26 +59,16 @@ def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
 )
 def test_a_wrong_value_is_named_with_its_file_and_field(copy: Path, name: str, field: str, value: Any) -> None:
     (copy / name).write_text(json.dumps({**json.loads((copy / name).read_text()), field: value}))
-    with pytest.raises(DataError, match=rf"{name} is damaged: {field}"):
+    with pytest.raises(DataError, match=rf"{name}.*{field}"):
         load_run(copy)
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "value"),
-    [
-        ("anytime", "seen", "x"),
-        ("task", "memory_per_class", [3]),
-        ("task", "confusion", [[0] * 9] * 10),
-        ("anytime", "alpha", True),
-        ("split", "losses", [0.5]),
-        ("split", "loss_mixture", {"weights": 1}),
-    ],
-)
-def test_a_wrong_event_is_damage(copy: Path, kind: str, field: str, value: Any) -> None:
+@pytest.mark.parametrize(("kind", "field"), [("anytime", "seen"), ("task", "confusion"), ("split", "losses")])
+def test_an_event_that_lacks_a_field_is_damage(copy: Path, kind: str, field: str) -> None:
     events = [json.loads(line) for line in (copy / "metrics.jsonl").read_text().splitlines()]
-    next(event for event in events if event["event"] == kind)[field] = value
+    del next(event for event in events if event["event"] == kind)[field]
     (copy / "metrics.jsonl").write_text("\n".join(map(json.dumps, events)))
-    with pytest.raises(DataError, match=rf"metrics.jsonl.* is damaged: .*{field}"):
+    with pytest.raises(DataError, match=rf"metrics.jsonl, line \d+, is damaged: it lacks {field}"):
         load_run(copy)
 
 
@@ -116,8 +107,9 @@ def test_runs_that_differ_by_seed_alone_are_one_group_and_labels_name_only_what_
         "puridiver + puridiver": [0, 1], "puridiver + puridiver, alpha=0.3": [0], "rsv + plain": [0],
     }  # fmt: skip
     one = load_run(grid / "cells" / "puridiver-0")
-    labels = [group.label for group in grouped([one, changed(one, {"holdout": 700}, column="digits none")])]
-    assert labels == [f"puridiver + puridiver, {one.column}", "puridiver + puridiver, digits none"]
+    other = changed(one, {"holdout": 700}, column="digits none")
+    assert [group.label for group in grouped([one, other])] == ["puridiver + puridiver"] * 2
+    assert list(representatives([one, other])) == [f"puridiver + puridiver, {run.column}" for run in (one, other)]
     labels = [group.label for group in grouped([one, changed(one, {"holdout": 700})])]
     assert labels == ["puridiver + puridiver, holdout=0", "puridiver + puridiver, holdout=700"]
 
@@ -147,14 +139,11 @@ def test_many_groups_are_divided_by_column_or_in_parts(grid: Path) -> None:
     def made(column: str, sampler: str, trainer: str) -> Run:
         return changed(one, column=column, sampler=sampler, trainer=trainer, method=f"{sampler} + {trainer}")
 
-    few = [made(column, sampler, "plain") for column in "ab" for sampler in ("rsv", "rm", "gbs")]
-    (whole,) = facets(few)
-    assert len(whole.groups) == FEW == 6
-    by_column = facets([*few, made("c", "gbs", "plain"), made("c", "rsv", "plain")])
-    assert [facet.title for facet in by_column] == [", a", ", b", ", c"]
-    assert {(group.label, group.number) for facet in by_column for group in facet.groups} == {
-        ("rsv + plain", 0), ("rm + plain", 1), ("gbs + plain", 2),
-    }  # fmt: skip
+    by_column = facets([made(column, sampler, "plain") for column in "ab" for sampler in ("rsv", "rm")])
+    assert [facet.title for facet in by_column] == [", a", ", b"]
+    assert [[(group.label, group.number) for group in facet.groups] for facet in by_column] == [
+        [("rsv + plain", 0), ("rm + plain", 1)]
+    ] * 2
     parts = facets([made("a", "rsv", f"t{n}") for n in range(9)])
     assert [(facet.title, len(facet.groups)) for facet in parts] == [(" (1 of 2)", 5), (" (2 of 2)", 4)]
 

@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 class Drawing:
     """A figure of some runs, ready to be rendered."""
 
-    title: str
     caption: str
     panels: Sequence[Panel]
     numbers: DataFrame  # what is drawn, as a table
-    note: str = ""  # what these runs do not allow, and what would
-    shown: int | None = None  # the page folds away all but the last so many panels
 
 
 class Figure(ABC):
@@ -36,6 +33,7 @@ class Figure(ABC):
     of_run: ClassVar[bool] = False  # whether the page shows it of a single run
     of_several: ClassVar[bool] = False  # whether the page shows it of several runs together
     each_run: ClassVar[bool] = False  # whether it has panels of its own for each run
+    internal: ClassVar[bool] = False  # whether it shows how a method works inside: the page folds it away
 
     def usable(self, run: Run) -> bool:
         """Whether a run has what the figure shows."""

@@ -1,100 +1,47 @@
-"""The classes of stream and memory, and their confusion."""
+"""Accuracy of each class after each task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from puridiver.report.figures._lines import evaluated_on
+from puridiver.report.figures._matrix import NAMED_CLASSES, paint_matrix
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.figures.curves import evaluated_on
+from puridiver.report.figures.mix import by_first_task
 from puridiver.report.reading import Run, representatives
-from puridiver.report.style import INK, PANEL, Axes, Panel, colour
-
-NAMED_CLASSES = 20  # axes show numbers for more classes than this
-MISTAKES = 20  # in the table of the confusion
+from puridiver.report.style import INK, PANEL, Axes, Panel
 
 
-def shortened(name: str, longest: int = 16) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+def _table(run: Run) -> pd.DataFrame:
+    """A row a class in order of its first task as a major class, a column a task; nan without test images."""
+    shares = pd.DataFrame([event["class_accuracy"] for event in run.tasks], dtype=float).T * 100
+    return shares.iloc[by_first_task(run.manifest)].set_axis(range(1, len(run.tasks) + 1), axis=1)
 
 
-def _paint_balance(run: Run, where: str, axes: Axes) -> None:
-    event, at = run.tasks[-1], list(range(len(run.class_names)))
-    given, true = event[f"{where}_per_class"], event[f"{where}_per_true_class"]
-    axes.barh(at, given, color=colour(0), alpha=0.75, label="by given label")
-    if true is not None:
-        axes.plot(true, at, color=INK, marker="|", markersize=11 if len(at) <= NAMED_CLASSES else 4, markeredgewidth=2,
-                  linestyle="", label="by true label")  # fmt: skip
-    axes.set(xlabel="samples", xlim=(0, None), ylabel="" if len(at) <= NAMED_CLASSES else "class number")
-    if len(at) <= NAMED_CLASSES:
-        axes.set_yticks(at, [shortened(name) for name in run.class_names])
-    axes.invert_yaxis()
+def _paint(run: Run, axes: Axes) -> None:
+    shares = _table(run)
+    paint_matrix(shares.to_numpy(), [run.class_names[c] for c in shares.index], list(map(str, shares.columns)), axes)
+    for task, group in enumerate(run.manifest.major_classes):
+        places = np.flatnonzero(shares.index.isin(group))
+        axes.plot([task - 0.42] * len(places), places, color=INK, marker="|", linestyle="", markeredgewidth=2)
+    axes.set(xlabel="after task", ylabel="" if len(shares) <= NAMED_CLASSES else "classes, in order of their tasks")
 
 
-class Balance(Figure):
-    name, title = "balance", "Class balance"
-    order, of_run, each_run = 90, True, True
+class Classes(Figure):
+    name, title = "classes", "Accuracy of each class"
+    order, of_run, each_run = 30, True, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen = representatives(runs)
-        panels, tables = [], []
+        chosen, panels, tables = representatives(runs), [], []
         for label, run in chosen.items():
+            title = f"{evaluated_on([run]).capitalize()} accuracy, %" + f", {label}" * (len(chosen) > 1)
             height = max(PANEL[1], 0.9 + 0.2 * min(len(run.class_names), NAMED_CLASSES))
-            for where, words in (("stream", "stream"), ("memory", "final memory")):
-                title = f"Classes of the {words}" + f", {label}" * (len(chosen) > 1)
-                panels.append(Panel(title, partial(_paint_balance, run, where), height))
-            names = [f"{where}_per_{true}class" for where in ("stream", "memory") for true in ("", "true_")]
-            columns = {name.replace("_", " "): run.tasks[-1][name] for name in names}
-            tables.append(pd.DataFrame({"run": label, "class": run.class_names, **columns}))
-        marks = " (bars) and by the true ones (marks)" * any(run.knows_all_truth for run in chosen.values())
-        caption = f"Samples of each class by the given labels{marks}. A good memory is balanced, whatever the stream."
-        return Drawing(self.title, caption, panels, pd.concat(tables))
-
-
-def _row_kind(runs: Iterable[Run]) -> str:
-    """The kind of class in the rows: labels of data without true labels may be wrong themselves."""
-    known = all(run.knows_truth and "verified" not in run.summary for run in runs)
-    return "true class" if known else "labelled class"
-
-
-def _paint_confusion(run: Run, axes: Axes) -> None:
-    from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
-    counts = np.asarray(run.tasks[-1]["confusion"], dtype=float)
-    shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    blue, n = to_rgb(colour(0)), len(run.class_names)
-    # From nothing to a blue on which the ink can be read, in light and in dark.
-    scale = LinearSegmentedColormap.from_list("share", [(*blue, 0.0), (*blue, 0.6)])
-    axes.imshow(shares, cmap=scale, vmin=0, vmax=100, interpolation="nearest")
-    axes.set(xlabel="predicted class", ylabel=_row_kind([run]))
-    axes.spines[:].set_visible(True)
-    if n > NAMED_CLASSES:
-        return
-    names = [shortened(name, 11) for name in run.class_names]
-    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_yticks(range(n), names)
-    axes.set_xticks(range(n), names, **(turned if max(map(len, names)) > 2 else {}))
-    for (row, column), share in np.ndenumerate(shares):
-        if share >= 0.5:
-            axes.text(column, row, f"{share:.0f}", ha="center", va="center", fontsize=8 if n <= 12 else 6)
-
-
-class Confusion(Figure):
-    name, title = "confusion", "Confusion of classes"
-    order, of_run, each_run = 100, True, True
-
-    def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen = representatives(runs)
-        kind, panels, tables = _row_kind(chosen.values()), [], []
-        for label, run in chosen.items():
-            title = f"{evaluated_on([run]).capitalize()} images, % of each {_row_kind([run])}"
-            panels.append(Panel(title + f", {label}" * (len(chosen) > 1), partial(_paint_confusion, run), 4.65))
-            counts = pd.DataFrame(run.tasks[-1]["confusion"], run.class_names, run.class_names).stack()
-            mistakes = counts[[true != predicted for true, predicted in counts.index]].nlargest(MISTAKES)
-            tables.append(mistakes.rename_axis([kind, "predicted class"]).reset_index(name="images").assign(run=label))
-        caption = f"Rows: {kind} of the {evaluated_on(runs)} images. Columns: predicted class. In percent of the row."
-        return Drawing(self.title, caption, panels, pd.concat(tables))
+            panels.append(Panel(title, partial(_paint, run), height))
+            table = _table(run).rename(columns="task {}".format)
+            tables.append(table.assign(run=label).set_axis([run.class_names[c] for c in table.index]))
+        caption = "In percent of the class. A stroke marks the task whose stream is mainly of this class."
+        return Drawing(caption, panels, pd.concat(tables).rename_axis("class").reset_index())

@@ -8,11 +8,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from puridiver.report.figures._matrix import shortened
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.figures.classes import shortened
 from puridiver.report.reading import Run, representatives
 from puridiver.report.style import INK, PANEL, Axes, Panel
-from puridiver.runs.folder import MANIFEST
 from puridiver.streams import StreamManifest
 
 WINDOWS = 100  # parts of the stream that are counted apart
@@ -45,7 +44,7 @@ def draw_mix(streams: Mapping[str, StreamManifest]) -> Drawing:
     numbers = pd.concat(tables)
     caption = "The darker, the more samples have the label at that time. Vertical lines are the borders of tasks."
     first = ["stream", "label"]
-    return Drawing(Mix.title, caption, panels, numbers[[*first, *numbers.columns.drop(first)]])
+    return Drawing(caption, panels, numbers[[*first, *numbers.columns.drop(first)]])
 
 
 def _paint(manifest: StreamManifest, most: float, axes: Axes) -> None:
@@ -81,4 +80,4 @@ class Mix(Figure):
     def draw(self, runs: Sequence[Run]) -> Drawing:
         streams = {run.summary["stream_hash"]: run for run in representatives(runs).values()}
         titled = {f"{run.column}, {run.summary['stream']}, seed {run.seed}": run for run in streams.values()}
-        return draw_mix({title: StreamManifest.load(run.folder / MANIFEST) for title, run in titled.items()})
+        return draw_mix({title: run.manifest for title, run in titled.items()})

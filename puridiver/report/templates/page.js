@@ -55,7 +55,7 @@ function setUpGallery(section) {
   }));
   const byName = (key) => (a, b) => data.classes[a[key]].localeCompare(data.classes[b[key]]) || a.p - b.p || a.arrival - b.arrival;
   const orders = {
-    doubt: (a, b) => a.p - b.p || (data.review ? a.index - b.index : a.arrival - b.arrival), // an audit's rows come in this order
+    doubt: (a, b) => a.index - b.index, // rows come in this order
     sure: (a, b) => b.p - a.p || a.arrival - b.arrival,
     arrival: (a, b) => a.arrival - b.arrival,
     recent: (a, b) => b.arrival - a.arrival,
@@ -142,7 +142,7 @@ function setUpGallery(section) {
     const bar = element("div", "bar"), fill = element("i");
     fill.style.width = `${100 * sample.p}%`;
     bar.append(fill);
-    const sure = element("div", "", `chance right ${(100 * sample.p).toFixed(1)} %`);
+    const sure = element("div", "", data.review ? `chance right ${(100 * sample.p).toFixed(1)} %` : `trust ${sample.p.toFixed(2)}`);
     item.append(thumbnail(sample), label, better, sure, bar, ...(data.review ? reviewed(sample) : [placed(sample)]));
     if (sample.truth !== null) {
       const right = sample.truth === sample.given;
@@ -193,7 +193,7 @@ function setUpGallery(section) {
   const ofAudit = (s) => [s.arrival, s.name, named(s.given), named(s.suggested), s.p, s.why, named(s.corrected)];
 
   function download(chosen, file) {
-    const head = data.head ?? ["arrival", ...(withNames ? ["name"] : []), "given_label", "suggested_label", "probability_given_label_is_right", "set", "true_label"];
+    const head = data.head ?? ["arrival", ...(withNames ? ["name"] : []), "given_label", "suggested_label", "trust", "set", "true_label"];
     const rows = chosen.map(data.review ? ofAudit : ofMemory);
     const text = [head, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
     // Without a mark in front spreadsheets take letters other than a to z for those of another code.
