@@ -73,7 +73,7 @@ def read_corrections(path: Path, labelled: LabelledSet) -> dict[int, int]:
     Names decide where the samples and the table have them: rows may have moved since. `row` decides between samples of
     one name. Lines without a corrected label were not reviewed. Lines that contradict each other are an error.
     """
-    table, keys = read_csv(path, [(ROW, NAME), (CORRECTED,)]), (ROW, NAME) if labelled.names else (ROW,)
+    table, keys = read_csv(path), (ROW, NAME) if labelled.names else (ROW,)
     if CORRECTED not in table or not any(key in table for key in keys):
         have = few(map(str, table.columns)) or "none"
         raise DataError(f"{path} should have the columns {CORRECTED} and {' or '.join(keys)}, but has {have}")

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -125,19 +125,17 @@ def guarded(value: Any) -> Any:
     return "'" + value if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
-def read_csv(file: Path, wanted: Sequence[Collection[str]] = tuple(COLUMNS[name] for name in REQUIRED)) -> pd.DataFrame:
+def read_csv(file: Path) -> pd.DataFrame:
     """Every cell as text. Not by pandas' own reader: it completes short rows, and refuses names that are not UTF-8.
 
-    Commas, semicolons or tabs separate the cells: the first that gives all wanted columns, else that of most cells.
+    Commas, semicolons or tabs separate the cells, whichever the heading has most of.
     """
     content = read_regular(file)
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise DataError(f"{file} is in UTF-16, as some spreadsheets save text: save it as CSV in UTF-8")
     text = content.decode("utf-8-sig", "surrogateescape")
+    mark = max(SEPARATORS, key=text.partition("\n")[0].count)
     try:
-        found = {mark: next(csv.reader(io.StringIO(text), delimiter=mark), []) for mark in SEPARATORS}
-        fitting = [mark for mark in SEPARATORS if all({*names} & {*map(_plain, found[mark])} for names in wanted)]
-        mark = fitting[0] if fitting else max(SEPARATORS, key=lambda mark: len(found[mark]))
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
         headings, *rows = [[GUARD.sub("", cell) for cell in row] for row in reader if row] or [[]]
     except csv.Error as error:

@@ -42,7 +42,7 @@ def make_stream(
     children = np.random.SeedSequence(seed).spawn(3)
     holdout_rng, noise_rng, tasks_rng = map(np.random.default_rng, children)
 
-    held = draw_holdout(labels, n_classes, holdout, holdout_rng)
+    held = draw_holdout(labels, n_classes, holdout, holdout_rng) if holdout else np.arange(0)
     samples = np.setdiff1d(np.arange(len(labels)), held)
     setting = NoiseSetting(n_classes, rate, samples, source.train.images, class_map, noise_file, matrix)
     given = noise_kind(noise_id).apply(noise_rng, labels[samples], setting)

@@ -97,14 +97,13 @@ def read_noise(
     source: DataSource, noise: str | tuple[str, float], noise_map: ClassMap | None, noise_matrix: ArrayLike | None
 ) -> tuple[str, float, ClassMap | None, Matrix | None]:
     """The kind and the rate of a noise, and the class map and the matrix that it uses."""
-    from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
-
     n_classes, matrix = len(source.class_names), None
-    if isinstance(noise, str) and noise.startswith(MATRIX_FILE):
-        noise, noise_matrix = "matrix", read_matrix(noise.removeprefix(MATRIX_FILE))
-    if noise_matrix is not None:
-        matrix = as_matrix(noise_matrix, n_classes)
-        noise = (matrix_name(matrix), 0.0) if noise == "matrix" else noise
+    if noise_matrix is not None or str(noise).startswith(MATRIX_FILE):
+        from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
+
+        values = read_matrix(str(noise).removeprefix(MATRIX_FILE)) if noise_matrix is None else noise_matrix
+        matrix = as_matrix(values, n_classes)
+        noise = (matrix_name(matrix), 0.0) if str(noise).startswith("matrix") else noise
     kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
     found = noise_kind(kind)
     found.check_matrix(matrix, n_classes)

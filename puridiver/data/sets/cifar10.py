@@ -31,53 +31,45 @@ class Cifar(DataSet):
     class_names: ClassVar[tuple[str, ...]]
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
-        if problems := self.file_problems(root):
-            folder = shlex.quote(str(self.find_folder(root).parent))
-            raise DataError(f"{'; '.join(problems)}. Get it with: puridiver data fetch {self.name} --root {folder}")
-        records = [self.read(root, files) for files in (self.train_files, self.test_files)]
-        train, test = (
+        train, test = (self.read(root, files) for files in (self.train_files, self.test_files))
+        parts = (
             ImageSet(
                 torch.from_numpy(part[:, self.label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).copy()),
                 torch.from_numpy(part[:, self.label_bytes - 1].astype(np.int64)),
             )
-            for part in records
+            for part in (train, test)
         )
-        return DataSource(self.name, self.class_names, train, test, self.noise_map(records[0]), dict(self.defaults))
+        return DataSource(self.name, self.class_names, *parts, self.noise_map(train), dict(self.defaults))
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
         """The usual class map of asymmetric noise."""
         raise NotImplementedError
 
-    def is_here(self, root: Path) -> bool:
-        return not self.file_problems(root)
-
     def find_folder(self, root: Path) -> Path:
         """The folder of the .bin files: `root` itself, or the archive's folder in it."""
-        nested = Path(root) / self.folder
-        here = any((Path(root) / name).is_file() for name in self.train_files)
-        return Path(root) if here and not nested.is_dir() else nested
+        nested = root / self.folder
+        return root if any((root / name).is_file() for name in self.train_files) and not nested.is_dir() else nested
 
-    def file_problems(self, root: Path) -> list[str]:
-        """What is wrong with the files' presence and sizes, one line each."""
-        folder, problems = self.find_folder(root), []
-        if not folder.is_dir():
-            return [f"{self.name} was not found: looked for the folder {folder}"]
-        for name, records in (self.train_files | self.test_files).items():
-            path, expected = folder / name, records * (self.label_bytes + PIXELS)
-            if not path.is_file():
-                problems.append(f"{path} is missing")
-            elif (actual := path.stat().st_size) != expected:
-                problems.append(f"{path} should have {expected:,} bytes, but has {actual:,}")
-        return problems
+    def is_here(self, root: Path) -> bool:
+        files, size = self.train_files | self.test_files, self.label_bytes + PIXELS
+        paths = {self.find_folder(root) / name: records * size for name, records in files.items()}
+        return all(path.is_file() and path.stat().st_size == expected for path, expected in paths.items())
 
     def read(self, root: Path, files: dict[str, int]) -> np.ndarray:
         """All records of the files: uint8, (N, label bytes + 3072)."""
-        content = b"".join(read_regular(self.find_folder(root) / name) for name in files)
-        records = np.frombuffer(content, dtype=np.uint8).reshape(-1, self.label_bytes + PIXELS)
-        largest, allowed = int(records[:, self.label_bytes - 1].max()), len(self.class_names) - 1
+        folder, contents = self.find_folder(root), []
+        for name, records in files.items():
+            path, expected = folder / name, records * (self.label_bytes + PIXELS)
+            contents.append(read_regular(path) if path.is_file() else b"")
+            if len(contents[-1]) != expected:
+                found = f"has {len(contents[-1]):,}" if path.is_file() else "is missing"
+                get_it = f"puridiver data fetch {self.name} --root {shlex.quote(str(folder.parent))}"
+                raise DataError(f"{path} should have {expected:,} bytes, but {found}. Get it with: {get_it}")
+        found_records = np.frombuffer(b"".join(contents), dtype=np.uint8).reshape(-1, self.label_bytes + PIXELS)
+        largest, allowed = int(found_records[:, self.label_bytes - 1].max()), len(self.class_names) - 1
         if largest > allowed:
             raise DataError(f"{few(files)} should hold labels from 0 to {allowed}, but the largest is {largest}")
-        return records
+        return found_records
 
 
 class Cifar10(Cifar):
