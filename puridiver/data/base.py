@@ -31,11 +31,18 @@ def own_defaults(labels: Tensor) -> dict[str, Any]:
 
 
 def check_class_names(names: Sequence[str]) -> None:
-    """Refuse class names that are empty, too long, not unique or contain NUL."""
+    """Refuse class names that are not unique, empty, too long or no text."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"class names should all differ, but more than one is called {few(twice)}")
-    if bad := [name for name in names if not name.strip() or len(name) > LONGEST_NAME or "\0" in name]:
-        raise ValueError(f"a class name should have 1 to {LONGEST_NAME} letters and no NUL, but got {bad[0][:40]!r}")
+    for name in names:
+        if not name.strip() or len(name) > LONGEST_NAME or "\0" in name or printable(name) != name:
+            wanted = f"1 to {LONGEST_NAME} letters in UTF-8 and no NUL"
+            raise ValueError(f"a class name should have {wanted}, but got {printable(name)[:40]!r}")
+
+
+def printable(name: str) -> str:
+    """A name as text that can be written anywhere: bytes that are no UTF-8 become escapes."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def natural(names: Iterable[str]) -> list[str]:

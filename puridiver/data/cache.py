@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from puridiver.data.arrays import read_arrays
-from puridiver.data.base import OnProgress
+from puridiver.data.base import OnProgress, printable
 from puridiver.data.images import HASH_BYTES, Decoded, decode
-from puridiver.data.listing import Listing, printable
+from puridiver.data.listing import Listing
 from puridiver.errors import DataError
 from puridiver.files import file_lock, sync_folder, write_atomically
 

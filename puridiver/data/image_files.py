@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults
+from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
 from puridiver.data.cache import open_cache
-from puridiver.data.listing import Listing, list_folder, printable
+from puridiver.data.listing import Listing, list_folder
 from puridiver.data.table import list_table
 from puridiver.errors import DataError, few, few_lines
 

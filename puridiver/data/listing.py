@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from puridiver.data.base import check_class_names, choose_test_rows, natural
+from puridiver.data.base import check_class_names, choose_test_rows, natural, printable
 from puridiver.data.images import ENDINGS
 from puridiver.errors import DataError, few
 
@@ -53,11 +53,6 @@ def make_listing(
             )
         files["is_test"] = choose_test_rows(ids["label"], test_share)
     return Listing(name, origin, root, files.sort_values("is_test", kind="stable", ignore_index=True), names)
-
-
-def printable(name: str) -> str:
-    """A file's name as text that can be written anywhere: bytes that are no UTF-8 become escapes."""
-    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def list_folder(folder: Path, test_share: float | None = None) -> Listing:

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from puridiver.data.base import LONGEST_NAME
-from puridiver.data.listing import Listing, make_listing, printable
+from puridiver.data.base import printable
+from puridiver.data.listing import Listing, make_listing
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular, read_regular
 
@@ -36,18 +36,11 @@ SEPARATORS = (",", ";", "\t")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet takes such text for a formula
 GUARD = re.compile(r"^'(?=[=+\-@\t\r])")  # the apostrophe that `guarded` puts in front of it
 
-# What each cell of a column should be, checked on its text.
-Check = tuple[str, Callable[[str], bool], str]
-NAME: tuple[Callable[[str], bool], str] = (
-    lambda text: len(text) <= LONGEST_NAME and "\0" not in text and printable(text) == text,
-    f"have at most {LONGEST_NAME} letters in UTF-8 and no NUL",
-)
-CHECKS: tuple[Check, ...] = (
+# What the text of a cell should be.
+CHECKS: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     ("path", bool, "not be empty"),
     ("label", bool, "not be empty"),
     ("label", lambda text: text.casefold() != "nan", "name a class: leave out rows without a label"),
-    ("label", *NAME),
-    ("true_label", *NAME),
     ("split", lambda text: text.lower() in IS_TEST, f"be one of {', '.join(IS_TEST)}"),
 )
 

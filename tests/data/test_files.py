@@ -119,16 +119,6 @@ def test_what_is_found_is_told(pictures, tmp_path):
     assert ["train/kinds/alpha.png", "train/kinds/bits.png", "train/kinds/clear.png"] in found["duplicates"]
 
 
-def test_of_a_large_group_of_duplicates_a_few_are_named(pictures, tmp_path):
-    image = next((pictures / "train" / "red").iterdir())
-    rows = [f"{image},{'red' if number % 2 else 'blue'}" for number in range(300)]
-    (pictures / "t.csv").write_text("path,label\n" + "\n".join(rows) + "\n")
-    found = inspect(pictures / "t.csv", tmp_path, FileOptions(test_share=0.2, image_size=8))
-    assert len(found["conflicts"][0]) == 300  # whole, for --json
-    (line,) = (line for line in describe(found) if line.startswith("  /"))
-    assert line.endswith(" and 290 more")
-
-
 def test_what_cannot_be_read_is_told_by_the_name_that_was_given(tmp_path):
     with pytest.raises(ValueError, match=r"data should be one of cifar10, .*'nix', and there is no such file"):
         load("nix", tmp_path)

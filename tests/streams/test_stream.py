@@ -36,16 +36,6 @@ def test_wrong_batch_sizes_and_tasks_are_refused(batch_size, task):
         list(Stream(SOURCE, MANIFEST).batches(batch_size, task))
 
 
-def test_the_stream_holds_no_true_labels():
-    stream = Stream(SOURCE, MANIFEST)
-    true = SOURCE.train.labels
-    assert SOURCE not in vars(stream).values()
-    for value in vars(stream).values():
-        if isinstance(value, torch.Tensor) and value.dtype == torch.int64:
-            assert value.data_ptr() != true.data_ptr()
-            assert value.tolist() not in (true.tolist(), true[MANIFEST.order.tolist()].tolist())
-
-
 def test_true_labels_of_positions():
     ledger = TrueLabels(SOURCE, MANIFEST)
     positions = torch.tensor([5, 0, 299])
