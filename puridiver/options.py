@@ -7,13 +7,15 @@ Options that every method shares are declared here. A sampler, trainer or networ
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from puridiver.errors import meant
 
 KINDS = (bool, int, float, str)
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -55,25 +57,20 @@ class Option:
         if (words := self.allowed()) and value not in words:
             raise ValueError(f"option {name} should be one of {', '.join(words)}, but got {value!r}")
         if isinstance(value, int | float) and not (self.low <= value <= self.high and math.isfinite(value)):
-            bounds = [f"at least {self.low:g}"] * (self.low > -math.inf) + [f"at most {self.high:g}"] * (
-                self.high < math.inf
-            )
-            raise ValueError(f"option {name} should be {' and '.join(bounds) or 'finite'}, but got {value}")
+            limits = (("at least", self.low), ("at most", self.high))
+            bounds = " and ".join(f"{words} {limit:g}" for words, limit in limits if math.isfinite(limit))
+            raise ValueError(f"option {name} should be {bounds or 'finite'}, but got {value}")
         return value
 
     def parse(self, name: str, text: str) -> Any:
         """Read the value of `--set name=text` in the option's type."""
-        kind: type = type(self.default)
-        if kind is bool:
-            if text.lower() not in SWITCHES:
-                raise ValueError(f"option {name} should be true or false, but got {text!r}")
-            return SWITCHES[text.lower()]
+        kind = type(self.default)
         try:
-            return self.check(name, kind(text))
-        except ValueError as error:
-            if str(error).startswith("option "):
-                raise
-            raise ValueError(f"option {name} should be {kind.__name__}, but got {text!r}") from None
+            value = SWITCHES[text.lower()] if kind is bool else kind(text)
+        except (KeyError, ValueError):
+            words = "true or false" if kind is bool else kind.__name__
+            raise ValueError(f"option {name} should be {words}, but got {text!r}") from None
+        return self.check(name, value)
 
 
 def _policies() -> Iterable[str]:
@@ -88,33 +85,23 @@ SHARED: dict[str, Option] = {
     "online_lr": Option(0.05, "learning rate on the stream [row 12]", low=0),
     "online_steps": Option(1, "gradient steps on each stream batch", low=1),
     "replay": Option(
-        "never",
-        "when memory samples join stream batches [row 12]",
-        ("never", "after_first_consolidation", "always"),
-        off="never",
+        "never", "when memory samples join stream batches [row 12]",
+        ("never", "after_first_consolidation", "always"), off="never",
     ),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(
-        "train",
-        "train BatchNorm online, or freeze it once the memory is full; only for samplers that score with the network "
-        "[row 13]",
-        ("train", "frozen_when_full"),
-        off="train",
+        "train", "train BatchNorm online, or freeze it once the memory is full; only for samplers that score with the "
+        "network [row 13]", ("train", "frozen_when_full"), off="train",
     ),
     "online_average": Option(
-        0.0,
-        "decay of a moving average of the weights, such as 0.99; the sampler and predictions use it online and memory "
-        "training starts from it (0: none)",
-        low=0,
-        high=0.99999,
+        0.0, "decay of a moving average of the weights, such as 0.99; the sampler and predictions use it online and "
+        "memory training starts from it (0: none)", low=0, high=0.99999,
     ),
     "online_prediction": Option(
-        "network",
-        "what predicts between consolidations: the live network, the snapshot of the last consolidation, or the mean "
-        "of both; the live network always predicts classes that the snapshot saw too little of",
-        ("network", "consolidated", "both"),
-        off="network",
+        "network", "what predicts between consolidations: the live network, the snapshot of the last consolidation, or "
+        "the mean of both; the live network always predicts classes that the snapshot saw too little of",
+        ("network", "consolidated", "both"), off="network",
     ),
     "alpha_loss": Option(
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")
@@ -127,9 +114,8 @@ SHARED: dict[str, Option] = {
         "cosine", "one cosine to 0, or warm restarts with doubling periods [row 14]", ("cosine", "warm_restarts")
     ),
     "last_batch": Option(
-        "left_out",
-        "samples of a memory epoch that fill no whole batch: leave them out, or train on a smaller batch [row 24]",
-        ("left_out", "trained"),
+        "left_out", "samples of a memory epoch that fill no whole batch: leave them out, or train on a smaller batch "
+        "[row 24]", ("left_out", "trained"),
     ),
     "momentum": Option(0.9, "momentum of SGD (Nesterov)", low=0, high=0.9999),
     "weight_decay": Option(1e-4, "weight decay", low=0),
@@ -138,8 +124,7 @@ SHARED: dict[str, Option] = {
     "flip": Option(True, "mirror images at random"),
     "strong": Option("autoaugment", "policy of the strong augmentation s(.) [row 26]", _policies, off="none"),
     "weak": Option(
-        "flip",
-        "weak augmentation w(.): mirror, or crop and mirror; without `flip` a crop anyway [row 25]",
+        "flip", "weak augmentation w(.): mirror, or crop and mirror; without `flip` a crop anyway [row 25]",
         ("flip", "crop_flip"),
     ),
     # Network
@@ -147,9 +132,7 @@ SHARED: dict[str, Option] = {
         "linear", "a linear layer, or one without bias and BatchNorm on the logits [row 15]",
         ("linear", "linear_batchnorm"),
     ),
-    "block_relu": Option(
-        "after_add", "where a residual block has its last ReLU [row 15]", ("after_add", "before_add")
-    ),
+    "block_relu": Option("after_add", "last ReLU of a residual block [row 15]", ("after_add", "before_add")),
     "batchnorm_epsilon": Option(1e-5, "epsilon of BatchNorm [row 15]", low=0),
     "shortcut_relu": Option(False, "ResNets: a ReLU after the convolution of a shortcut [row 27]"),
 }  # fmt: skip
@@ -162,7 +145,11 @@ _owners: dict[str, set[str]] = {}  # option -> the methods that declare it, such
 
 
 def declare(owner: str, options: Mapping[str, Any]) -> None:
-    """Make the options of a method known; `owner` names it, such as "trainer gce"."""
+    """Make the options of a method known, instead of those of an earlier definition; `owner`: such as "trainer gce"."""
+    for name in [name for name, having in _owners.items() if owner in having]:
+        _owners[name].remove(owner)
+        if not _owners[name]:
+            del _owners[name], _declared[name]
     for name, option in options.items():
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ValueError(f"{owner}: option names use lower-case letters, digits and _, but got {name!r}")
@@ -172,9 +159,8 @@ def declare(owner: str, options: Mapping[str, Any]) -> None:
                 f"str, but got {option!r}"
             )
         option.check(name, option.default)
-        others = _owners.get(name, set()) - {owner}
-        if name in SHARED or (others and _declared[name] != option):
-            taken = "every method" if name in SHARED else " and ".join(sorted(others))
+        if (name in _declared and _declared[name] != option) or name in SHARED:
+            taken = " and ".join(owners(name)) or "every method"
             raise ValueError(f"{owner}: the option name {name!r} is taken by {taken}: choose another")
     for name, option in options.items():
         _declared[name] = option
@@ -198,14 +184,6 @@ def declare_family(family: str, kinds: Mapping[str, type]) -> None:
         declare(f"{family} {name}", class_options(kind))
 
 
-def forget(owner: str) -> None:
-    """Drop the options of a method that another definition replaces."""
-    for name in [name for name, owners in _owners.items() if owner in owners]:
-        _owners[name].remove(owner)
-        if not _owners[name]:
-            del _owners[name], _declared[name]
-
-
 def declared() -> Mapping[str, Option]:
     """Every known option by name."""
     for family in FAMILIES:
@@ -221,9 +199,8 @@ def owners(name: str) -> list[str]:
 def unknown_option(name: str, others: Sequence[str] = ()) -> ValueError:
     """Build the error for a name that is no option; `others` are further names that the user may have meant."""
     names = sorted(declared())
-    near = difflib.get_close_matches(name, [*names, *others])
-    hint = f"did you mean {' or '.join(near)}?" if near else f"the options are {', '.join(names)}"
-    return ValueError(f"there is no option {name!r}; {hint} (`puridiver methods --options` lists all)")
+    hint = meant(name, [*names, *others]) or f"; the options are {', '.join(names)}"
+    return ValueError(f"there is no option {name!r}{hint} (`puridiver methods --options` lists all)")
 
 
 class Options(Mapping[str, Any]):
@@ -237,7 +214,6 @@ class Options(Mapping[str, Any]):
     {'lr': 0.1}
     """
 
-    __slots__ = ("_changed",)
     _changed: dict[str, Any]
 
     def __init__(self, **changes: Any) -> None:
@@ -247,16 +223,16 @@ class Options(Mapping[str, Any]):
                 raise unknown_option(name)
         values = {name: known[name].check(name, value) for name, value in changes.items()}
         changed = {name: value for name, value in values.items() if value != known[name].default}
-        object.__setattr__(self, "_changed", changed)
+        vars(self).update({name: option.default for name, option in known.items()}, **changed, _changed=changed)
 
     def __getitem__(self, name: str) -> Any:
-        return self._changed[name] if name in self._changed else _declared[name].default
+        return vars(self)[name] if name in vars(self) else _declared[name].default
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"there is no option {name!r}") from None
+        """For options that were declared since."""
+        if name not in _declared:
+            raise AttributeError(f"there is no option {name!r}")
+        return _declared[name].default
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"options do not change: options.replace({name}=...) makes new ones")
@@ -267,17 +243,11 @@ class Options(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(_declared)
 
-    def __hash__(self) -> int:
-        return hash(frozenset(self._changed.items()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Options) and self._changed == other._changed
-
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={value!r}' for name, value in self._changed.items())})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._changed,)
+        return partial(Options, **self._changed), ()
 
     def changed(self) -> dict[str, Any]:
         """The values that differ from the declared defaults."""
@@ -291,10 +261,6 @@ class Options(Mapping[str, Any]):
         """The values that reach these methods ("trainer gce"): shared options and those the methods declare."""
         chosen = set(methods)
         return {name: self[name] for name in self if name not in _owners or _owners[name] & chosen}
-
-
-def _rebuild(changed: dict[str, Any]) -> Options:
-    return Options(**changed)
 
 
 def check_reached(names: Iterable[str], methods: Sequence[str]) -> None:
@@ -362,7 +328,7 @@ PURIDIVER: dict[str, Any] = {
 }
 
 RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "paper": {}, "puridiver": PURIDIVER}
-DEFAULT, PUBLISHED = "puridiver", "official"
+PUBLISHED = "official"
 DESCRIPTIONS = {
     "official": "what the paper's released program does, oddities included",
     "paper": "the equations as printed, with the plainest reading where the paper is silent",

@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS, Sampler
 from puridiver.nets import NETWORKS, Network
-from puridiver.options import class_options, declare, forget
+from puridiver.options import class_options, declare
 from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated like folders in $PATH
@@ -82,7 +82,6 @@ def register(member: Member) -> Member:
     for attribute, fallback in (("title", name), ("summary", (member.__doc__ or name).strip().splitlines()[0])):
         if attribute not in vars(member):
             setattr(member, attribute, fallback)
-    forget(f"{family} {name}")
     declare(f"{family} {name}", class_options(member))
     _origins[member] = origin
     registry[name] = member

@@ -119,7 +119,7 @@ class Consolidations:
             )
         self._minima = [done for done in found if done >= FEWEST_EPOCHS or done == begun.epochs]
         if self.begun is None:
-            learner.replay.drop()
+            memory.replay_stock = []
             if not len(memory):  # all that came is still waiting
                 no_loss = torch.zeros((), device=learner.runtime.device)
                 memory.choose_waiting(learner.moment(no_loss), learner.trainer.on_candidates)

@@ -170,7 +170,7 @@ def class_ids(labels: list[Label], known: Mapping[Label, int], grow: bool) -> tu
         if kind != came:
             raise _error("labels", f"of the kind of the classes, {kind}", f"{came}: {new[0]!r}")
         _check_names(new, len(ids))
-    return torch.tensor([ids[label] for label in labels], dtype=torch.int64), new
+    return torch.tensor(list(map(ids.__getitem__, labels)), dtype=torch.int64), new
 
 
 def _check_names(new: Iterable[Label], n_classes: int) -> None:

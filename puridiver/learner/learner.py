@@ -24,7 +24,6 @@ from puridiver.learner.consolidation import Consolidation, Consolidations
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.predictor import Predictor, check_finite
-from puridiver.learner.replay import Replay
 from puridiver.memory import SAMPLERS, Memory, Moment, Sampler, Samples
 from puridiver.nets import Network, choose_network
 from puridiver.options import Options, check_reached, resolve
@@ -116,7 +115,7 @@ class Learner:
         # Sampler, trainer and network as `puridiver.options` names them.
         self.methods = f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
         check_reached(options, self.methods)
-        self.memory = Memory(self.sampler, self.capacity, self.image_shape, self.runtime.device)
+        self.memory = Memory(self.sampler, self.capacity, self.image_shape, self.runtime)
         self.source_ids: dict[int, SourceId] = {}  # by arrival; those of evicted samples go now and then
         seeds = zip(("trainer", "sampler"), np.random.SeedSequence(self.seed).generate_state(2).tolist(), strict=True)
         self.generators = {name: torch.Generator().manual_seed(seed) for name, seed in seeds}
@@ -127,7 +126,6 @@ class Learner:
         self.saved_at: float | None = None
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self._saving = FairLock(), threading.Lock()
-        self.replay = Replay(self.memory, self.generators["sampler"])
         self.consolidating = Consolidations(self)
         self._class_ids: dict[Label, int] = {}
         if self.classes:
@@ -174,7 +172,13 @@ class Learner:
                 x, y = self.runtime.move(part).permute(0, 3, 1, 2).contiguous(), self.runtime.move(part_numbers)
                 arrivals = torch.arange(self.seen, self.seen + n, device=device)
                 freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
-                replayed = self.replay.next(trainer, self.consolidating.count > 0, alone=n == 1)
+                # BatchNorm has no statistics of one: memory samples join a single image before any consolidation.
+                replays = options.replay == "always" or (
+                    options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or n == 1)
+                )
+                replayed = None
+                if replays and len(self.memory) and trainer.learns_online:
+                    replayed = self.memory.replay(options.batch_size, trainer.strong_view, self.generators["sampler"])
                 loss = trainer.observe(x, y, replayed, freeze)
                 batch = Samples(x, y, arrivals, torch.zeros(n, device=device), torch.full_like(y, -1))
                 self.memory.update(batch, self.moment(loss), trainer.on_candidates)
@@ -268,7 +272,6 @@ class Learner:
         """
         self.consolidating.check_none_under_way("correcting labels")
         new = inputs.as_corrections(labels, self._class_ids, self.seen, self.held_ids() if by_id else None)
-        self.replay.drop()  # drawn with the old labels
         return self.memory.correct(new)
 
     @exclusive
@@ -279,7 +282,6 @@ class Learner:
         """
         self.consolidating.check_none_under_way("undoing checks of labels")
         arrivals = inputs.as_arrivals(samples, self.seen, self.held_ids() if by_id else None)
-        self.replay.drop()
         return self.memory.uncheck(arrivals)
 
     @exclusive

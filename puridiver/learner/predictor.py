@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from puridiver.errors import DivergedError
 from puridiver.learner.inputs import Label, label_array
-from puridiver.runtime.model import Snapshot
+from puridiver.runtime.model import Snapshot, TrainableModel
 from puridiver.trainers import Trainer
 
 FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taught
@@ -96,7 +97,7 @@ class Predictor:
         self.publish()
 
     def _snapshots(self, older: Snapshots | None = None) -> Snapshots:
-        return [model.snapshot(older[k] if older else None) for k, model in enumerate(self._trainer.models)]
+        return list(map(TrainableModel.snapshot, self._trainer.models, older or repeat(None)))
 
     # State -------------------------------------------------------------------------------------------------------
 

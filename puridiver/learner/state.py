@@ -80,7 +80,7 @@ def tensors_of(learner: Learner) -> dict[str, Tensor]:
     if learner.classes:
         parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
     held = {"memory": learner.memory.samples, "waiting": learner.memory.waiting}
-    held |= {f"replay.{number}": part for number, part in enumerate(learner.replay.stock)}
+    held |= {f"replay.{number}": part for number, part in enumerate(learner.memory.replay_stock)}
     parts |= {part: vars(samples) for part, samples in held.items()}
     return {f"{part}.{name}": value for part, tensors in parts.items() for name, value in tensors.items()}
 
@@ -170,7 +170,7 @@ def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> 
         learner.trainer.load_state(groups["trainer"])
         learner.predictor.load_state(kept)
     stock = _grouped(groups.get("replay", {}))
-    learner.replay.stock = [as_samples(stock[k], f"replay.{k}", learner) for k in sorted(stock, key=int)]
+    learner.memory.replay_stock = [as_samples(stock[k], f"replay.{k}", learner) for k in sorted(stock, key=int)]
     for name, generator in learner.generators.items():
         generator.set_state(groups["generator"][name])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter, methodcaller
 from typing import ClassVar, Protocol
 
 import torch
@@ -38,10 +39,10 @@ class Samples:
 
     def split(self, size: int) -> list[Samples]:
         """Consecutive parts of `size` samples, as views."""
-        return list(map(Samples, *(tensor.split(size) for tensor in vars(self).values())))
+        return list(map(Samples, *map(methodcaller("split", size), vars(self).values())))
 
     def take(self, rows: Tensor | slice) -> Samples:
-        return Samples(*[tensor[rows] for tensor in vars(self).values()])
+        return Samples(*map(itemgetter(rows), vars(self).values()))
 
     def joined(self, others: Samples) -> Samples:
         """These and then the others."""

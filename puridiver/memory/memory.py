@@ -11,7 +11,11 @@ import torch
 from torch import Tensor
 
 from puridiver.memory.base import Moment, Sampler, Samples, row_faults
+from puridiver.runtime.device import Runtime
 
+# Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
+# GPU's host far more than the few images do. So a sample may be replayed up to 15 batches after it was evicted.
+REPLAY_AHEAD = 16
 OnCandidates = Callable[[Samples, int], None]  # gets a pool, and how many of it are the memory's, before a choice
 
 
@@ -25,14 +29,15 @@ class Counts(NamedTuple):
 class Memory:
     """At most `capacity` samples on the run's device, chosen by a sampler; up to `delay` more wait for its choice."""
 
-    def __init__(self, sampler: Sampler, places: int, image_shape: tuple[int, int, int], device: torch.device) -> None:
+    def __init__(self, sampler: Sampler, places: int, image_shape: tuple[int, int, int], runtime: Runtime) -> None:
         height, width, channels = image_shape
-        self.sampler = sampler
+        self.sampler, self._runtime = sampler, runtime
         self.capacity = max(1, int(places * (1 - sampler.delay_share)))
         self.delay = places - self.capacity
-        images = torch.empty(0, channels, height, width, dtype=torch.uint8, device=device)
-        numbers = torch.empty(0, dtype=torch.int64, device=device)
+        images = torch.empty(0, channels, height, width, dtype=torch.uint8, device=runtime.device)
+        numbers = torch.empty(0, dtype=torch.int64, device=runtime.device)
         self._empty = self.samples = self.waiting = Samples(images, numbers, numbers, numbers.float(), numbers)
+        self.replay_stock: list[Samples] = []  # a part for each stream batch to come
         # The package's own samplers are tested, and a GPU would have to wait for the answer.
         self._checks_choices = not type(sampler).__module__.startswith("puridiver.")
         self._counted: tuple[Samples, Samples, Counts] | None = None  # what was counted last, and the result
@@ -46,7 +51,7 @@ class Memory:
 
     def update(self, batch: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
         """Let the sampler choose from the memory and a batch that has arrived, or from every full delay buffer."""
-        noted = replace(batch, notes=moment.runtime.move(self.sampler.note_arrivals(batch, moment)))
+        noted = replace(batch, notes=self._runtime.move(self.sampler.note_arrivals(batch, moment)))
         if not self.delay:
             self._choose(noted, moment, on_candidates)
             return
@@ -68,7 +73,17 @@ class Memory:
         if self._checks_choices:
             for fault in row_faults(rows, len(pool), self.capacity):
                 raise ValueError(f"sampler {self.sampler.name}: {fault}")
-        self.samples = pool.take(moment.runtime.move(rows))
+        self.samples = pool.take(self._runtime.move(rows))
+
+    def replay(self, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator) -> Samples:
+        """Augmented views of up to `size` distinct samples, to join a stream batch."""
+        if not self.replay_stock:
+            n, drawn = len(self.samples), list[Tensor]()
+            for _ in range(REPLAY_AHEAD if self.full else 1):
+                drawn.append(torch.randperm(n, generator=generator)[:size])
+            picked = self.samples.take(self._runtime.move(torch.cat(drawn)))
+            self.replay_stock = replace(picked, images=view(picked.images)).split(min(size, n))
+        return self.replay_stock.pop()
 
     def arrivals(self) -> list[int]:
         """The arrivals of all samples that are held."""
@@ -76,6 +91,7 @@ class Memory:
 
     def correct(self, labels: Mapping[int, int]) -> int:
         """Give held samples the class ids that a person found, by arrival; how many were held."""
+        self.replay_stock = []  # drawn with the old labels
         return sum(self._correct(name, labels) for name in ("samples", "waiting"))
 
     def _correct(self, name: str, labels: Mapping[int, int]) -> int:
@@ -88,6 +104,7 @@ class Memory:
 
     def uncheck(self, arrivals: Iterable[int]) -> int:
         """Give checked samples the labels back that they came with; how many were held and checked."""
+        self.replay_stock = []
         wanted = self.samples.arrivals.new_tensor(list(arrivals))
         return sum(self._uncheck(name, wanted) for name in ("samples", "waiting"))
 

@@ -136,10 +136,10 @@ def test_after_a_correction_nothing_is_replayed_with_the_old_label():
     learner = tiny_learner(memory=8, replay="always")
     for start in range(0, 40, 8):
         learner.observe(images[start : start + 8], labels[start : start + 8])
-    assert learner.replay.stock  # drawn ahead
+    assert learner.memory.replay_stock  # drawn ahead
     arrivals = learner.memory.samples.arrivals.tolist()
     learner.correct(dict.fromkeys(arrivals, 2))
-    replayed = learner.replay.next(learner.trainer, consolidated=False)
+    replayed = learner.memory.replay(8, learner.trainer.strong_view, learner.generators["sampler"])
     assert set(replayed.labels.tolist()) == {2}
 
 

@@ -97,6 +97,6 @@ def pass_batch(memory: Memory, batch: Samples, now: Moment) -> Tensor:
 
 def empty_memory(sampler: Sampler, capacity: int, device: str = "cpu") -> Memory:
     """A memory of so many places; a sampler with a delay buffer chooses at every batch all the same."""
-    memory = Memory(sampler, capacity, (SIDE, SIDE, 1), torch.device(device))
+    memory = Memory(sampler, capacity, (SIDE, SIDE, 1), Runtime(torch.device(device)))
     memory.capacity, memory.delay = capacity, 0
     return memory

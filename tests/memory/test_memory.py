@@ -8,6 +8,7 @@ import torch
 from puridiver import Learner
 from puridiver.memory import SAMPLERS, Memory
 from puridiver.options import Options
+from puridiver.runtime.device import Runtime
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
 from tests.memory.fakes import SIDE, empty_memory, stream
 
@@ -61,7 +62,7 @@ def test_counts_and_labels_follow_corrections() -> None:
 
 @pytest.mark.parametrize(("places", "delay"), [(1, 0), (2, 1), (3, 2), (200, 100), (1000, 500)])
 def test_half_of_the_places_are_the_delay_buffer_of_spr(places: int, delay: int) -> None:
-    memory = Memory(SAMPLERS["spr"](Options()), places, (SIDE, SIDE, 1), torch.device("cpu"))
+    memory = Memory(SAMPLERS["spr"](Options()), places, (SIDE, SIDE, 1), Runtime(torch.device("cpu")))
     assert (memory.capacity, memory.delay) == (places - delay, delay)
 
 
