@@ -14,41 +14,9 @@ from puridiver.augment.mixing import (
     planned_shares,
 )
 from puridiver.augment.policies import POLICIES
-from puridiver.augment.simclr import draw_simclr, simclr_view
-from puridiver.augment.views import (
-    ViewSettings,
-    crop_flip,
-    crop_flip_view,
-    draw_crop_flip,
-    draw_crop_flip_plan,
-    leave_unmoved,
-    planned_crop_flip,
-    strong_view,
-    to_float,
-    views_at_once,
-    weak_view,
-)
+from puridiver.augment.views import crop_flip, crop_flip_view, draw_crop_flip, to_float, views_at_once
 
 __all__ = [
-    "POLICIES",
-    "Policy",
-    "ViewSettings",
-    "crop_flip",
-    "crop_flip_view",
-    "draw_crop_flip",
-    "draw_crop_flip_plan",
-    "draw_cutmix_plan",
-    "draw_mixup_plan",
-    "draw_simclr",
-    "leave_unmoved",
-    "planned_crop_flip",
-    "planned_cut",
-    "planned_cutmix",
-    "planned_mix",
-    "planned_shares",
-    "simclr_view",
-    "strong_view",
-    "to_float",
-    "views_at_once",
-    "weak_view",
-]
+    "POLICIES", "Policy", "crop_flip", "crop_flip_view", "draw_crop_flip", "draw_cutmix_plan", "draw_mixup_plan",
+    "planned_cut", "planned_cutmix", "planned_mix", "planned_shares", "to_float", "views_at_once",
+]  # fmt: skip

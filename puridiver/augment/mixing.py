@@ -11,18 +11,19 @@ from torch import Tensor
 
 
 def draw_cutmix_plan(
-    steps: int, n: int, height: int, width: int, probability: float, alpha: float, generator: torch.Generator
+    steps: int, n: int, height: int, width: int, probability: float, generator: torch.Generator
 ) -> Tensor:
     """Draw for many batches of n: int64 (steps, n + 4), each row the partners and one box y0, y1, x0, x1.
 
-    The box covers 1 - Beta(alpha, alpha) of the image before it is clipped at the border. With probability
-    1 - `probability` the box is empty and the batch stays unchanged.
+    The box covers 1 - Beta(1, 1) of the image before it is clipped at the border. With probability 1 - `probability`
+    the box is empty and the batch stays unchanged.
     """
     partners = torch.rand(steps, n, generator=generator).argsort(dim=1)
-    sides = (1 - torch.tensor(beta_samples(steps, alpha, generator), dtype=torch.float64)).sqrt().float()
+    sides = (1 - beta_samples(steps, 1.0, generator)).sqrt().float()
     wanted = (torch.rand(steps, generator=generator) < probability) & (n > 1)
-    box = [_draw_intervals(length, sides * wanted, generator) for length in (height, width)]
-    return torch.cat([partners, *box], dim=1)
+    rows = _draw_intervals(height, sides * wanted, generator)
+    columns = _draw_intervals(width, sides * wanted, generator)
+    return torch.cat([partners, rows, columns], dim=1)
 
 
 def _draw_intervals(length: int, shares: Tensor, generator: torch.Generator) -> Tensor:
@@ -61,7 +62,8 @@ def draw_mixup_plan(steps: int, n: int, alpha: float, generator: torch.Generator
     As in MixMatch, lam is the larger of the two shares.
     """
     partners = torch.rand(steps, n, generator=generator).argsort(dim=1)
-    lam = torch.tensor([max(beta, 1 - beta) for beta in beta_samples(steps, alpha, generator)], dtype=torch.float64)
+    beta = beta_samples(steps, alpha, generator)
+    lam = torch.maximum(beta, 1 - beta)
     return torch.cat([partners, lam.view(torch.int64)[:, None]], dim=1)
 
 
@@ -71,10 +73,8 @@ def planned_mix(tensor: Tensor, row: Tensor) -> Tensor:
     return lam * tensor + (1 - lam) * tensor[row[:-1]]
 
 
-def beta_samples(n: int, alpha: float, generator: torch.Generator) -> list[float]:
-    """Draw from the symmetric Beta(alpha, alpha) distribution."""
-    if not (alpha > 0 and np.isfinite(alpha)):
-        raise ValueError(f"alpha should be a finite number above 0, but got {alpha}")
+def beta_samples(n: int, alpha: float, generator: torch.Generator) -> Tensor:
+    """Draw from the symmetric Beta(alpha, alpha) distribution, float64 (n,)."""
     # torch has no public Beta that takes a generator, so the generator seeds NumPy's
     seed = int(torch.randint(2**63 - 1, (), generator=generator))
-    return np.random.default_rng(seed).beta(alpha, alpha, size=n).tolist()
+    return torch.from_numpy(np.random.default_rng(seed).beta(alpha, alpha, size=n))

@@ -1,11 +1,12 @@
 """Colour and geometry operations on uint8 batches (N, C, H, W), equal to Pillow's grey level for grey level.
 
-A magnitude is one number for the whole batch, or a tensor (N,) on any device. An affine matrix maps a place in the
-output to a place in the input, in 16.16 fixed point as Pillow computes it, on the magnitude's device: so CPU and GPU
-use the same integers.
+A magnitude is one number for the whole batch, or a tensor (N,) on the host. An affine matrix maps a place in the output
+to a place in the input, in 16.16 fixed point as Pillow computes it, on the host: so CPU and GPU use the same integers.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,11 +15,6 @@ LEVELS = 256
 FRACTION_BITS = 16
 
 # Colour ------------------------------------------------------------------------------------------------------------
-
-
-def invert(images: Tensor) -> Tensor:
-    """Invert the grey levels, as ImageOps.invert."""
-    return 255 - images
 
 
 def posterise(images: Tensor, bits: float | Tensor) -> Tensor:
@@ -157,7 +153,5 @@ def affine(images: Tensor, matrix: Tensor, fill: int = 0) -> Tensor:
 
 def _matrix(*entries: float | Tensor) -> Tensor:
     """Build float64 matrices (N or 1, 2, 3) from six entries, each a number or a tensor (N,)."""
-    columns = [torch.as_tensor(entry, dtype=torch.float64).reshape(-1) for entry in entries]
-    device = next((entry.device for entry in entries if isinstance(entry, Tensor)), torch.device("cpu"))
-    columns = torch.broadcast_tensors(*(column.to(device) for column in columns))
-    return torch.stack(columns, 1).view(-1, 2, 3)
+    columns = torch.broadcast_tensors(*map(partial(torch.as_tensor, dtype=torch.float64), entries))
+    return torch.stack(columns, -1).view(-1, 2, 3)

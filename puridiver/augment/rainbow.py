@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
-from puridiver.augment.base import RowDraw, check_batch
-from puridiver.augment.ops import invert, rotate, solarise
+from puridiver.augment.ops import rotate, solarise
 
 REFERENCE_SIDE = 32
 CUTOUT_SIDES = (8, 16, 24, 32)  # pixels of a 32-pixel image
@@ -24,29 +21,20 @@ PERTURBATIONS = (
 )
 
 
-@dataclass(frozen=True)
-class PerturbationDraw(RowDraw):
-    """The centre of each cutout of each sample, (n, 4)."""
-
-    row: Tensor
-    column: Tensor
-
-
-def draw_perturbations(n: int, height: int, width: int, generator: torch.Generator) -> PerturbationDraw:
-    """Draw the centres uniformly over the image."""
+def draw_centres(n: int, height: int, width: int, generator: torch.Generator) -> Tensor:
+    """Draw the row and the column of the centre of each cutout uniformly over the image, (2, n, 4)."""
     shape = (n, len(CUTOUT_SIDES))
-    return PerturbationDraw(*(torch.randint(side, shape, generator=generator) for side in (height, width)))
+    return torch.stack([torch.randint(side, shape, generator=generator) for side in (height, width)])
 
 
-def perturbations(images: Tensor, draw: PerturbationDraw) -> Tensor:
+def perturbations(images: Tensor, centres: Tensor) -> Tensor:
     """Make twelve copies of every image, (12, N, C, H, W), in the order of PERTURBATIONS."""
-    check_batch(images, draw)
-    row, column = (centres.to(images.device, non_blocking=True) for centres in (draw.row, draw.column))
+    row, column = centres
     cutouts = [_cutout(images, side, row[:, i], column[:, i]) for i, side in enumerate(CUTOUT_SIDES)]
     flips = [images.flip(3), images.flip(2)]
     rotations = [rotate(images, angle) for angle in ROTATIONS]
     solarised = [solarise(images, threshold) for threshold in THRESHOLDS]
-    return torch.stack([*cutouts, *flips, *rotations, invert(images), *solarised])
+    return torch.stack([*cutouts, *flips, *rotations, 255 - images, *solarised])
 
 
 def _cutout(images: Tensor, side: int, row: Tensor, column: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.rainbow import PerturbationDraw, draw_perturbations, perturbations
+from puridiver.augment.rainbow import draw_centres, perturbations
 from puridiver.memory.base import Moment, Sampler, Samples, class_counts
 
 TIE = 1 / 100  # less than the least difference of two variance ratios of twelve votes
@@ -58,8 +58,7 @@ class RainbowMemory(Sampler):
     def uncertainty(self, pool: Samples, moment: Moment) -> Tensor:
         """The variance ratio of each sample over its 12 perturbed copies, (N,)."""
         n, _, height, width = pool.images.shape
-        drawn = draw_perturbations(n, height, width, moment.generator)
-        draw = PerturbationDraw(moment.runtime.move(drawn.row), moment.runtime.move(drawn.column))
-        copies = perturbations(pool.images, draw)  # (12, N, C, H, W)
+        centres = moment.runtime.move(draw_centres(n, height, width, moment.generator))
+        copies = perturbations(pool.images, centres)  # (12, N, C, H, W)
         votes = moment.network.outputs(copies.flatten(0, 1), large_passes=True)[1].argmax(dim=1)
         return variance_ratio(votes.view(len(copies), n), moment.n_classes)

@@ -97,8 +97,7 @@ class JointTraining:
         self.model.step(F.cross_entropy(logits, self.buffers[key + "labels"][row]))
 
     def _augmented(self, images: Tensor) -> Tensor:
-        draw = augment.draw_crop_flip(len(images), self.options.crop_padding, self.options.flip, self.generator)
-        return augment.crop_flip(images, draw)
+        return augment.crop_flip_view(images, self.options.crop_padding, self.options.flip, self.generator)
 
     def _moved(self, rows: Tensor) -> Tensor:
         """Images as (N, C, H, W) on the device."""

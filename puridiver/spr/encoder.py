@@ -14,6 +14,7 @@ from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import TrainableModel
 from puridiver.runtime.plans import Buffers, PlanRunner
+from puridiver.spr.simclr import draw_simclr, simclr_view
 
 PROJECTION = 128
 ENCODER_OPTIONS = {
@@ -87,8 +88,8 @@ class Encoder:
 
     def _learn_block(self, images: Tensor, n_views: int, epochs: int, generator: torch.Generator) -> None:
         n = len(images)
-        draw = augment.draw_simclr(2 * n * n_views, self.options.spr_crop, self.options.flip, generator)
-        self.buffers.put("views", augment.simclr_view(images.repeat(2 * n_views, 1, 1, 1), draw))
+        draw = draw_simclr(2 * n * n_views, self.options.spr_crop, self.options.flip, generator)
+        self.buffers.put("views", simclr_view(images.repeat(2 * n_views, 1, 1, 1), draw))
         size = min(n, self.options.spr_batch)
         plans = []
         for epoch in range(epochs):

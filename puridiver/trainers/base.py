@@ -78,7 +78,6 @@ class Trainer(ABC):
         self.runtime, self.generator = context.runtime, context.generator
         self.n_classes = context.n_classes
         o = context.options
-        self.views = augment.ViewSettings(o.crop_padding, o.flip, o.strong, o.weak)
         self.models: list[TrainableModel] = []
         for _ in range(self.n_networks):
             network = build_network(context.network, self.n_classes, context.image_shape, o, self.generator)
@@ -119,22 +118,23 @@ class Trainer(ABC):
 
     def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
         """What is random about one online step, from a stock: small draws cost a host more than they should."""
-        moves, padding, stock = self.options.online_crop_flip, self.views.crop_padding, self._online_plans
-        if stock is None or not len(stock) or stock.shape[1] != n + 4 + 3 * n * moves:
-            stock = self.cutmix_plan(PLANS_AT_ONCE, n, self.options.online_cutmix)
-            if moves:
-                drawn = augment.draw_crop_flip_plan(PLANS_AT_ONCE, n, padding, self.views.flip, self.generator)
-                stock = torch.cat([stock, drawn], dim=1)
+        o, stock = self.options, self._online_plans
+        if stock is None or not len(stock) or stock.shape[1] != n + 4 + 3 * n * o.online_crop_flip:
+            stock = self.cutmix_plan(PLANS_AT_ONCE, n, o.online_cutmix)
+            if o.online_crop_flip:
+                moves = augment.draw_crop_flip(PLANS_AT_ONCE * n, o.crop_padding, o.flip, self.generator)
+                stock = torch.cat([stock, *moves.view(3, PLANS_AT_ONCE, n)], dim=1)
         plan, self._online_plans = stock[0], stock[1:]
-        if moves:
-            augment.leave_unmoved(plan[n + 4 :], n_stream, padding)  # replayed views have moved
+        if o.online_crop_flip:  # leave replayed samples as they are: their views have moved
+            moves = plan[n + 4 :].view(3, n)
+            moves[:2, n_stream:], moves[2, n_stream:] = o.crop_padding, 0
         return plan
 
     def _online_step(self, images: Tensor, labels: Tensor, plan: Tensor, network: int, train_norm: bool) -> Tensor:
         """One step on a batch; returns its cross-entropy for Eq. 3, whatever loss it learns by."""
         n, model, targets = len(images), self.models[network], self.one_hot(labels)
         if self.options.online_crop_flip:
-            images = augment.planned_crop_flip(images, plan[n + 4 :], self.views.crop_padding)
+            images = augment.crop_flip(images, plan[n + 4 :].view(3, n), self.options.crop_padding)
         images, targets = augment.planned_cutmix(images, targets, plan[: n + 4])
         logits = model.logits(images, train_norm)
         loss = soft_cross_entropy(logits, targets).mean()
@@ -214,8 +214,10 @@ class Trainer(ABC):
         return [model.network for model in self.models]
 
     def strong_view(self, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Drawn by the trainer's generator, or by another."""
-        return augment.strong_view(images, self.views, generator or self.generator)
+        """Crop and flip at random, then apply the strong policy; by the trainer's generator, or by another."""
+        o, generator = self.options, generator or self.generator
+        view = augment.crop_flip_view(images, o.crop_padding, o.flip, generator)
+        return augment.POLICIES[o.strong].apply(view, generator)
 
     def one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self.n_classes).float()
@@ -246,7 +248,7 @@ class Trainer(ABC):
 
     def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
         height, width, _ = self.context.image_shape
-        return augment.draw_cutmix_plan(steps, n, height, width, probability, 1.0, self.generator)
+        return augment.draw_cutmix_plan(steps, n, height, width, probability, self.generator)
 
     def plain_plans(self, n: int) -> Iterator[tuple[Tensor, int]]:
         """Batches of n rows in random order with a draw of CutMix for each: plans, and how many rows a step takes."""

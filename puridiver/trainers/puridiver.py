@@ -120,7 +120,7 @@ class PuriDivERTrainer(Trainer):
         views = self.next_memory_view(memory)
         weak = memory.images
         if predicted or any(shape.tail for shape in shapes):
-            weak = augment.weak_view(weak, self.views, self.generator)
+            weak = self.weak_view(weak)
         weights = prediction_weights(split, self.options, self.generator)
         targets = equations.refurbish(weights, split.p_model, memory.labels)
         held = {"views": views, "weak": weak, "targets": targets, "unlabelled": split.unlabelled}
@@ -128,6 +128,12 @@ class PuriDivERTrainer(Trainer):
             held |= {"labels": memory.labels, "weights": weights}
         for name, value in held.items():
             self.buffers.put(name, value)
+
+    def weak_view(self, images: Tensor) -> Tensor:
+        """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
+        o = self.options
+        padding = 0 if o.flip and o.weak == "flip" else o.crop_padding
+        return augment.crop_flip_view(images, padding, o.flip, self.generator)
 
     def _shape(self, plan: EpochPlan) -> PassShape:
         o, n = self.options, plan.rows.shape[1]

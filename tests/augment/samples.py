@@ -11,8 +11,6 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from puridiver.augment.base import RowDraw
-
 # elsewhere Pillow's compiler may fuse a blend's product and sum, which can move a truncated level by one
 PILLOW_BLENDS_UNFUSED = platform.machine() in ("x86_64", "AMD64")
 SHAPES = ((3, 32, 32), (1, 8, 8), (3, 11, 7), (1, 4, 9))
@@ -48,16 +46,9 @@ def by_pillow(images: Tensor, operation: Callable[[Image.Image], Image.Image]) -
     return torch.stack(results)
 
 
-def assert_rows_independent(
-    apply: Callable[[Tensor, Any], Tensor], images: Tensor, draw: RowDraw, dim: int = 0
-) -> None:
-    """A batch gives what each sample gives alone with its own row, and its input stays unchanged."""
-    before = images.clone()
-    together = apply(images, draw)
-    one_by_one = [apply(images[i : i + 1], draw.rows(slice(i, i + 1))) for i in range(len(images))]
-    assert torch.equal(together, torch.cat(one_by_one, dim))
-    assert torch.equal(images, before)
-    assert together.dtype == torch.uint8
+def rows(draw: Any, index: slice) -> Any:
+    """The draw of some samples, where every tensor of it has a row for each."""
+    return type(draw)(*(part[index] for part in draw))
 
 
 def assert_uniform(draws: Tensor, n_values: int) -> None:

@@ -9,6 +9,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch import Tensor
 
+from puridiver.augment import POLICIES
 from puridiver.augment.policies.autoaugment import (
     CIFAR10_POLICY,
     AutoAugmentDraw,
@@ -18,6 +19,7 @@ from puridiver.augment.policies.autoaugment import (
 )
 
 from .samples import PILLOW_BLENDS_UNFUSED, assert_uniform, by_pillow, generator, random_images
+from .samples import rows as row_of
 
 
 def pillow_step(image: Image.Image, step: Step, sign: int, fill: int) -> Image.Image:
@@ -64,10 +66,10 @@ def test_every_choice_equals_pillow(shape: tuple[int, int, int], fill: int) -> N
     """Each sub-policy with each of its steps on and off and with both signs."""
     rows = torch.cartesian_prod(torch.arange(25), torch.arange(2), torch.arange(2), torch.tensor([-1, 1]))
     draw = AutoAugmentDraw(rows[:, 0], rows[:, 1:3].bool(), rows[:, 3:].expand(-1, 2))
-    images = random_images(len(draw), shape)
+    images = random_images(len(rows), shape)
     ours = autoaugment(images, draw, fill)
-    for i in range(len(draw)):
-        reference = augment_by_pillow(images[i : i + 1], draw.rows(slice(i, i + 1)), fill)
+    for i in range(len(rows)):
+        reference = augment_by_pillow(images[i : i + 1], row_of(draw, slice(i, i + 1)), fill)
         assert torch.equal(ours[i : i + 1], reference), (i, CIFAR10_POLICY[int(draw.sub_policy[i])])
 
 
@@ -93,10 +95,11 @@ def test_draws_follow_the_policys_probabilities() -> None:
             assert abs(int(applied[:, column].sum()) - len(applied) * step.probability) <= 5 * deviation
 
 
-def test_an_empty_batch_stays_empty_and_wrong_arguments_are_refused() -> None:
-    assert autoaugment(random_images(0, (3, 8, 8)), draw_autoaugment(0, generator())).shape == (0, 3, 8, 8)
-    images, draw = random_images(2, (3, 8, 8)), draw_autoaugment(2, generator())
-    with pytest.raises(ValueError, match="from 0 to 255, but got 256"):
-        autoaugment(images, draw, fill=256)
-    with pytest.raises(ValueError, match="2 rows for 1 images"):
-        autoaugment(images[:1], draw)
+def test_policies_are_their_draws() -> None:
+    images = random_images(200, (3, 32, 32))
+    draw = draw_autoaugment(200, generator(4))
+    assert torch.equal(POLICIES["autoaugment"].apply(images, generator(4)), autoaugment(images, draw))
+    released = autoaugment(images, draw, fill=128, rotates_both_ways=False)
+    assert torch.equal(POLICIES["autoaugment_grey"].apply(images, generator(4)), released)
+    assert POLICIES["none"].apply(images, generator(4)) is images
+    assert autoaugment(images[:0], draw_autoaugment(0, generator())).shape == (0, 3, 32, 32)

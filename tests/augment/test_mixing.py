@@ -14,16 +14,11 @@ from puridiver.augment.mixing import beta_samples
 from .samples import generator, random_images
 
 
-@given(
-    height=st.integers(1, 20),
-    width=st.integers(1, 20),
-    alpha=st.sampled_from([0.2, 1.0, 5.0]),
-    seed=st.integers(0, 10_000),
-)
-def test_cutmix_equals_a_loop(height: int, width: int, alpha: float, seed: int) -> None:
+@given(height=st.integers(1, 20), width=st.integers(1, 20), seed=st.integers(0, 10_000))
+def test_cutmix_equals_a_loop(height: int, width: int, seed: int) -> None:
     n = 4
     images, targets = random_images(n, (3, height, width), seed), torch.eye(n)
-    for row in draw_cutmix_plan(2, n, height, width, 1.0, alpha, generator(seed)):
+    for row in draw_cutmix_plan(2, n, height, width, 1.0, generator(seed)):
         partners, (y0, y1, x0, x1) = row[:n].tolist(), row[n:].tolist()
         assert sorted(partners) == list(range(n))
         expected = images.clone()
@@ -37,7 +32,7 @@ def test_cutmix_equals_a_loop(height: int, width: int, alpha: float, seed: int) 
 
 
 def test_cutmix_boxes_have_the_area_of_clipped_boxes_and_touch_every_border() -> None:
-    y0, y1, x0, x1 = draw_cutmix_plan(2000, 2, 200, 200, 1.0, 1.0, generator())[:, 2:].T
+    y0, y1, x0, x1 = draw_cutmix_plan(2000, 2, 200, 200, 1.0, generator())[:, 2:].T
     cut = ((y1 - y0) * (x1 - x0)) / 200**2
     # a side s about a uniform centre keeps s - s^2 / 4 on average; s^2 = 1 - lam is uniform for alpha = 1
     assert abs(cut.mean() - (1 / 2 - 1 / 5 + 1 / 48)) < 4 * cut.std() / 2000**0.5
@@ -46,18 +41,18 @@ def test_cutmix_boxes_have_the_area_of_clipped_boxes_and_touch_every_border() ->
 
 
 def test_cutmix_has_its_probability() -> None:
-    boxes = draw_cutmix_plan(4000, 2, 16, 16, 0.3, 5.0, generator())[:, 2:]
+    boxes = draw_cutmix_plan(4000, 2, 64, 64, 0.3, generator())[:, 2:]
     assert float((boxes[:, 1] > boxes[:, 0]).float().mean()) == pytest.approx(0.3, abs=0.04)
-    alone = draw_cutmix_plan(50, 1, 16, 16, 1.0, 1.0, generator())  # one sample has no partner
+    alone = draw_cutmix_plan(50, 1, 16, 16, 1.0, generator())  # one sample has no partner
     assert torch.equal(alone[:, 1], alone[:, 2])
 
 
 @pytest.mark.parametrize("alpha", [0.2, 0.75, 1.0, 4.0])
 def test_beta_samples_follow_the_beta_distribution(alpha: float) -> None:
     samples = beta_samples(1500, alpha, generator(7))
-    assert stats.kstest(samples, stats.beta(alpha, alpha).cdf).pvalue > 0.001
-    assert beta_samples(1500, alpha, generator(7)) == samples
-    assert beta_samples(1500, alpha, generator(8)) != samples
+    assert stats.kstest(samples.numpy(), stats.beta(alpha, alpha).cdf).pvalue > 0.001
+    assert torch.equal(beta_samples(1500, alpha, generator(7)), samples)
+    assert not torch.equal(beta_samples(1500, alpha, generator(8)), samples)
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 5, 5), (6, 10)])
@@ -70,9 +65,3 @@ def test_mixup_blends_each_sample_with_its_partner(shape: tuple[int, ...]) -> No
         assert 0.5 <= lam <= 1
         for i, partner in enumerate(row[:-1].tolist()):
             torch.testing.assert_close(mixed[i], lam * tensor[i] + (1 - lam) * tensor[partner])
-
-
-@pytest.mark.parametrize("alpha", [0.0, -1.0, float("nan"), float("inf")])
-def test_impossible_alpha_is_refused(alpha: float) -> None:
-    with pytest.raises(ValueError, match="finite number above 0"):
-        draw_mixup_plan(2, 3, alpha, generator())

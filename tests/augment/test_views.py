@@ -1,48 +1,56 @@
-"""The weak and strong view that trainers use, and the scaling of images."""
+"""Crop and flip against a loop, their draws, and the scaling of images; on a GPU all views are those of the CPU."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
-from puridiver.augment import ViewSettings, crop_flip, crop_flip_view, draw_crop_flip, strong_view, to_float, weak_view
-from puridiver.augment.policies.autoaugment import autoaugment, draw_autoaugment
-from puridiver.augment.rainbow import draw_perturbations, perturbations
+from puridiver.augment import POLICIES, crop_flip, crop_flip_view, draw_crop_flip, to_float
+from puridiver.augment.rainbow import draw_centres, perturbations
 
-from .samples import SHAPES, generator, random_images
+from .samples import SHAPES, assert_uniform, generator, random_images
 
 
-@pytest.mark.parametrize("strong", ["autoaugment", "autoaugment_grey", "none"])
-def test_the_strong_view_is_crop_flip_and_the_policy(strong: str) -> None:
-    images = random_images(200, (3, 32, 32))
+def crop_flip_by_loop(image: Tensor, padding: int, top: int, left: int, flip: bool) -> Tensor:
+    channels, height, width = image.shape
+    padded = torch.zeros(channels, height + 2 * padding, width + 2 * padding, dtype=torch.uint8)
+    padded[:, padding : padding + height, padding : padding + width] = image
+    crop = padded[:, top : top + height, left : left + width]
+    return crop.flip(2) if flip else crop
+
+
+@given(
+    height=st.integers(4, 12),
+    width=st.integers(4, 12),
+    channels=st.sampled_from([1, 3]),
+    padding=st.integers(0, 5),
+    flip=st.booleans(),
+    seed=st.integers(0, 10_000),
+)
+def test_crop_flip_equals_a_loop(height: int, width: int, channels: int, padding: int, flip: bool, seed: int) -> None:
+    images = random_images(5, (channels, height, width), seed)
     before = images.clone()
-    source = generator(4)
-    expected = crop_flip(images, draw_crop_flip(200, 2, False, source))
-    settings = ViewSettings(crop_padding=2, flip=False, strong=strong)
-    assert torch.equal(crop_flip_view(images, settings, generator(4)), expected)
-    if strong != "none":
-        how = {"fill": 128, "rotates_both_ways": False} if strong == "autoaugment_grey" else {}
-        expected = autoaugment(expected, draw_autoaugment(200, source), **how)
-    view = strong_view(images, settings, generator(4))
-    assert torch.equal(view, expected)
-    view.zero_()
-    assert torch.equal(images, before)
+    draw = draw_crop_flip(5, padding, flip, generator(seed))
+    drawn = zip(images, *draw.tolist(), strict=True)
+    expected = [crop_flip_by_loop(image, padding, top, left, bool(coin)) for image, top, left, coin in drawn]
+    result = crop_flip(images, draw, padding)
+    assert torch.equal(result, torch.stack(expected))
+    assert torch.equal(crop_flip_view(images, padding, flip, generator(seed)), result)
+    result.zero_()
+    assert torch.equal(images, before)  # the result never shares memory with the input
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_weak_view_mirrors_about_half(shape: tuple[int, int, int]) -> None:
-    images = random_images(200, shape)
-    view = weak_view(images, ViewSettings(), generator())
-    mirrored = (view == images.flip(3)).flatten(1).all(1)
-    assert torch.equal(mirrored, ~(view == images).flatten(1).all(1))
-    assert 60 < int(mirrored.sum()) < 140
-
-
-@pytest.mark.parametrize("settings", [ViewSettings(1, False), ViewSettings(4, True, weak="crop_flip")])
-def test_the_weak_view_crops_without_flips_or_if_told(settings: ViewSettings) -> None:
-    images = random_images(50, (1, 8, 8))
-    expected = crop_flip(images, draw_crop_flip(50, settings.crop_padding, settings.flip, generator(2)))
-    assert torch.equal(weak_view(images, settings, generator(2)), expected)
+def test_draws_are_uniform_and_independent() -> None:
+    draw = draw_crop_flip(9000, 4, True, generator())
+    for part, n_values in zip(draw, (9, 9, 2), strict=True):
+        assert_uniform(part, n_values)
+    assert (torch.corrcoef(draw.float()) - torch.eye(3)).abs().max() < 5 / 9000**0.5
+    without = draw_crop_flip(9000, 4, False, generator())
+    assert not without[2].any()
+    assert torch.equal(without[:2], draw[:2])
 
 
 def test_to_float_scales_grey_levels() -> None:
@@ -55,11 +63,10 @@ def test_to_float_scales_grey_levels() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_cpu_and_gpu_give_the_same_images(shape: tuple[int, int, int]) -> None:
     images = random_images(300, shape)
-    on_gpu = images.cuda()
-    for view in (strong_view, weak_view):
-        assert torch.equal(view(on_gpu, ViewSettings(), generator()).cpu(), view(images, ViewSettings(), generator()))
-    draw = draw_perturbations(300, *shape[1:], generator())
-    assert torch.equal(perturbations(on_gpu, draw).cpu(), perturbations(images, draw))
+    for apply in (*(policy.apply for policy in POLICIES.values()), lambda x, g: crop_flip_view(x, 4, True, g)):
+        assert torch.equal(apply(images.cuda(), generator()).cpu(), apply(images, generator()))
+    centres = draw_centres(300, *shape[1:], generator())
+    assert torch.equal(perturbations(images.cuda(), centres.cuda()).cpu(), perturbations(images, centres))
 
 
 @pytest.mark.gpu
@@ -68,7 +75,6 @@ def test_views_do_not_wait_for_the_gpu() -> None:
     images = random_images(300, (3, 32, 32)).cuda()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        to_float(strong_view(images, ViewSettings(), generator()))
-        weak_view(images, ViewSettings(), generator())
+        to_float(POLICIES["autoaugment"].apply(crop_flip_view(images, 4, True, generator()), generator()))
     finally:
         torch.cuda.set_sync_debug_mode("default")

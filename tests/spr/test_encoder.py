@@ -10,6 +10,7 @@ from torch import Tensor
 
 from puridiver.runtime.model import TrainableModel
 from puridiver.spr import nt_xent, scaled_epochs
+from puridiver.spr.simclr import draw_simclr, simclr_view
 from tests.learner_samples import as_samples, patterns
 from tests.memory.fakes import encoder
 
@@ -43,10 +44,9 @@ def test_the_budget_scales_the_published_epochs(published: int, budget: float, e
 
 def partner_loss(enc, seed: int = 9) -> float:
     """The loss on views that were not trained on."""
-    from puridiver import augment
 
-    draw = augment.draw_simclr(2 * len(IMAGES), 0.5, False, seeded(seed))
-    z = enc.projections(augment.simclr_view(IMAGES.repeat(2, 1, 1, 1), draw))
+    draw = draw_simclr(2 * len(IMAGES), 0.5, False, seeded(seed))
+    z = enc.projections(simclr_view(IMAGES.repeat(2, 1, 1, 1), draw))
     return float(nt_xent(*z.chunk(2), 0.5))
 
 

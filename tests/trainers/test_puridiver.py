@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from puridiver.augment import POLICIES, crop_flip_view
 from puridiver.trainers import Split
 from puridiver.trainers.batches import clean_full_plans, proportional_plans
 from puridiver.trainers.puridiver import PassShape
@@ -159,6 +160,21 @@ def test_an_epoch_runs_the_plan_of_its_sets_and_the_last_batch_uncaptured(
         assert shape == PassShape(n, plan.n_tail, mixed, n_head - plan.n_clean if relabel_view == "in_step" else 0)
         assert (steps[:, n : n + mixed].sort(dim=1).values == torch.arange(mixed)).all()
         assert steps.shape[1] == n + mixed + 4
+
+
+@pytest.mark.parametrize(
+    ("options", "padding"),
+    [({"flip": True}, 0), ({"flip": True, "weak": "crop_flip"}, 2), ({"flip": False}, 2)],  # a view has to differ
+)
+def test_views_crop_flip_and_the_strong_one_adds_the_policy(options, padding):
+    images, source = MEMORY.images, torch.Generator().manual_seed(0)
+    options = {"crop_padding": 2, "strong": "autoaugment", **options}
+    weak, strong = (tiny_trainer("puridiver", **options) for _ in range(2))
+    source.set_state(weak.generator.get_state())
+    assert torch.equal(weak.weak_view(images), crop_flip_view(images, padding, options["flip"], source))
+    source.set_state(strong.generator.get_state())
+    moved = crop_flip_view(images, 2, options["flip"], source)
+    assert torch.equal(strong.strong_view(images), POLICIES["autoaugment"].apply(moved, source))
 
 
 # Epochs ------------------------------------------------------------------------------------------------------------

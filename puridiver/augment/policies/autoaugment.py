@@ -9,16 +9,13 @@ are shares of the image's side (at most 150 / 331).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from puridiver.augment import ops
-from puridiver.augment.base import Policy, RowDraw, check_batch
-
-GREY = 128
+from puridiver.augment.base import Policy
 
 
 class Step(NamedTuple):
@@ -30,9 +27,13 @@ class Step(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """An operation `apply(images, values, fill)`; values are `centre ± levels[magnitude]`, + only if not signed."""
+    """`apply(images, value, fill)`, or the first `n_arguments` of them.
 
-    apply: Callable[[Tensor, Tensor, int], Tensor]
+    The value is `centre ± levels[magnitude]`; + only unless `signed`.
+    """
+
+    apply: Callable[..., Tensor]
+    n_arguments: int
     levels: tuple[float, ...]
     signed: bool = False
     centre: float = 0.0
@@ -42,12 +43,16 @@ def _ramp(start: float, end: float) -> tuple[float, ...]:
     return tuple(start + (end - start) * index / 9 for index in range(10))
 
 
-def _enhancement(apply: Callable[[Tensor, Tensor], Tensor]) -> Operation:
-    return Operation(lambda images, factor, _: apply(images, factor), _ramp(0, 0.9), signed=True, centre=1.0)
-
-
 def _plain(apply: Callable[[Tensor], Tensor]) -> Operation:
-    return Operation(lambda images, _value, _fill: apply(images), _ramp(0, 0))
+    return Operation(apply, 1, _ramp(0, 0))
+
+
+def _enhancement(apply: Callable[[Tensor, Tensor], Tensor]) -> Operation:
+    return Operation(apply, 2, _ramp(0, 0.9), signed=True, centre=1.0)
+
+
+def _move(apply: Callable[[Tensor, Tensor, int], Tensor], furthest: float) -> Operation:
+    return Operation(apply, 3, _ramp(0, furthest), signed=True)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -56,18 +61,15 @@ OPERATIONS: dict[str, Operation] = {
     "colour": _enhancement(ops.colour),
     "contrast": _enhancement(ops.contrast),
     "equalise": _plain(ops.equalise),
-    "invert": _plain(ops.invert),
-    "posterise": Operation(
-        lambda images, bits, _: ops.posterise(images, bits),
-        tuple(float(round(bits)) for bits in _ramp(8, 4)),
-    ),
-    "rotate": Operation(ops.rotate, _ramp(0, 30), signed=True),
+    "invert": _plain(torch.bitwise_not),
+    "posterise": Operation(ops.posterise, 2, tuple(float(round(bits)) for bits in _ramp(8, 4))),
+    "rotate": _move(ops.rotate, 30),
     "sharpness": _enhancement(ops.sharpness),
-    "shear_x": Operation(ops.shear_x, _ramp(0, 0.3), signed=True),
-    "shear_y": Operation(ops.shear_y, _ramp(0, 0.3), signed=True),
-    "solarise": Operation(lambda images, threshold, _: ops.solarise(images, threshold), _ramp(256, 0)),
-    "translate_x": Operation(ops.translate_x, _ramp(0, 150 / 331), signed=True),
-    "translate_y": Operation(ops.translate_y, _ramp(0, 150 / 331), signed=True),
+    "shear_x": _move(ops.shear_x, 0.3),
+    "shear_y": _move(ops.shear_y, 0.3),
+    "solarise": Operation(ops.solarise, 2, _ramp(256, 0)),
+    "translate_x": _move(ops.translate_x, 150 / 331),
+    "translate_y": _move(ops.translate_y, 150 / 331),
 }
 
 # the publication prints magnitudes of invert, autocontrast and equalise, but these have no effect
@@ -100,8 +102,7 @@ CIFAR10_POLICY: tuple[tuple[Step, Step], ...] = (
 )
 
 
-@dataclass(frozen=True)
-class AutoAugmentDraw(RowDraw):
+class AutoAugmentDraw(NamedTuple):
     """Each sample's sub-policy (n,), which of its two steps are applied (n, 2), and their signs ±1 (n, 2)."""
 
     sub_policy: Tensor
@@ -119,35 +120,23 @@ def draw_autoaugment(n: int, generator: torch.Generator) -> AutoAugmentDraw:
 
 def autoaugment(images: Tensor, draw: AutoAugmentDraw, fill: int = 0, rotates_both_ways: bool = True) -> Tensor:
     """Apply to each image its drawn steps; `fill` is the grey level of pixels from outside the image."""
-    check_batch(images, draw)
-    if not 0 <= fill <= 255:
-        raise ValueError(f"fill should be a grey level from 0 to 255, but got {fill}")
-    augmented = images.clone()
+    augmented, may_turn = images.clone(), _SIGNED.clone()
+    may_turn[_NAMES.index("rotate")] = rotates_both_ways
     for step in (0, 1):
-        _apply_step(augmented, draw, step, fill, rotates_both_ways)
+        operation = _OPERATION[draw.sub_policy, step]  # of each sample, an index of _NAMES
+        sign = torch.where(may_turn[operation], draw.sign[:, step], 1)
+        value = _CENTRE[operation] + sign * _LEVEL[draw.sub_policy, step]
+        sample = draw.applied[:, step].nonzero().squeeze(1)
+        sample = sample[operation[sample].argsort(stable=True)]  # grouped: an operation takes all its samples at once
+        sizes = operation[sample].bincount(minlength=len(_NAMES)).tolist()
+        # one transfer; the groups are views of it
+        groups = zip(sample.to(images.device, non_blocking=True).split(sizes), value[sample].split(sizes), strict=True)
+        for name, (index, values) in zip(_NAMES, groups, strict=True):
+            if len(index):
+                apply, n_arguments = OPERATIONS[name][:2]
+                group = apply(*(augmented.index_select(0, index), values, fill)[:n_arguments])
+                augmented.index_copy_(0, index, group)
     return augmented
-
-
-def _apply_step(images: Tensor, draw: AutoAugmentDraw, step: int, fill: int, rotates_both_ways: bool) -> None:
-    """Apply one of the two steps in place, with all samples of an operation together."""
-    operation, value = _resolve(draw, step, rotates_both_ways)
-    sample = draw.applied[:, step].nonzero().squeeze(1)
-    sample = sample[operation[sample].argsort(stable=True)]  # grouped by operation
-    sizes = operation[sample].bincount(minlength=len(_NAMES)).tolist()
-    # one transfer; the groups are views of it
-    on_device = sample.to(images.device, non_blocking=True).split(sizes)
-    for name, index, values in zip(_NAMES, on_device, value[sample].split(sizes), strict=True):
-        if len(index):
-            result = OPERATIONS[name].apply(images.index_select(0, index), values, fill)
-            images.index_copy_(0, index, result)
-
-
-def _resolve(draw: AutoAugmentDraw, step: int, rotates_both_ways: bool) -> tuple[Tensor, Tensor]:
-    """Each sample's operation (an index of _NAMES) and its value including sign and centre, on the host."""
-    operation = _OPERATION[draw.sub_policy, step]
-    signed = _SIGNED[operation] & (rotates_both_ways | (operation != _NAMES.index("rotate")))
-    sign = torch.where(signed, draw.sign[:, step], 1)
-    return operation, _CENTRE[operation] + sign * _LEVEL[draw.sub_policy, step]
 
 
 def _table(entry: Callable[[Step], float], dtype: torch.dtype) -> Tensor:
@@ -167,15 +156,14 @@ class AutoAugment(Policy):
     """AutoAugment with black borders and rotations in both directions."""
 
     name = "autoaugment"
+    fill, rotates_both_ways = 0, True
 
     def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return autoaugment(images, draw_autoaugment(len(images), generator))
+        return autoaugment(images, draw_autoaugment(len(images), generator), self.fill, self.rotates_both_ways)
 
 
-class AutoAugmentGrey(Policy):
+class AutoAugmentGrey(AutoAugment):
     """AutoAugment as in the released program: grey borders, and rotations in one direction."""
 
     name = "autoaugment_grey"
-
-    def apply(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        return autoaugment(images, draw_autoaugment(len(images), generator), fill=GREY, rotates_both_ways=False)
+    fill, rotates_both_ways = 128, False

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.base import RowDraw, check_batch
 from puridiver.augment.ops import brightness, colour, contrast
 
 JITTERED = 0.8  # share of views with colour jitter
@@ -21,9 +20,8 @@ RATIOS = (3 / 4, 4 / 3)  # smallest and largest width / height of a crop
 YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
 
 
-@dataclass(frozen=True)
-class SimCLRDraw(RowDraw):
-    """A crop (`width` and `height` as shares of the image, centre `x`, `y` in [-1, 1]) and colour changes."""
+class SimCLRDraw(NamedTuple):
+    """A crop (`width`, `height` as shares of the image, centre `x`, `y` in [-1, 1]) and colour changes, (n,) each."""
 
     width: Tensor
     height: Tensor
@@ -39,8 +37,6 @@ class SimCLRDraw(RowDraw):
 
 def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Generator) -> SimCLRDraw:
     """Draw a view for each sample; a crop covers a share of the image from `smallest_crop` to 1."""
-    if not 0 < smallest_crop <= 1:
-        raise ValueError(f"smallest_crop should be a share of the image in (0, 1], but got {smallest_crop}")
     u = torch.rand(11, n, generator=generator)
     area = smallest_crop + (1 - smallest_crop) * u[0]
     low, high = (math.log(ratio) for ratio in RATIOS)
@@ -55,7 +51,6 @@ def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Gener
 
 def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
     """Crop, mirror and recolour each image; hue and saturation apply to RGB images only."""
-    check_batch(images, draw)
     view = resized_crop(images, draw)
     view = contrast(brightness(view, draw.brightness), draw.contrast)
     if images.shape[1] == 1:
