@@ -7,7 +7,6 @@ listing, its size and the hash of its pixels, and what is wrong with the bad fil
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -25,7 +24,7 @@ from puridiver.data.base import OnProgress, printable
 from puridiver.data.images import HASH_BYTES, Decoded, decode
 from puridiver.data.listing import Listing
 from puridiver.errors import DataError
-from puridiver.files import file_lock, sync_folder, write_atomically
+from puridiver.files import file_lock
 
 FORMAT = 3  # of the cache and of what `decode` returns: a new number makes every cache anew
 BLOCK = 256  # files that the threads have before them at a time
@@ -53,20 +52,21 @@ def open_cache(listing: Listing, side: int, root: Path, on_progress: OnProgress 
     place.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(place.with_name(f".{place.name}.lock"), what=f"the image cache {place}"):
         found = _load(place, side)
-        if found is not None and found.bad:
-            bad = np.setdiff1d(np.arange(len(listing.files)), found.rows).tolist()
-            if any(not one.problem for one in _decode_rows(listing, side, bad)):  # a disk or a network had failed
-                found = None
-        if found is None:
-            shutil.rmtree(place, ignore_errors=True)
+        if found is None or _has_recovered(listing, side, found):
             _build(listing, side, place, on_progress or (lambda done, total: None))
             found = _load(place, side)
-        if found is None:
-            raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
+    if found is None:
+        raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
     if not len(found.rows):
         name, problem = next(iter(found.bad.items()))
         raise DataError(f"none of the {len(listing.files)} files of {listing.origin} can be read; {name}: {problem}")
     return found
+
+
+def _has_recovered(listing: Listing, side: int, found: ImageCache) -> bool:
+    """Whether a bad file can be read by now: a disk or a network may have failed."""
+    bad = np.setdiff1d(np.arange(len(listing.files)), found.rows).tolist()
+    return any(not one.problem for one in _decode_rows(listing, side, bad))
 
 
 def _key(listing: Listing, side: int) -> str:
@@ -108,13 +108,12 @@ def _decode_rows(listing: Listing, side: int, rows: Sequence[int]) -> Iterator[D
 
 
 def _build(listing: Listing, side: int, place: Path, on_progress: OnProgress) -> None:
-    """Build the cache beside its place, and move it there when it is whole."""
-    scratch, paths = place.with_name(place.name + ".building"), listing.files["path"].tolist()
-    shutil.rmtree(scratch, ignore_errors=True)  # left by a killed process: we hold the lock
-    scratch.mkdir()
-    digest, bad, good = hashlib.sha256(), {}, []
+    """Decode every file. The facts are written last: without them, or with another checksum, there is no cache."""
+    shutil.rmtree(place, ignore_errors=True)  # damaged, or left by a killed process: we hold the lock
+    place.mkdir()
+    paths, digest, bad, good = listing.files["path"].tolist(), hashlib.sha256(), {}, []
     try:
-        with (scratch / IMAGES).open("wb") as images:
+        with (place / IMAGES).open("wb") as images:
             for row, one in enumerate(_decode_rows(listing, side, range(len(paths)))):
                 if row % BLOCK == 0:
                     on_progress(row, len(paths))
@@ -125,19 +124,14 @@ def _build(listing: Listing, side: int, place: Path, on_progress: OnProgress) ->
                 images.write(pixels)
                 digest.update(pixels)
                 good.append((row, one.size, one.digest))
-            images.flush()
-            os.fsync(images.fileno())
         on_progress(len(paths), len(paths))
-        facts = io.BytesIO()
         np.savez(
-            facts,
+            place / FACTS,
             rows=np.array([row for row, _, _ in good], dtype=np.int64),
             sizes=np.array([size for _, size, _ in good], dtype=np.int32).reshape(-1, 2),
             hashes=np.frombuffer(b"".join(one for _, _, one in good), dtype=np.uint8).reshape(-1, HASH_BYTES),
             index=json.dumps({"digest": digest.hexdigest(), "bad": bad}),
         )
-        write_atomically(scratch / FACTS, facts.getvalue())
-        os.rename(scratch, place)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    sync_folder(place.parent)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise

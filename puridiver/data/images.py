@@ -48,7 +48,7 @@ def decode(path: str, side: int) -> Decoded:
     try:
         with open_regular(path) as file, opened(file) as picture:
             digest = hashlib.blake2b(repr(picture.size).encode() + picture.tobytes(), digest_size=HASH_BYTES).digest()
-            return Decoded(np.asarray(cut(picture, side, side)), picture.size, digest)
+            return Decoded(cut(picture, side, side), picture.size, digest)
     except Exception as error:  # decoders raise nearly everything, and one bad file of 60,000 must not end the work
         return Decoded(problem=in_words(error))
 
@@ -111,21 +111,9 @@ def as_rgb(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def cut(picture: Image.Image, height: int, width: int) -> Image.Image:
-    """Resize so that the picture covers height x width, and cut the middle, in one step: a thin strip stays small."""
-    whole_width, whole_height = picture.size
-    if whole_width * height <= whole_height * width:
-        box_width, box_height = float(whole_width), whole_width * height / width
-    else:
-        box_width, box_height = whole_height * width / height, float(whole_height)
-    left, top = (whole_width - box_width) / 2, (whole_height - box_height) / 2
-    box = (left, top, left + box_width, top + box_height)
-    return picture.resize((width, height), Image.Resampling.BILINEAR, box=box)
-
-
-def grey(pixels: np.ndarray) -> np.ndarray:
-    """One channel of three, (..., 1), as Pillow makes grey of colours."""
-    return np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[..., None]
+def cut(picture: Image.Image, height: int, width: int) -> np.ndarray:
+    """uint8 (height, width, C): resized to cover this size, and its middle cut out."""
+    return np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR))
 
 
 def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> np.ndarray:
@@ -163,8 +151,10 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
             name = f" ({os.fspath(picture)!r})" if isinstance(picture, str | os.PathLike) else ""
             bad.append(f"picture {number}{name}: {in_words(error)}")
             continue
-        if pixels.shape[2] != channels:
-            pixels = grey(pixels) if channels == 1 else np.repeat(pixels, 3, axis=2)
+        if pixels.shape[2] < channels:
+            pixels = np.repeat(pixels, 3, axis=2)
+        elif pixels.shape[2] > channels:
+            pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
         found.append(pixels)
     if bad:
         raise ValueError(f"{len(bad)} of {len(found) + len(bad)} pictures cannot be used: {'; '.join(few_lines(bad))}")
@@ -178,10 +168,10 @@ def _pixels(picture: Any, height: int, width: int) -> np.ndarray:
     if isinstance(picture, ENCODED):
         file = open_regular(os.fspath(picture)) if isinstance(picture, str | os.PathLike) else io.BytesIO(picture)
         with file, opened(file) as whole:
-            return np.asarray(cut(whole, height, width))
+            return cut(whole, height, width)
     if isinstance(picture, Image.Image):
         check_size(picture)
-        return np.asarray(cut(upright_rgb(picture), height, width))
+        return cut(upright_rgb(picture), height, width)
     if not isinstance(picture, np.ndarray | Tensor):
         raise ValueError(f"pictures should be {KINDS}, but this is a {type(picture).__name__}")
     shape = tuple(picture.shape)
@@ -191,4 +181,4 @@ def _pixels(picture: Any, height: int, width: int) -> np.ndarray:
     if array.shape[:2] == (height, width) and array.shape[2] != 4:
         return array
     whole = as_rgb(Image.fromarray(array[..., 0] if array.shape[2] == 1 else array))
-    return np.asarray(cut(whole, height, width))
+    return cut(whole, height, width)

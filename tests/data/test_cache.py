@@ -105,7 +105,7 @@ def test_a_build_that_was_cut_off_leaves_no_cache_and_the_next_one_is_whole(list
         with pytest.raises(Killed):
             open_cache(listing, SIDE, tmp_path)
     assert open_cache(listing, SIDE, tmp_path).digest == whole.digest
-    assert [p for p in (tmp_path / "image-cache").iterdir() if p.name.endswith((".building", ".lock"))] == []
+    assert len(list((tmp_path / "image-cache").iterdir())) == 1
 
 
 def _build(pictures: Path, folder: Path, count) -> None:

@@ -15,7 +15,7 @@ from PIL import Image
 
 from puridiver import image_batch
 from puridiver.data import images as module
-from puridiver.data.images import as_rgb, decode, grey
+from puridiver.data.images import as_rgb, decode
 from tests.wild import write_bad_kinds, write_good_kinds, write_turned
 
 SHAPE = (8, 8, 3)
@@ -24,6 +24,10 @@ POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\ns
 
 def noise(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+def grey(pixels: np.ndarray) -> np.ndarray:
+    return np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
 
 
 def test_every_good_kind_comes_out_in_its_colour(tmp_path: Path) -> None:

@@ -32,14 +32,13 @@ class Cifar(DataSet):
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
         train, test = (self.read(root, files) for files in (self.train_files, self.test_files))
-        parts = (
-            ImageSet(
-                torch.from_numpy(part[:, self.label_bytes :].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1).copy()),
-                torch.from_numpy(part[:, self.label_bytes - 1].astype(np.int64)),
-            )
-            for part in (train, test)
-        )
+        parts = self.image_set(train), self.image_set(test)
         return DataSource(self.name, self.class_names, *parts, self.noise_map(train), dict(self.defaults))
+
+    def image_set(self, records: np.ndarray) -> ImageSet:
+        planes = records[:, self.label_bytes :].reshape(-1, 3, 32, 32)
+        labels = records[:, self.label_bytes - 1].astype(np.int64)
+        return ImageSet(torch.from_numpy(planes.transpose(0, 2, 3, 1).copy()), torch.from_numpy(labels))
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
         """The usual class map of asymmetric noise."""
