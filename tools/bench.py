@@ -4,20 +4,16 @@
     python tools/bench.py --size cifar10 --parts steps growth --out experiments/speed
     python tools/bench.py --size cifar10 --parts run lanes --workers 8 --data-root DATA --splits SPLITS
     python tools/bench.py --parts latency                    # what a service would wait for, on one CPU thread
-    python tools/bench.py --parts shares --shares 10:100 15:20    # processes on one GPU, and the share of each
 
-Without --data-root whole runs train on noise of the data's shape. `shares` needs NVIDIA's Multi-Process Service
-(nvidia-cuda-mps-control -d); without it processes take turns.
+Without --data-root whole runs train on noise of the data's shape.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -53,7 +49,6 @@ SIZES = {
     "cifar10": Size("cifar10", (32, 32, 3), 10, 500, "resnet18"),
     "cifar100": Size("cifar100", (32, 32, 3), 100, 2000, "resnet32"),
 }
-WARMUP_EPOCHS = 6
 
 
 @dataclass(frozen=True)
@@ -187,50 +182,12 @@ def latency(args: argparse.Namespace) -> list[Figure]:
     return found
 
 
-def shares(args: argparse.Namespace) -> list[Figure]:
-    """Processes that train ResNet-18 on one GPU, each with a share of its multiprocessors: ms an epoch and run."""
-    found = []
-    for text in args.shares:
-        n, percent = (int(word) for word in text.split(":"))
-        environment = {**os.environ, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(percent), "OMP_NUM_THREADS": "1"}
-        command, pipe = [sys.executable, __file__, "--worker"], subprocess.PIPE
-        workers = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) for _ in range(n)]
-        for worker in workers:
-            assert worker.stdout is not None
-            worker.stdout.readline()  # it is ready
-        epochs = [int(worker.communicate("go\n")[0]) for worker in workers]
-        cost = 1000 * WORKER_SECONDS / sum(epochs)
-        found.append(Figure(f"memory epoch and run, {n} processes with {percent} % each", cost, cost, cost, n))
-    return found
-
-
-WORKER_SECONDS = 4.0
-
-
-def work() -> None:
-    """What a process of `shares` does: train for some seconds, and print how many epochs it got done."""
-    learner = filled_learner(SIZES["cifar10"], trainer="plain", recipe="official")
-    epochs = learner.consolidation(10_000, warn_if_left=False)
-    for _ in range(WARMUP_EPOCHS):
-        next(epochs)
-    torch.cuda.synchronize()
-    print("ready", flush=True)
-    sys.stdin.readline()
-    done, end = 0, time.perf_counter() + WORKER_SECONDS
-    while time.perf_counter() < end:
-        next(epochs)
-        torch.cuda.synchronize()
-        done += 1
-    print(done, flush=True)
-
-
 PARTS: dict[str, Callable[[Size, argparse.Namespace], list[Figure]]] = {
     "steps": steps,
     "growth": growth,
     "run": lambda size, args: whole_runs(size, args, 1),
     "lanes": lambda size, args: whole_runs(size, args, args.workers),
     "latency": lambda size, args: latency(args),
-    "shares": lambda size, args: shares(args),
 }
 
 
@@ -243,7 +200,6 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", choices=("auto", *SIZES), default="auto", help="cifar10 on a GPU, digits on a CPU")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=["steps"])
     parser.add_argument("--workers", type=int, default=8, help="runs at a time, for lanes (default: 8)")
-    parser.add_argument("--shares", nargs="+", default=["10:100"], metavar="N:PERCENT")
     parser.add_argument("--data-root", help="whole runs on the real data, found here")
     parser.add_argument("--splits", help="... and on the published sym-40 streams, found here")
     parser.add_argument("--recipe", default="official", help="(default: official)")
@@ -251,15 +207,11 @@ def parsed(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--out", help="write a record to FOLDER/<date>-<device>/")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(words)
 
 
 def main(words: Sequence[str] | None = None) -> int:
     args = parsed(words)
-    if args.worker:
-        work()
-        return 0
     runtime = choose_runtime(args.device, args.precision)
     size = SIZES[("cifar10" if runtime.device.type == "cuda" else "digits") if args.size == "auto" else args.size]
     figures = [figure for part in args.parts for figure in PARTS[part](size, args)]

@@ -15,7 +15,6 @@ ForceForeign = Annotated[bool, Opt("replace a file that puridiver did not write"
 def report(
     runs: Annotated[list[Path], Arg("RUN", RUNS)],
     out: Annotated[Path | None, Opt("page to write (default: report.html in the folder; of several: here)")] = None,
-    figures: Annotated[Path | None, Opt("also write every figure there, as PNG and SVG", "FOLDER")] = None,
     force: ForceForeign = False,
     open_page: Annotated[bool, Opt("show the page in the browser", name="--open")] = False,
 ) -> int:
@@ -26,12 +25,11 @@ def report(
           everything that `puridiver run --out runs/a` did
       puridiver report runs/a runs/b --out both.html
           runs side by side, and each in detail
-      puridiver report runs/table1 --figures figures
-          a grid's finished runs; every figure as PNG and SVG
+      puridiver report runs/table1
+          a grid's finished runs
     """
     import webbrowser
 
-    from puridiver.report.figures import save_all
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
 
@@ -41,12 +39,7 @@ def report(
     with Progress() as progress:
         progress.advance(0, f"drawing {counted(len(found), 'run')}")
         page = write_page(found, left_out, out or (runs[0] if len(runs) == 1 else Path()) / "report.html", force)
-        pictures, missing = save_all(found, figures, force) if figures else ([], [])
     say(page)
-    for reason in missing:
-        note(f"not drawn: {reason}")
-    if figures:
-        say(f"{counted(len(pictures), 'picture')} in {figures}")
     if open_page:
         webbrowser.open(page.resolve().as_uri())
     return 0

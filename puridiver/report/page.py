@@ -11,13 +11,14 @@ import pandas as pd
 from puridiver.errors import DataError
 from puridiver.metrics import METRICS, Metric
 from puridiver.report import style
-from puridiver.report.figures import detailed, draw, figures
+from puridiver.report.figures import draw, figures
 from puridiver.report.gallery import memory_gallery
-from puridiver.report.reading import Run, grouped
+from puridiver.report.reading import Run, grouped, representatives
 
 # Shown in this order, then all other metrics; the best epoch is a note, since it is not a fair figure.
 FIRST = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
 BEST_EPOCH = "best_epoch_accuracy"
+DETAILED = 6  # runs that a page shows one by one; a grid has too many
 
 
 class Headline(NamedTuple):
@@ -67,6 +68,16 @@ def table_html(frame: pd.DataFrame) -> str:
     same = [name for name in ("figure", "line", "run") if name in frame and frame[name].nunique() == 1]
     html = frame.drop(columns=same).to_html(index=False, border=0, na_rep="-", float_format=lambda v: f"{v:.4g}")
     return html.replace(' class="dataframe"', "").replace("<th>", '<th scope="col">')
+
+
+def detailed(runs: Sequence[Run]) -> list[Run]:
+    """The runs to show one by one: all where they are few, else the lowest seed of each group, every method first."""
+    if len(runs) <= DETAILED:
+        return list(runs)
+    found = list(representatives(runs).values())
+    methods = [run.method for run in found]
+    order = sorted(range(len(found)), key=lambda i: methods[:i].count(methods[i]))
+    return [found[i] for i in order[:DETAILED]]
 
 
 def _run_part(run: Run, name: str) -> dict[str, Any]:

@@ -52,18 +52,16 @@ def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, mo
 def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys):
     seen: list[str] = []
     monkeypatch.setattr("webbrowser.open", seen.append)
-    monkeypatch.setattr("puridiver.report.figures.save_all", lambda *given: ([Path("a.png")], ["alpha"]))
     monkeypatch.setattr("puridiver.report.page.render", lambda runs, notes: f"a page of {len(runs)} run")
     shutil.copytree(finished_run, tmp_path / "half")
     (tmp_path / "half" / "summary.json").unlink()
     page = tmp_path / "new" / "page[/b].html"
-    words = ["report", str(finished_run), str(tmp_path / "half"), "--out", str(page), "--figures", "f", "--open"]
+    words = ["report", str(finished_run), str(tmp_path / "half"), "--out", str(page), "--open"]
     assert main(words) == 0
     assert page.read_text() == "a page of 1 run"
     assert seen == [page.as_uri()]
     shown = capsys.readouterr()
-    assert shown.out.splitlines() == [str(page), "1 picture in f"]
-    assert "note: not drawn: alpha" in shown.err
+    assert shown.out.splitlines() == [str(page)]
     assert "note: left out: " in shown.err
 
 

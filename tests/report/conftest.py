@@ -69,7 +69,7 @@ def comparison(grid: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a grid; one run is shown in detail, and three figures, to save time."""
     few = {name: figures.figures()[name] for name in ("tasks", "alpha", "confusion")}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(figures, "DETAILED", 1)
+        patched.setattr(pages, "DETAILED", 1)
         patched.setattr(pages, "figures", lambda: few)
         return write_page(*find_runs([grid]), tmp_path_factory.mktemp("page") / "comparison.html")
 

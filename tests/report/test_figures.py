@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
@@ -48,24 +47,13 @@ def blind(run: Run) -> Run:
 
 
 def test_every_figure_of_the_runs_is_drawn_with_a_caption_and_numbers(runs) -> None:
-    for name, figure in figures.figures().items():
-        drawing = figures.draw(name, figures.detailed(runs) if figure.each_run else runs)
+    for name in figures.figures():
+        drawing = figures.draw(name, runs)
         assert drawing.panels
         for panel in drawing.panels:
             painted(panel)
         assert drawing.caption.endswith(".")
         assert len(drawing.numbers)
-
-
-def test_all_figures_are_written_and_the_missing_ones_named(grid, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(style, "DPI", 30)
-    few = {name: figures.figures()[name] for name in ("alpha", "time")}  # the others take time
-    monkeypatch.setattr(figures, "figures", lambda: few)
-    written, missing = figures.save_all([load_run(grid / "cells" / "plain-0")], tmp_path)
-    assert [path.name for path in written] == ["time.png", "time.svg"]
-    assert [reason.partition(" ")[0] for reason in missing] == ["alpha"]
-    assert written[0].read_bytes().startswith(b"\x89PNG")
-    ElementTree.parse(written[1])
 
 
 def test_a_figure_says_what_it_needs(grid: Path) -> None:
@@ -222,7 +210,3 @@ def test_the_users_own_style_is_neither_used_nor_changed(runs, tmp_path) -> None
     with matplotlib.rc_context({"lines.linewidth": 40, "text.usetex": True}):
         figures.save(figures.draw("tasks", runs), tmp_path / "tasks.png", dpi=40)
         assert matplotlib.rcParams["lines.linewidth"] == 40
-
-
-def test_styles_differ_also_where_colours_come_again() -> None:
-    assert len({str(style.line_style(number)) for number in range(40)}) == 40

@@ -54,7 +54,6 @@ def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
         ("summary.json", "task_accuracy", [0.5, "x"]),
         ("summary.json", "shortened", 1),
         ("config.json", "resolved", 3),
-        ("manifest.json", "class_names", [3]),
     ],
 )
 def test_a_wrong_value_is_named_with_its_file_and_field(copy: Path, name: str, field: str, value: Any) -> None:

@@ -10,9 +10,7 @@ from puridiver.discovery import members
 from puridiver.errors import DataError
 from puridiver.report import style
 from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.reading import Run, representatives
-
-DETAILED = 6  # runs that a page shows one by one; a grid has too many
+from puridiver.report.reading import Run
 
 
 @cache
@@ -38,26 +36,3 @@ def save(drawing: Drawing, out: Path, dpi: int | None = None, force: bool = Fals
     if kind not in style.METADATA:
         raise ValueError(f"a picture should be a .png, .svg or .pdf file, but got {out.name!r}")
     return style.write_output(out, lambda: style.picture(drawing.panels, kind, dpi), force)
-
-
-def save_all(runs: Sequence[Run], folder: Path, force: bool = False) -> tuple[list[Path], list[str]]:
-    """Write every figure that these runs allow as PNG and SVG; also returns why the others are missing."""
-    written, missing = [], []
-    for name, figure in figures().items():
-        try:
-            drawing = draw(name, detailed(runs) if figure.each_run else runs)
-        except DataError as error:
-            missing.append(str(error))
-            continue
-        written += [save(drawing, folder / f"{name}.{kind}", force=force) for kind in ("png", "svg")]
-    return written, missing
-
-
-def detailed(runs: Sequence[Run]) -> list[Run]:
-    """The runs to show one by one: all where they are few, else the lowest seed of each group, every method first."""
-    if len(runs) <= DETAILED:
-        return list(runs)
-    found = list(representatives(runs).values())
-    methods = [run.method for run in found]
-    order = sorted(range(len(found)), key=lambda i: methods[:i].count(methods[i]))
-    return [found[i] for i in order[:DETAILED]]

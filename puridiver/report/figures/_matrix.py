@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from puridiver.report.style import Axes, colour
+from puridiver.report.reading import Run
+from puridiver.report.style import PANEL, Axes, colour
 
 NAMED_CLASSES = 20  # axes show numbers for more classes than this
 
 
 def shortened(name: str, longest: int = 16) -> str:
     return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
+def height_of(run: Run) -> float:
+    """The height of a panel with a row for each class."""
+    return max(PANEL[1], 0.9 + 0.2 * min(len(run.class_names), NAMED_CLASSES))
 
 
 def paint_matrix(shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], axes: Axes) -> None:

@@ -7,10 +7,29 @@ from functools import partial
 
 import pandas as pd
 
-from puridiver.report.figures._matrix import NAMED_CLASSES, shortened
-from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.reading import Run, representatives
-from puridiver.report.style import INK, PANEL, Axes, Panel, colour
+from puridiver.report.figures._matrix import NAMED_CLASSES, height_of, shortened
+from puridiver.report.figures.base import RunFigure
+from puridiver.report.reading import Run
+from puridiver.report.style import INK, Axes, Panel, colour
+
+
+class Balance(RunFigure):
+    name, title, order = "balance", "Class balance", 50
+
+    def caption(self, runs: Sequence[Run]) -> str:
+        marks = " (bars) and by the true ones (marks)" * any(run.knows_all_truth for run in runs)
+        return f"Samples of each class by the given labels{marks}. A good memory is balanced, whatever the stream."
+
+    def panels(self, run: Run) -> list[Panel]:
+        return [
+            Panel(f"Classes of the {words}", partial(_paint, run, where), height_of(run))
+            for where, words in (("stream", "stream"), ("memory", "final memory"))
+        ]
+
+    def table(self, run: Run) -> pd.DataFrame:
+        names = [f"{where}_per_{true}class" for where in ("stream", "memory") for true in ("", "true_")]
+        columns = {name.replace("_", " "): run.tasks[-1][name] for name in names}
+        return pd.DataFrame({"class": run.class_names, **columns})
 
 
 def _paint(run: Run, where: str, axes: Axes) -> None:
@@ -24,23 +43,3 @@ def _paint(run: Run, where: str, axes: Axes) -> None:
     if len(at) <= NAMED_CLASSES:
         axes.set_yticks(at, [shortened(name) for name in run.class_names])
     axes.invert_yaxis()
-
-
-class Balance(Figure):
-    name, title = "balance", "Class balance"
-    order, of_run, each_run = 50, True, True
-
-    def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen = representatives(runs)
-        panels, tables = [], []
-        for label, run in chosen.items():
-            height = max(PANEL[1], 0.9 + 0.2 * min(len(run.class_names), NAMED_CLASSES))
-            for where, words in (("stream", "stream"), ("memory", "final memory")):
-                title = f"Classes of the {words}" + f", {label}" * (len(chosen) > 1)
-                panels.append(Panel(title, partial(_paint, run, where), height))
-            names = [f"{where}_per_{true}class" for where in ("stream", "memory") for true in ("", "true_")]
-            columns = {name.replace("_", " "): run.tasks[-1][name] for name in names}
-            tables.append(pd.DataFrame({"run": label, "class": run.class_names, **columns}))
-        marks = " (bars) and by the true ones (marks)" * any(run.knows_all_truth for run in chosen.values())
-        caption = f"Samples of each class by the given labels{marks}. A good memory is balanced, whatever the stream."
-        return Drawing(caption, panels, pd.concat(tables))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
-from puridiver.report.reading import Run
+import pandas as pd
+
+from puridiver.report.reading import Run, representatives
 from puridiver.report.style import Panel
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -20,7 +19,7 @@ class Drawing:
 
     caption: str
     panels: Sequence[Panel]
-    numbers: DataFrame  # what is drawn, as a table
+    numbers: pd.DataFrame  # what is drawn, as a table
 
 
 class Figure(ABC):
@@ -32,7 +31,6 @@ class Figure(ABC):
     order: ClassVar[int] = 1000  # place on the page
     of_run: ClassVar[bool] = False  # whether the page shows it of a single run
     of_several: ClassVar[bool] = False  # whether the page shows it of several runs together
-    each_run: ClassVar[bool] = False  # whether it has panels of its own for each run
     internal: ClassVar[bool] = False  # whether it shows how a method works inside: the page folds it away
 
     def usable(self, run: Run) -> bool:
@@ -42,3 +40,27 @@ class Figure(ABC):
     @abstractmethod
     def draw(self, runs: Sequence[Run]) -> Drawing:
         """Draw the usable ones of these runs; there is at least one. The others decide labels and colours."""
+
+
+class RunFigure(Figure):
+    """A figure with panels of its own for each run; of several runs, for the lowest seed of each group."""
+
+    of_run = True
+
+    @abstractmethod
+    def caption(self, runs: Sequence[Run]) -> str: ...
+
+    @abstractmethod
+    def panels(self, run: Run) -> list[Panel]: ...
+
+    @abstractmethod
+    def table(self, run: Run) -> pd.DataFrame: ...
+
+    def draw(self, runs: Sequence[Run]) -> Drawing:
+        chosen = representatives(runs)
+        panels = [
+            replace(panel, title=panel.title + f", {label}" * (len(chosen) > 1))
+            for label, run in chosen.items() for panel in self.panels(run)
+        ]  # fmt: skip
+        numbers = pd.concat({label: self.table(run) for label, run in chosen.items()}, names=["run"])
+        return Drawing(self.caption(list(chosen.values())), panels, numbers.reset_index("run"))

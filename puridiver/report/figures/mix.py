@@ -75,7 +75,7 @@ def _paint(manifest: StreamManifest, most: float, axes: Axes) -> None:
 
 class Mix(Figure):
     name, title = "mix", "Which labels come when"
-    order, each_run = 110, True
+    order = 110
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
         streams = {run.summary["stream_hash"]: run for run in representatives(runs).values()}

@@ -11,11 +11,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.reading import Run, representatives
+from puridiver.report.figures.base import RunFigure
+from puridiver.report.reading import Run
 from puridiver.report.style import INK, Axes, Panel, colour
 
 COMPONENTS = ("low component", "high component")
+OF = {"loss": "Loss", "uncertainty": "Uncertainty of the doubted"}
 BINS = 30
 
 
@@ -63,24 +64,25 @@ def _paint(what: str, event: dict[str, Any], axes: Axes) -> None:
     axes.set(xlim=(0, edges[-1]), ylim=(0 if blind else -1.12, 1.12))
 
 
-class Mixtures(Figure):
-    name, title = "mixtures", "Losses and uncertainties with their mixtures"
-    order, of_run, each_run, internal = 75, True, True, True
+class Mixtures(RunFigure):
+    name, title, order, internal = "mixtures", "Losses and uncertainties with their mixtures", 75, True
 
-    def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen, panels, rows = representatives(runs), [], []
-        alone = len(chosen) == 1  # then every task is drawn, else the last one
-        for label, run in chosen.items():
-            for event in run.of_kind("split")[0 if alone else -1 :]:
-                for what, words in (("loss", "Loss"), ("uncertainty", "Uncertainty of the doubted")):
-                    title = f"{words}, {f'{label}, ' * (not alone)}task {event['task'] + 1}"
-                    panels.append(Panel(title, partial(_paint, what, event)))
-                    rows.append({"run": label, "task": event["task"] + 1, "of": what, **event[f"{what}_mixture"]})
+    def caption(self, runs: Sequence[Run]) -> str:
         bars = "The bars are all samples: true labels are not known."
-        if any(run.knows_all_truth for run in chosen.values()):
+        if any(run.knows_all_truth for run in runs):
             bars = "The bars show the truth: right ones point up, wrong ones down, each on its own scale."
-        caption = (
+        return (
             "The loss tells right labels from wrong ones, the uncertainty right predictions from wrong ones. The "
             f"curves are the fitted Gaussians. {bars}"
         )
-        return Drawing(caption, panels, pd.DataFrame(rows).explode(["weights", "means", "variances"]))
+
+    def panels(self, run: Run) -> list[Panel]:
+        return [
+            Panel(f"{words}, task {event['task'] + 1}", partial(_paint, what, event))
+            for event in run.of_kind("split") for what, words in OF.items()
+        ]  # fmt: skip
+
+    def table(self, run: Run) -> pd.DataFrame:
+        events = run.of_kind("split")
+        rows = [{"task": event["task"] + 1, "of": what, **event[f"{what}_mixture"]} for event in events for what in OF]
+        return pd.DataFrame(rows).explode(["weights", "means", "variances"])

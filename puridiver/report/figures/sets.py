@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from puridiver.report.figures.base import Drawing, Figure
-from puridiver.report.reading import Run, representatives
+from puridiver.report.figures.base import RunFigure
+from puridiver.report.reading import Run
 from puridiver.report.style import Axes, Panel, colour
 
 SETS = ("clean (C)", "re-label (R)", "unlabelled (U)")
@@ -38,27 +38,26 @@ def _paint(numbers: pd.DataFrame, column: str, axes: Axes) -> None:
     axes.set(xlabel="after task", xticks=table.index, ylim=(0, None if column == "samples" else 101))
 
 
-class Sets(Figure):
-    name, title = "sets", "Clean, re-labelled, unlabelled"
-    order, of_run, each_run, internal = 70, True, True, True
+class Sets(RunFigure):
+    name, title, order, internal = "sets", "Clean, re-labelled, unlabelled", 70, True
 
-    def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen, panels, tables = representatives(runs), [], []
-        for label, run in chosen.items():
-            rows = [
-                (label, event["task"] + 1, title, event["sets"].count(code), set_precision(event, code))
-                for event in run.of_kind("split") for code, title in enumerate(SETS)
-            ]  # fmt: skip
-            tables.append(pd.DataFrame(rows, columns=["run", "task", "set", "samples", "right %"]))
-            whose = f", {label}" * (len(chosen) > 1)
-            panels.append(Panel(f"Samples in each set{whose}", partial(_paint, tables[-1], "samples")))
-            if run.knows_truth:
-                panels.append(Panel(f"How right each set is, %{whose}", partial(_paint, tables[-1], "right %")))
-        uses = all(run.summary["trainer"] == "puridiver" for run in chosen.values())
+    def caption(self, runs: Sequence[Run]) -> str:
+        uses = all(run.summary["trainer"] == "puridiver" for run in runs)
         right = "Right means: a right label in C, a right prediction in R, a wrong label in U."
-        caption = (
+        return (
             f"{'' if uses else 'Not every trainer here uses these sets. '}After each task, PuriDivER divides the "
             "memory into C (labels are trusted), R (the prediction replaces the label) and U (labels are not used). "
-            f"{right if any(run.knows_truth for run in chosen.values()) else 'True labels are not known.'}"
+            f"{right if any(run.knows_truth for run in runs) else 'True labels are not known.'}"
         )
-        return Drawing(caption, panels, pd.concat(tables))
+
+    def panels(self, run: Run) -> list[Panel]:
+        table = self.table(run)
+        sizes = Panel("Samples in each set", partial(_paint, table, "samples"))
+        return [sizes, *[Panel("How right each set is, %", partial(_paint, table, "right %"))] * run.knows_truth]
+
+    def table(self, run: Run) -> pd.DataFrame:
+        rows = [
+            (event["task"] + 1, title, event["sets"].count(code), set_precision(event, code))
+            for event in run.of_kind("split") for code, title in enumerate(SETS)
+        ]  # fmt: skip
+        return pd.DataFrame(rows, columns=["task", "set", "samples", "right %"])
