@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from puridiver.learner.inputs import Label
     from puridiver.learner.learner import Learner
 
-ORDERS = ("time", "listed", "random")
-
 
 @flags.settings_flags(("data_root", "bad_files", "device"))
 def learn(
@@ -32,13 +30,11 @@ def learn(
     memory: Annotated[int | None, Opt("new size of the memory, no smaller than before", least=1)] = None,
     epochs: Annotated[int | None, Opt("memory epochs of each training (default: the learner's)", least=0)] = None,
     every: Annotated[int | None, Opt("train on the memory after every N images (default: at the end)", least=1)] = None,
-    order: Annotated[str | None, Opt("order of the images (default: time where it is known)", choices=ORDERS)] = None,
-    seed: Annotated[int, Opt("seed of a random order (default: 0)", least=0)] = 0,
     json: flags.Json = False,
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,
 ) -> int:
-    """Let a saved learner go on with new images.
+    """Let a saved learner go on with new images, in the order of their timestamps where these are known.
 
     The learner is saved once, at the end. Until then LEARNER stays as it is.
 
@@ -59,10 +55,7 @@ def learn(
     try:
         with steady_threads(student.runtime.device, student.network), Progress(hidden=quiet or json) as progress:
             source = _load(data, settings, student, progress)
-            labels, rows = (
-                _labels(student, source, new_classes),
-                _rows(source.train, order, seed, data),
-            )
+            labels, rows = _labels(student, source, new_classes), _rows(source.train, data)
             before = _accuracy(student, source)
             agreed = _learn(student, source.train, labels, rows, every or len(rows), epochs, progress)
             after = _accuracy(student, source)
@@ -109,16 +102,13 @@ def _load(data: str, settings: dict[str, Any], learner: Learner, progress: Progr
     return source
 
 
-def _rows(images: ImageSet, order: str | None, seed: int, data: str) -> np.ndarray:
-    """The order in which the images come."""
+def _rows(images: ImageSet, data: str) -> np.ndarray:
+    """The order in which the images come: that of time, or at random from folders, which list class after class."""
     import numpy as np
 
-    order = order or ("time" if images.times is not None else "random" if Path(data).is_dir() else "listed")
-    if order == "time":
-        if images.times is None:
-            raise ValueError(f"--order time needs data that tell when each image came, which {data} does not")
+    if images.times is not None:
         return np.argsort(images.times.numpy(), kind="stable")
-    return np.random.default_rng(seed).permutation(len(images)) if order == "random" else np.arange(len(images))
+    return np.random.default_rng(0).permutation(len(images)) if Path(data).is_dir() else np.arange(len(images))
 
 
 def _labels(learner: Learner, source: DataSource, join: bool) -> list[Label]:

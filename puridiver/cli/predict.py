@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,30 +42,40 @@ def predict(
       puridiver predict my-learner images.npz
           a learner of Learner.save("my-learner"), and the array `images`
     """
+    import numpy as np
+    import pandas as pd
+
     from puridiver.data.table import guarded
     from puridiver.files import write_atomically
     from puridiver.learner.predictor import check_finite
 
-    model = load_learner(learner, settings.get("device", "auto"))
-    found = find_images(images)
+    model, skip_bad = load_learner(learner, settings.get("device", "auto")), settings.get("bad_files") == "skip"
+    paths = find_images(images)
     if out:  # before the work, not after it
-        _check_out(out, found, force)
-    table = io.StringIO()
-    writer = csv.writer(table, lineterminator="\n")
-    classes = [guarded(str(name)) for name in model.classes]
-    writer.writerow([*HEADING, *(classes if probabilities else [])])
-    for names, pixels in batches(found, model.image_shape, settings.get("bad_files") == "skip"):
-        p = model.predict_proba(pixels)
-        check_finite(p)
-        for name, row in zip(names, p, strict=True):
-            every = [f"{value:.4f}" for value in row] if probabilities else []
-            writer.writerow([guarded(name), classes[int(row.argmax())], f"{row.max():.4f}", *every])
-    content = table.getvalue().encode(errors="surrogateescape")  # names of files byte by byte
+        _check_out(out, paths, force)
+    names, chances, bad = list[str](), [np.empty((0, len(model.classes)), np.float32)], list[str]()
+    pictures = _pictures(paths, model.image_shape, bad)
+    while part := list(itertools.islice(pictures, AT_ONCE)):
+        if skip_bad or not bad:
+            chances.append(model.predict_proba(np.stack([image for _, image in part])))
+            names += [name for name, _ in part]
+    if bad and not skip_bad:
+        raise DataError(f"files cannot be read: {few(bad)}; --bad-files skip leaves them out")
+    for one in bad:
+        note(f"left out {one}")
+    p, classes = np.concatenate(chances), [guarded(str(name)) for name in model.classes]
+    check_finite(p)
+    columns = ([guarded(name) for name in names], np.array(classes)[p.argmax(1)], p.max(1))
+    table = pd.DataFrame(dict(zip(HEADING, columns, strict=True)))
+    if probabilities:
+        table = pd.concat([table, pd.DataFrame(p, columns=classes)], axis=1)
+    text = table.to_csv(index=False, float_format="%.4f", lineterminator="\n")
+    content = text.encode(errors="surrogateescape")  # names of files byte by byte
     if out:
         write_atomically(out, content)
         say(out)
     elif sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
-        sys.stdout.write(plain(table.getvalue()))
+        sys.stdout.write(plain(text))
     else:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -119,38 +128,20 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
-def batches(
-    paths: Sequence[Path], shape: tuple[int, int, int], skip_bad: bool
-) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Images in the learner's shape with their names, some at a time; a bad file is left out or ends in an error."""
-    import numpy as np
-
+def _pictures(paths: Sequence[Path], shape: tuple[int, int, int], bad: list[str]) -> Iterator[tuple[str, np.ndarray]]:
+    """Each image in the learner's shape, with its name; what is wrong with files is added to `bad`."""
     from puridiver.data.images import image_batch
 
-    batch: list[tuple[str, np.ndarray]] = []
-    bad: list[str] = []
     with Progress() as progress:
         for done, path in enumerate(paths, 1):
-            more: Iterable[tuple[str, np.ndarray]] = []
             if path.suffix == ".npz":
-                more = _arrays_of(path, shape)
+                yield from _arrays_of(path, shape)
             else:
                 try:
-                    more = [(str(path), image_batch([path], shape)[0])]
+                    yield str(path), image_batch([path], shape)[0]
                 except ValueError as error:
                     bad.append(str(error).partition(": ")[2])
-            for pair in more if skip_bad or not bad else ():
-                batch.append(pair)
-                if len(batch) == AT_ONCE:
-                    yield [name for name, _ in batch], np.stack([image for _, image in batch])
-                    batch = []
             progress.count(done, len(paths))
-    if bad and not skip_bad:
-        raise DataError(f"files cannot be read: {few(bad)}; --bad-files skip leaves them out")
-    for one in bad:
-        note(f"left out {one}")
-    if batch:
-        yield [name for name, _ in batch], np.stack([image for _, image in batch])
 
 
 def _arrays_of(path: Path, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:

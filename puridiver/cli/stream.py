@@ -28,7 +28,6 @@ READ_BY = ("image_size", "test_share", "bad_files", "trust_labels", "data_root")
 def make(
     settings: dict[str, Any],
     out: Annotated[Path, Opt("file of the stream, *.json", "FILE")],
-    from_: Annotated[str | None, Opt("your own images; the same as --data PATH", "PATH", name="--from")] = None,
     force: flags.Force = False,
     json: flags.Json = False,
 ) -> int:
@@ -36,9 +35,9 @@ def make(
 
     Examples:
       puridiver stream make --data digits --stream blurry-10 --tasks 5 --noise sym-40 --out stream.json
-      puridiver stream make --from pictures/ --test-share 0.2 --out mine.json
+      puridiver stream make --data pictures/ --test-share 0.2 --out mine.json
           says how many images, classes, duplicates and bad files there are
-      puridiver stream make --from pictures.csv --test-share 0.2 --stream time --bad-files skip --out mine.json
+      puridiver stream make --data pictures.csv --test-share 0.2 --stream time --bad-files skip --out mine.json
       puridiver stream make --data cifar10 --stream official:sym40:1 --splits splits/ --out official.json
     """
     from puridiver import data
@@ -49,9 +48,7 @@ def make(
         raise ValueError(f"a stream should be called *.json, by which a run knows it, but got {out}")
     if out.exists() and not force:
         raise FileExistsError(f"{out} is already there: add --force to replace it")
-    if from_ and "data" in settings:
-        raise ValueError("--from and --data both name the data: say one of them")
-    config = RunConfig(**flags.absolute_places(settings | ({"data": from_} if from_ else {})))
+    config = RunConfig(**flags.absolute_places(settings))
     own, found = data.own_kind(config.data), None
     with Progress() as progress:
         if own == "files":

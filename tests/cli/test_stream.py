@@ -78,7 +78,6 @@ def test_class_names_do_not_reach_the_terminal_raw(tmp_path, capsys):
         (["--out", "MADE"], "is already there: add --force"),
         (["--out", "OUT.json", "--noise", "pink-3"], "noise should be"),
         (["--out", "OUT.json", "--stream", "spiral"], "a stream should be"),
-        (["--out", "OUT.json", "--data", "digits", "--from", "x"], "say one of them"),
         (["--out", "OUT.json", "--stream", "official:sym40:1", "--tasks", "3"], "leave tasks out"),
         (["--out", "OUT.json", "--data", "TABLE"], "label"),
     ],
@@ -96,7 +95,7 @@ def test_own_pictures_are_told_of_and_the_printed_commands_work(tmp_path, capsys
     folder, out = write_classes(tmp_path / "my pictures", 8), tmp_path / "mine.json"
     write_bad_kinds(folder / "red")
     Image.open(folder / "red" / "000.png").save(folder / "blue" / "same.png")
-    words = ["stream", "make", "--from", str(folder), "--test-share", "0.25", "--image-size", "12", "--data-root",
+    words = ["stream", "make", "--data", str(folder), "--test-share", "0.25", "--image-size", "12", "--data-root",
              str(tmp_path), "--out", str(out)]  # fmt: skip
     assert main(words) == 2
     refused = capsys.readouterr()
