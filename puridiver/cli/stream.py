@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, percent, say, say_json, say_table, tell
-from puridiver.errors import DataError, ManifestError
+from puridiver.cli.output import Progress, counted, percent, say, say_table, tell
+from puridiver.errors import ManifestError
 from puridiver.runs.config import Role, RunConfig, fields_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ def make(
     settings: dict[str, Any],
     out: Annotated[Path, Opt("file of the stream, *.json", "FILE")],
     force: flags.Force = False,
-    json: flags.Json = False,
 ) -> int:
     """Make a stream and write it to a file. Of your own images it also says what they hold.
 
@@ -49,19 +48,15 @@ def make(
     if out.exists() and not force:
         raise FileExistsError(f"{out} is already there: add --force to replace it")
     config = RunConfig(**flags.absolute_places(settings))
-    own, found = data.own_kind(config.data), None
+    own = data.own_kind(config.data)
     with Progress() as progress:
         if own == "files":
             root = Path(config.data_root or data.default_root())
             found = image_files.inspect(Path(config.data), root, file_options(config), progress.count)
-            if not json:  # also where the data are refused
-                say("\n  ".join([f"{config.data}:", *image_files.describe(found)]))
+            say("\n  ".join([f"{config.data}:", *image_files.describe(found)]))  # also where the data are refused
         manifest = resolve_run_stream(config, load_source(config, progress.count))
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)
-    if json:
-        say_json({"file": str(out), **summary(manifest), **({"found": found} if found else {})})
-        return 0
     say(f"{out}: {describe(manifest)}")
     words = ["--data", config.data] if own else []
     for name in READ_BY:  # how files were read is no part of a stream
@@ -75,59 +70,42 @@ def make(
 def show(
     files: Annotated[list[Path], Arg("FILE", "streams to show")],
     picture: Annotated[Path | None, Opt("draw which labels come when: .png, .svg or .pdf", "FILE")] = None,
-    json: flags.Json = False,
 ) -> int:
     """Show streams: classes by task, noise asked for and realised.
 
     Examples:
       puridiver stream show stream.json
-      puridiver stream show stream.json --json
       puridiver stream show stream.json other.json --picture streams.png
           which labels come when, side by side
     """
     from puridiver.streams import StreamManifest
 
-    manifests = [(str(path), StreamManifest.load(path)) for path in files]
+    manifests = {str(path): StreamManifest.load(path) for path in files}
     if picture:
         from puridiver.report.figures import save
         from puridiver.report.figures.mix import draw_mix
 
-        tell(save(draw_mix({path.removesuffix(".json"): made for path, made in manifests}), picture))
-    if json:
-        say_json([{"file": path, **summary(made)} for path, made in manifests])
-        return 0
-    for path, made in manifests:
-        names, counts, tasks = made.class_names, made.counts(), range(made.n_tasks)
-        say(f"{path}: {describe(made)}")
+        tell(save(draw_mix({path.removesuffix(".json"): made for path, made in manifests.items()}), picture))
+    for path, made in manifests.items():
+        say(f"{path}: {describe(made)}; hash {made.content_hash}")
+        names = made.class_names
         if made.noise_map:
-            say(
-                f"wrong labels turn {', '.join(f'{names[a]} to {names[b]}' for a, b in sorted(made.noise_map.items()))}"
-            )
-        rows = [
-            [name, *(f"{counts[id, task]:,}{'*' if id in made.major_classes[task] else ' '}" for task in tasks)]
-            for id, name in enumerate(names)
-        ]
-        rows += [
-            ["all", *(f"{n:,} " for n in counts.sum(0).tolist())],
-            ["minor share", *map(percent, minor_shares(made))],
-        ]
-        say_table(rows, ["class", *(f"task {task + 1}>" for task in tasks)], "samples by given label (* major)")
-        say(f"hash {made.content_hash}")
+            turns = [f"{names[given]} to {names[wrong]}" for given, wrong in sorted(made.noise_map.items())]
+            say(f"wrong labels turn {', '.join(turns)}")
+        headings = ["class", *(f"task {task + 1}>" for task in range(made.n_tasks))]
+        say_table(_counts(made), headings, "samples by given label (* major)")
     return 0
 
 
-def minor_shares(manifest: StreamManifest) -> list[float | None]:
-    """The share of each task whose label is not major in it; None for a task without samples."""
-    counts = manifest.counts()
-    major = [counts[list(group), task].sum() for task, group in enumerate(manifest.major_classes)]
-    return [float(1 - part / all) if all else None for part, all in zip(major, counts.sum(0), strict=True)]
-
-
-def summary(manifest: StreamManifest) -> dict[str, Any]:
-    """All of a stream but the long lists."""
-    content = {name: value for name, value in manifest.to_dict().items() if name not in ("holdout", "order", "labels")}
-    counts = {"samples": len(manifest), "holdout_samples": len(manifest.holdout), "counts": manifest.counts().tolist()}
-    return {**content, **counts, "minor_shares": minor_shares(manifest), "content_hash": manifest.content_hash}
+def _counts(manifest: StreamManifest) -> list[list[str]]:
+    """A row for each class, one for all, and one with the share of labels that are not major in the task."""
+    counts, majors = manifest.counts(), manifest.major_classes
+    rows = [
+        [name, *(f"{count:,}{'*' if id in major else ' '}" for count, major in zip(counts[id], majors, strict=True))]
+        for id, name in enumerate(manifest.class_names)
+    ]
+    minor = [1 - counts[list(major), task].sum() / max(1, counts[:, task].sum()) for task, major in enumerate(majors)]
+    return [*rows, ["all", *(f"{count:,} " for count in counts.sum(0))], ["minor share", *map(percent, minor)]]
 
 
 def describe(manifest: StreamManifest) -> str:
@@ -138,54 +116,34 @@ def describe(manifest: StreamManifest) -> str:
     rate = manifest.realised_noise
     realised = "wrong labels not known" if rate is None else f"{rate:.2%} realised"
     noise = f"noise {noise_name(manifest.noise, manifest.noise_rate)} ({realised})"
-    size = f"{len(manifest):,} samples in {manifest.n_tasks} task{'s' * (manifest.n_tasks != 1)}"
+    size = f"{len(manifest):,} samples in {counted(manifest.n_tasks, 'task')}"
     return f"{manifest.source}, {manifest.kind}{blur}, {size}, {noise}, seed {manifest.seed}"
 
 
 @flags.settings_flags(("data", *READ_BY))
-def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stream")], json: flags.Json = False) -> int:
+def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stream")]) -> int:
     """Check a stream against its data. Exit code 0: good; 1: problems found.
 
-    Of a stream in the folder of a run, the run remembers where its data are and how files were read.
+    Name data of your own, and the options that read them, as in `puridiver stream make`.
 
     Examples:
       puridiver stream verify stream.json
       puridiver stream verify mine.json --data pictures/ --test-share 0.2
-          as in `puridiver stream make`
-      puridiver stream verify runs/mine/manifest.json --json
     """
-    problems = _problems(file, flags.absolute_places(settings))
-    if json:
-        say_json({"file": str(file), "ok": not problems, "problems": problems})
-    else:
-        say("\n".join(f"{file}: {problem}" for problem in problems or ["good"]))
-    return int(bool(problems))
-
-
-def _problems(file: Path, settings: dict[str, Any]) -> list[str]:
-    from puridiver.data import SOURCES
-    from puridiver.runs.folder import CONFIG, MANIFEST, RunFolder
     from puridiver.runs.resolve import load_source
     from puridiver.streams import StreamManifest
     from puridiver.streams.build import verify as find_problems
 
     try:
         manifest = StreamManifest.load(file)
-    except ManifestError as error:
-        return [str(error).removeprefix(f"{file}: ")]
-    begun = (RunFolder(file.parent).read(CONFIG) if file.name == MANIFEST else None) or {}
-    known = {name: value for name, value in begun.get("config", {}).items() if name in ("data", *READ_BY)}
-    if not flags.is_place("data", known.get("data", "digits")):
-        known["data"] = manifest.source
-    config = RunConfig(**{**known, **settings})
-    try:
+        config = RunConfig(**{"data": manifest.source, **flags.absolute_places(settings)})
         with Progress() as progress:
-            return find_problems(manifest, load_source(config, progress.count))
-    except (DataError, ValueError) as error:
-        if config.data in SOURCES:
-            raise
-        how = ", ".join("--" + name.replace("_", "-") for name in READ_BY)
-        raise DataError(f"{error}; say --data PATH, and {how} as they were said when the stream was made") from error
+            problems = find_problems(manifest, load_source(config, progress.count))
+    except ManifestError as error:
+        problems = [str(error).removeprefix(f"{file}: ")]
+    for problem in problems or ["good"]:
+        say(f"{file}: {problem}")
+    return int(bool(problems))
 
 
 ACTIONS = (make, show, verify)

@@ -43,12 +43,9 @@ def test_a_stream_is_shown(made, capsys):
     shown = capsys.readouterr().out
     for words in ("blurry-10", "asym-20", "1,397 samples in 5 tasks", "wrong labels turn 0 to 1", "minor share"):
         assert words in shown
-    assert main(["stream", "show", str(made), str(made), "--json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)
-    assert first == second
-    assert sum(map(sum, first["counts"])) == first["samples"] == 1397
-    assert first["minor_shares"] == pytest.approx([0.1] * 5, abs=0.02)
-    assert "order" not in first
+    rows = {line.split("│")[1].strip(): line.split("│")[2:-1] for line in shown.splitlines() if line.startswith("│")}
+    assert sum(int(cell.strip(" *")) for name in map(str, range(10)) for cell in rows[name]) == 1397
+    assert [float(cell.strip(" %")) for cell in rows["minor share"]] == pytest.approx([10] * 5, abs=2)
 
 
 def test_streams_are_drawn(made, tmp_path, capsys):
@@ -108,28 +105,20 @@ def test_own_pictures_are_told_of_and_the_printed_commands_work(tmp_path, capsys
     assert main(printed_command(told, "to check it: ")) == 0
     learn = printed_command(told, "to learn from it: ")
     assert main([*learn, "--epochs", "1", "--memory", "8", "--device", "cpu", "--quiet"]) == 0
-    assert main([*words, "--bad-files", "skip", "--force", "--json"]) == 0
     capsys.readouterr()
-    assert main(["stream", "verify", str(out), "--data", str(folder), "--data-root", str(tmp_path)]) == 2
-    assert "as they were said when the stream was made" in capsys.readouterr().err
+    assert main(["stream", "verify", str(out)]) == 2
+    assert "there is no such file or folder" in capsys.readouterr().err
 
 
 def test_a_stream_is_verified_against_its_data(made, tmp_path, capsys):
-    assert main(["stream", "verify", str(made), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"file": str(made), "ok": True, "problems": []}
+    assert main(["stream", "verify", str(made)]) == 0
+    assert capsys.readouterr().out == f"{made}: good\n"
     changed = json.loads(made.read_text())
     changed["seed"] = 4
     (tmp_path / "changed.json").write_text(json.dumps(changed))
     assert main(["stream", "verify", str(tmp_path / "changed.json")]) == 1
     assert "hash" in capsys.readouterr().out
     assert main(["stream", "verify", str(tmp_path / "nowhere.json")]) == 2
-
-
-def test_the_stream_of_a_run_is_verified_by_what_the_run_remembers(picture_run, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["stream", "verify", str(picture_run / "manifest.json")]) == 0
-    assert main(["stream", "verify", str(picture_run / "manifest.json"), "--test-share", "0.5"]) == 1
-    assert "read otherwise" in capsys.readouterr().out
 
 
 def test_a_run_of_a_made_stream_names_it_without_folders(made, tmp_path):
