@@ -260,7 +260,7 @@ def against_paper(line: Mapping[str, Any]) -> dict[str, Any]:
 
 def _line(pairs: int, mean: float, against: float, error: float, freedom: float) -> dict[str, Any]:
     """A comparison with its 95 % interval and p of a two-sided t-test; without a spread p is known only of equals."""
-    difference = round(mean - against, 9)
+    difference = mean - against
     reach = error * stats.t.ppf(0.975, freedom) if error > 0 else np.nan
     p = 2 * stats.t.sf(abs(difference) / error, freedom) if error > 0 else 1.0 if error == difference == 0 else np.nan
     return {
