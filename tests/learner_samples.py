@@ -42,6 +42,14 @@ def patterns(n: int, n_classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.
     return images.astype(np.uint8), labels
 
 
+def feed(learner: Learner, images: Any, labels: Any, size: int = 8, ids: Any = None) -> Learner:
+    """Let a learner observe images in batches."""
+    for start in range(0, len(images), size):
+        rows = slice(start, start + size)
+        learner.observe(images[rows], labels[rows], None if ids is None else ids[rows])
+    return learner
+
+
 def tiny_learner(classes: Any = 3, memory: int = 12, **settings: Any) -> Learner:
     """A learner for `patterns`, with those of the `TINY` options that its methods have."""
     methods = {f"{family} {settings.get(family, 'puridiver')}" for family in ("sampler", "trainer")}

@@ -177,7 +177,7 @@ class Learner:
                     options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or n == 1)
                 )
                 replayed = None
-                if replays and len(self.memory) and trainer.learns_online:
+                if replays and len(self.memory.samples) and trainer.learns_online:
                     replayed = self.memory.replay(options.batch_size, trainer.strong_view, self.generators["sampler"])
                 loss = trainer.observe(x, y, replayed, freeze)
                 batch = Samples(x, y, arrivals, torch.zeros(n, device=device), torch.full_like(y, -1))

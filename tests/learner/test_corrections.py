@@ -1,24 +1,23 @@
-"""Checks of labels that are undone, and a memory that checked samples cannot fill."""
+"""Ids of the caller's own, and labels that a person has checked: by arrival or id, undone, saved."""
 
 from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
 from puridiver import Learner
-from tests.learner_samples import patterns, tiny_learner
+from tests.learner_samples import feed, patterns, tiny_learner
 
 IMAGES, LABELS = patterns(200)
+# Words and numbers, since both are allowed.
+IDS = [f"photo-{row}.png" if row % 2 else 1000 + row for row in range(200)]
 
 
-def fed(learner: Learner, start: int = 0, end: int = 24) -> Learner:
-    for first in range(start, end, 8):
-        rows = slice(first, first + 8)
-        learner.observe(IMAGES[rows], LABELS[rows], ids=[f"{row}.png" for row in range(first, first + 8)])
-    return learner
+def fed(learner: Learner, start: int = 0, end: int = 24, size: int = 8) -> Learner:
+    return feed(learner, IMAGES[start:end], LABELS[start:end], size, IDS[start:end])
 
 
 def held(learner: Learner) -> dict[int, tuple[int, bool]]:
@@ -34,17 +33,48 @@ def other(arrival: int) -> int:
     return int(LABELS[arrival] + 1) % 3
 
 
+@pytest.mark.parametrize(("sampler", "size"), [("puridiver", 8), ("rsv", 1), ("spr", 48)])
+def test_what_is_held_has_the_ids_it_came_with(sampler: str, size: int) -> None:
+    learner = fed(tiny_learner(sampler=sampler), 0, 48, size)
+    assert len(held(learner)) < 48  # some were dropped
+    assert learner.held_ids() == {arrival: IDS[arrival] for arrival in held(learner)}
+
+
+def test_ids_of_what_was_dropped_are_forgotten() -> None:
+    assert len(fed(tiny_learner(memory=4), 0, 200, 48).source_ids) <= 8
+
+
+def test_a_batch_that_could_not_be_learnt_leaves_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = tiny_learner(memory=32)
+
+    def failing(*arguments: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learner.trainer, "observe", failing)
+        with pytest.raises(MemoryError):
+            fed(learner, 0, 8)
+    feed(learner, IMAGES[:8], LABELS[:8])
+    assert learner.held_ids() == {}
+
+
 @pytest.mark.parametrize("by_id", [False, True])
 def test_what_is_unchecked_is_as_if_nobody_had_looked(by_id: bool) -> None:
+    def named(*arrivals: int) -> list[int | str]:
+        return [IDS[arrival] if by_id else arrival for arrival in arrivals]
+
     learner = fed(tiny_learner())
     before = held(learner)
     first, second, third = list(before)[:3]
-    assert learner.correct({first: other(first), second: int(LABELS[second]), third: other(third)}) == 3
     dropped = next(arrival for arrival in range(24) if arrival not in before)
-    named: list[Any] = [first, second, dropped]
-    assert learner.uncheck([f"{a}.png" for a in named] if by_id else named, by_id=by_id) == 2
+    new = [other(first), int(LABELS[second]), other(third), 0]
+    assert learner.correct(dict(zip(named(first, second, third, dropped), new, strict=True)), by_id=by_id) == 3
+    rows = {row.arrival: row for row in learner.audit()}
+    assert {arrival for arrival, row in rows.items() if row.checked} == {first, second, third}
+    assert (rows[third].given_label, rows[third].id) == (other(third), IDS[third])
+    assert learner.uncheck(named(first, second, dropped), by_id=by_id) == 2
     assert held(learner) == {**before, third: (other(third), True)}
-    assert learner.uncheck(named) == 0  # they are not checked any more
+    assert learner.uncheck({first}) == 0  # it is not checked any more
     assert learner.uncheck({third}) == 1
     assert held(learner) == before
 
@@ -60,11 +90,35 @@ def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
         assert held(each) == before
 
 
+def test_after_a_correction_nothing_is_replayed_with_the_old_label() -> None:
+    learner = fed(tiny_learner(memory=8, replay="always"), 0, 40)
+    assert learner.memory.replay_stock  # drawn ahead
+    learner.correct(dict.fromkeys(held(learner), 2))
+    replayed = learner.memory.replay(8, learner.trainer.strong_view, learner.generators["sampler"])
+    assert set(replayed.labels.tolist()) == {2}
+
+
 def test_checked_samples_do_not_fill_the_memory() -> None:
     """Whoever checks all that is held, again and again, leaves half of each class to what comes."""
     learner = fed(tiny_learner(), 0, 16)
     for start in range(16, 200, 8):
         learner.correct({arrival: label for arrival, (label, _) in held(learner).items()})
-        fed(learner, start, min(start + 8, 200))
+        fed(learner, start, start + 8)
     assert max(held(learner)) > 150
     assert len([arrival for arrival in held(learner) if arrival < 16]) < 12
+
+
+def test_what_a_person_has_checked_is_not_doubted_again() -> None:
+    """Wrong labels that are confirmed as right: the learner has every reason to doubt them, and may not."""
+    given = np.where(np.arange(48) % 4 == 0, (LABELS[:48] + 1) % 3, LABELS[:48])
+    learner = feed(Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3), IMAGES[:48], given)
+    learner.consolidate(12)
+    confirmed = {row.arrival: row.given_label for row in learner.audit() if row.p_correct < 0.5}
+    assert confirmed
+    assert learner.correct(confirmed) == len(confirmed)
+    learner.consolidate(4)
+    rows = [row for row in learner.audit() if row.checked]
+    assert {row.arrival for row in rows} == set(confirmed)
+    for row in rows:
+        assert (row.p_correct, row.set) == (1.0, "clean")
+        assert row.given_label == row.suggested_label == confirmed[row.arrival]

@@ -10,16 +10,14 @@ import pytest
 
 import puridiver.learner.learner
 from puridiver import AuditRow, Learner, recipe
-from tests.learner_samples import SHAPE, differing, patterns, tensors_of, tiny_learner
+from tests.learner_samples import SHAPE, differing, feed, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(40)
 NAMES = np.array(["ant", "bee", "cat"])
 
 
 def fed(learner: Learner, n: int = 16, labels: Any = LABELS) -> Learner:
-    for start in range(0, n, 8):
-        learner.observe(IMAGES[start : start + 8], labels[start : start + 8])
-    return learner
+    return feed(learner, IMAGES[:n], labels[:n])
 
 
 # Refusals leave everything as it was -------------------------------------------------------------------------------
@@ -89,14 +87,16 @@ def test_batches_of_one_and_batches_larger_than_the_memory_work(trainer, size):
     assert np.isfinite(learner.predict_proba(IMAGES)).all()
 
 
-# Input kinds, sameness, aliasing -----------------------------------------------------------------------------------
-
-
 def test_a_consolidation_left_early_goes_back_to_learning_online():
     """Whoever stops training on the memory must not go on at its rate on the stream."""
     learner = fed(tiny_learner(online_lr=0.003, lr=0.05))
-    for _ in learner.consolidation(5):
-        break
+
+    def interrupted(epoch: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learner.consolidate(5, interrupted)
+    assert (learner.begun, learner.consolidations) == (None, 1)
     learner.observe(IMAGES[:8], LABELS[:8])
     assert float(learner.trainer.models[0].rate) == pytest.approx(0.003)
 
@@ -105,14 +105,7 @@ def test_an_audit_finds_the_labels_put_wrong():
     images, labels = patterns(60, seed=5)
     given = labels.copy()
     given[:9] = (given[:9] + 1) % 3
-    settings: dict[str, Any] = {
-        "epochs": 15,
-        "warmup_epochs": 8,
-        "crop_padding": 1,
-        "flip": False,
-        "strong": "none",
-        "cutmix": 0.0,
-    }
+    settings: dict[str, Any] = {"epochs": 15, "warmup_epochs": 8, "flip": False, "cutmix": 0.0}
     learner = Learner(3, SHAPE, 60, device="cpu", sampler="rsv", recipe="official", **settings)
     learner.observe(images, given)
     learner.consolidate()
@@ -126,21 +119,6 @@ def test_an_audit_finds_the_labels_put_wrong():
 
 def test_the_example_of_the_documentation_runs():
     assert doctest.testmod(puridiver.learner.learner).failed == 0
-
-
-# Corrections -------------------------------------------------------------------------------------------------------
-
-
-def test_after_a_correction_nothing_is_replayed_with_the_old_label():
-    images, labels = patterns(40)
-    learner = tiny_learner(memory=8, replay="always")
-    for start in range(0, 40, 8):
-        learner.observe(images[start : start + 8], labels[start : start + 8])
-    assert learner.memory.replay_stock  # drawn ahead
-    arrivals = learner.memory.samples.arrivals.tolist()
-    learner.correct(dict.fromkeys(arrivals, 2))
-    replayed = learner.memory.replay(8, learner.trainer.strong_view, learner.generators["sampler"])
-    assert set(replayed.labels.tolist()) == {2}
 
 
 def test_a_learner_shows_what_it_is_and_has_seen():

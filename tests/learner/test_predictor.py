@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from puridiver import Learner
 from puridiver.learner.predictor import joined, well_taught
-from tests.learner_samples import SHAPE, patterns, probabilities, tiny_learner
+from tests.learner_samples import SHAPE, feed, patterns, probabilities, tiny_learner
 
 TEST = patterns(20, seed=9)[0]
 
 
 def observe(learner: Learner, seed: int, n_classes: int = 3) -> None:
-    images, labels = patterns(24, n_classes, seed)
-    for start in range(0, 24, 8):
-        learner.observe(images[start : start + 8], labels[start : start + 8])
+    feed(learner, *patterns(24, n_classes, seed))
 
 
 def own(learner: Learner) -> np.ndarray:

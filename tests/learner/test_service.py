@@ -73,30 +73,6 @@ def test_a_learner_can_be_copied_and_pickled() -> None:
     assert np.array_equal(copied.predict_proba(images), learner.predict_proba(images))
 
 
-def test_what_a_person_has_checked_is_not_doubted_again(tmp_path: Path) -> None:
-    """Wrong labels that are confirmed as right: the learner has every reason to doubt them, and may not."""
-    images, labels = patterns(48)
-    wrong = (labels + 1) % 3
-    learner = Learner(classes=3, image_shape=(8, 8, 1), memory=16, seed=3)
-    for start in range(0, 48, 8):
-        given = np.where(np.arange(start, start + 8) % 4 == 0, wrong[start : start + 8], labels[start : start + 8])
-        learner.observe(images[start : start + 8], given)
-    learner.consolidate(12)
-    doubted = [row for row in learner.audit() if row.p_correct < 0.5]
-    assert doubted
-    confirmed = {row.arrival: row.given_label for row in doubted}
-    assert learner.correct(confirmed) == len(confirmed)
-    learner.save(tmp_path / "learner")
-    for kept in (learner, copy.deepcopy(learner), Learner.load(tmp_path / "learner", device="cpu")):
-        kept.consolidate(4)
-        rows = {row.arrival: row for row in kept.audit()}
-        for arrival, label in confirmed.items():
-            row = rows[arrival]
-            assert (row.checked, row.p_correct, row.set) == (True, 1.0, "clean")
-            assert row.given_label == row.suggested_label == label
-        assert sum(row.checked for row in rows.values()) == len(confirmed)
-
-
 def test_one_thread_may_predict_while_another_meets_new_classes() -> None:
     images, _ = patterns(8)
     learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
@@ -204,19 +180,3 @@ def test_on_a_cpu_a_prediction_waits_for_nobody() -> None:
         holder.join()
     assert len(found) == 3
     assert all(np.array_equal(each, expected) for each in found)
-
-
-def test_an_interrupt_in_a_consolidation_leaves_a_learner_that_goes_on() -> None:
-    images, labels = patterns(24)
-    learner = tiny_learner()
-    learner.observe(images, labels)
-
-    def interrupted(epoch: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        learner.consolidate(5, interrupted)
-    assert learner.begun is None
-    learner.observe(images, labels)
-    learner.consolidate()
-    assert learner.consolidations == 2

@@ -12,16 +12,10 @@ import numpy as np
 import pytest
 
 from puridiver import Learner
-from tests.learner_samples import patterns, tiny_learner
+from tests.learner_samples import feed, patterns, tiny_learner
 
-IMAGES, LABELS = patterns(48)
-NAMES = np.array(["cat", "dog", "owl"])
-
-
-def fed(learner: Learner, n: int = 40, labels: Any = LABELS) -> Learner:
-    for start in range(0, n, 8):
-        learner.observe(IMAGES[start : start + 8], labels[start : start + 8])
-    return learner
+IMAGES, LABELS = patterns(40)
+NAMES = np.array(["cat", "dog", "owl"])[LABELS]
 
 
 def of_class(status: dict[str, Any], figure: str) -> dict[Any, int]:
@@ -29,64 +23,40 @@ def of_class(status: dict[str, Any], figure: str) -> dict[Any, int]:
 
 
 @pytest.mark.parametrize("sampler", ["puridiver", "spr"])
-def test_it_counts_what_came_and_what_is_held(sampler: str) -> None:
-    learner = fed(tiny_learner(["cat", "dog", "owl", "yak"], sampler=sampler), labels=NAMES[LABELS])
-    status = learner.status()
-    held = [*learner.memory.samples.labels.tolist(), *learner.memory.waiting.labels.tolist()]
+def test_it_counts_what_came_is_held_and_was_checked(sampler: str) -> None:
+    learner = feed(tiny_learner(["cat", "dog", "owl", "yak"], sampler=sampler), IMAGES, NAMES)
+    memory = learner.memory
+    learner.status()  # counts follow every change
+    learner.correct({int(memory.samples.arrivals[0]): "yak"})
+    status, held = learner.status(), [*memory.samples.labels.tolist(), *memory.waiting.labels.tolist()]
     assert (status["samples_seen"], status["classes_seen"]) == (40, 3)
-    assert of_class(status, "seen") == {**Counter(NAMES[LABELS[:40]].tolist()), "yak": 0}
-    assert of_class(status, "held") == {**Counter(NAMES[held].tolist()), "yak": 0}
-    assert status["memory"] == {
-        "held": len(held), "waiting": len(learner.memory.waiting), "checked": 0, "capacity": 12,
-    }  # fmt: skip
+    assert of_class(status, "seen") == {**Counter(NAMES.tolist()), "yak": 0}
+    assert of_class(status, "held") == dict(zip(learner.classes, np.bincount(held, minlength=4).tolist(), strict=True))
+    assert of_class(status, "checked") == {"cat": 0, "dog": 0, "owl": 0, "yak": 1}
+    assert status["memory"] == {"held": len(held), "waiting": len(memory.waiting), "checked": 1, "capacity": 12}
 
 
-def test_counts_follow_every_change_of_the_memory() -> None:
-    learner = fed(tiny_learner(), 8)
-    assert learner.status()["memory"]["held"] == 8
-    arrival, label = int(learner.memory.samples.arrivals[0]), int(learner.memory.samples.labels[0])
-    learner.correct({arrival: (label + 1) % 3})
-    status = learner.status()
-    assert of_class(status, "held") == {**dict.fromkeys(range(3), 0), **Counter(learner.memory.samples.labels.tolist())}
-    assert of_class(status, "checked") == {**dict.fromkeys(range(3), 0), (label + 1) % 3: 1}
-    assert status["memory"]["checked"] == 1
-    fed(learner)
-    assert learner.status()["memory"]["held"] == 12
-
-
-def test_json_holds_it_as_it_is(tmp_path: Path) -> None:
-    labels = NAMES[LABELS]
-    learner = fed(tiny_learner(None), labels=labels)
-    learner.correct({int(learner.memory.samples.arrivals[0]): labels[0].item()})
+def test_it_tells_of_consolidations_as_json_can_hold_it(tmp_path: Path) -> None:
+    before = time.time()
+    learner = feed(tiny_learner(None), IMAGES, NAMES)
     learner.consolidate(3)
     learner.save(tmp_path)
     steps = learner.consolidation(2)
     next(steps)
     status = learner.status()
-    assert status["consolidation"] is not None
-    assert status["last_consolidation"] is not None
+    last, sizes = status["last_consolidation"], learner.trainer.sets.sizes()  # type: ignore[union-attr]
+    assert (last["epochs_done"], last["epochs"], status["consolidations"]) == (3, 3, 1)
+    assert before <= status["observed_at"] <= last["begun_at"] <= last["ended_at"] <= status["saved_at"] <= time.time()
+    assert status["sets"] == dict(zip(("clean", "relabel", "unlabelled"), sizes, strict=True))
+    assert (status["consolidation"]["running"], status["consolidation"]["epochs_done"]) == (True, 1)
     assert json.loads(json.dumps(status, allow_nan=False)) == status
 
 
-def test_it_tells_of_the_last_consolidation_and_its_sets() -> None:
-    before = time.time()
-    learner = fed(tiny_learner())
-    learner.consolidate(3)
-    status = learner.status()
-    last, sizes = status["last_consolidation"], learner.trainer.sets.sizes()  # type: ignore[union-attr]
-    assert (last["epochs_done"], last["epochs"], status["consolidations"]) == (3, 3, 1)
-    assert before <= status["observed_at"] <= last["begun_at"] <= last["ended_at"] <= time.time()
-    assert status["sets"] == dict(zip(("clean", "relabel", "unlabelled"), sizes, strict=True))
-    assert sum(sizes) == 12
-    assert status["consolidation"] is None
-
-
 def test_it_tells_of_a_consolidation_that_waits_to_be_gone_on_with(tmp_path: Path) -> None:
-    learner = fed(tiny_learner())
+    learner = feed(tiny_learner(), IMAGES, LABELS)
     for _ in learner.consolidation(2):
         learner.save(tmp_path / "amid")
         break
-    assert learner.status()["saved_at"] is not None
     loaded = Learner.load(tmp_path / "amid", device="cpu")
     status = loaded.status()
     assert status["consolidation"] == {"running": False, "epochs_done": 1, "epochs": 2, "begun_at": None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +10,9 @@ import pytest
 from puridiver import Learner
 from puridiver.learner import consolidation as consolidating
 from puridiver.learner.consolidation import TimeBudget
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
+from tests.learner_samples import differing, feed, patterns, tensors_of, tiny_learner
 
 IMAGES, LABELS = patterns(40)
-LOWS = [7, 15, 31, 63]
 
 
 class Clock:
@@ -35,10 +33,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def fed() -> Learner:
-    learner = tiny_learner(epochs=63, online_prediction="consolidated")
-    for start in range(0, 40, 8):
-        learner.observe(IMAGES[start : start + 8], LABELS[start : start + 8])
-    return learner
+    return feed(tiny_learner(epochs=63, online_prediction="consolidated"), IMAGES, LABELS)
 
 
 def same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -46,48 +41,34 @@ def same(one: np.ndarray, other: np.ndarray) -> bool:
     return bool(np.abs(one - other).max() < 1e-5)
 
 
-def epochs_within(learner: Learner, seconds: float, clock: Clock, lasts: Callable[[int], float]) -> int:
-    """How many it trains for, if each epoch takes as long as `lasts` says of its number."""
-    done = 0
-    for epoch in learner.consolidation(seconds=seconds):
-        clock.now += lasts(epoch)
-        done = epoch + 1
-    return done
-
-
-def stops_after(budget: TimeBudget, clock: Clock, lasts: Callable[[int], float], start: int = 0) -> int:
+@pytest.mark.parametrize(
+    ("seconds", "lasts", "start", "epochs"),
+    [
+        *((seconds, lambda epoch: 1, 0, epochs) for seconds, epochs in [(0.5, 1), (5, 5), (7, 7), (14.9, 7), (15, 15)]),
+        # Warm-up epochs are quick: at 15 the mean since 7 tells what the next ones cost.
+        (60, lambda epoch: 1 if epoch < 10 else 4, 0, 15),
+        # Epochs get slower: it stops after that in which the seconds are over.
+        (40, lambda epoch: 1 if epoch < 15 else 4, 0, 22),
+        # A training that is continued is measured from there.
+        (12, lambda epoch: 1, 7, 15),
+        (24, lambda epoch: 1, 7, 31),
+    ],
+)
+def test_it_stops_at_the_last_minimum_that_fits(
+    seconds: float, lasts: Callable[[int], float], start: int, epochs: int, clock: Clock
+) -> None:
+    budget = TimeBudget(seconds, clock(), [7, 15, 31, 63], start)
     for done in range(start + 1, 64):
         clock.now += lasts(done - 1)
         if budget.is_spent(done):
-            return done
-    return 63
-
-
-@pytest.mark.parametrize(
-    ("seconds", "epochs"),
-    [(0.5, 1), (5, 5), (7, 7), (7.5, 7), (14.9, 7), (15, 15), (30.9, 15), (31, 31), (62, 31), (64, 63)],
-)
-def test_it_stops_at_the_last_low_that_the_seconds_reach(seconds: float, epochs: int, clock: Clock) -> None:
-    assert stops_after(TimeBudget(seconds, clock(), LOWS), clock, lambda epoch: 1) == epochs
-
-
-def test_a_period_is_judged_by_the_one_before_it(clock: Clock) -> None:
-    """Warm-up epochs are quick; at the low after 15 the mean since the low before tells what the next ones cost."""
-    assert stops_after(TimeBudget(60, clock(), LOWS), clock, lambda epoch: 1 if epoch < 10 else 4) == 15
-
-
-def test_where_epochs_get_slower_it_stops_after_that_in_which_the_seconds_are_over(clock: Clock) -> None:
-    assert stops_after(TimeBudget(40, clock(), LOWS), clock, lambda epoch: 1 if epoch < 15 else 4) == 22
-
-
-def test_a_training_that_is_gone_on_with_is_measured_from_there(clock: Clock) -> None:
-    assert stops_after(TimeBudget(12, clock(), LOWS, epochs_done=7), clock, lambda epoch: 1, start=7) == 15
-    assert stops_after(TimeBudget(24, clock(), LOWS, epochs_done=7), clock, lambda epoch: 1, start=7) == 31
+            break
+    assert done == epochs
 
 
 def test_a_consolidation_is_left_at_a_low_which_then_predicts(clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     learner, left = fed(), fed()
-    assert epochs_within(learner, 20, clock, lambda epoch: 1) == 15
+    for _ in learner.consolidation(seconds=20):
+        clock.now += 1
     for epoch in left.consolidation(63):
         if epoch == 14:
             break
@@ -114,16 +95,6 @@ def test_amid_a_period_what_predicted_at_the_low_before_goes_on_to(
     assert "a consolidation stopped after 11 of 63 epochs, when its 20 seconds were over:" in caplog.text
     assert same(learner.predict_proba(IMAGES), at_low)
     assert not same(learner.predict_proba(IMAGES, as_it_is=True), at_low)
-
-
-def test_one_that_was_saved_may_be_gone_on_with_for_some_seconds(clock: Clock, tmp_path: Path) -> None:
-    learner = fed()
-    for epoch in learner.consolidation(63, warn_if_left=False):
-        if epoch == 6:
-            learner.save(tmp_path)
-            break
-    loaded = Learner.load(tmp_path, device="cpu")
-    assert epochs_within(loaded, 10, clock, lambda epoch: 1) == 15
 
 
 @pytest.mark.parametrize("settings", [{"schedule": "cosine"}, {"sampler": "spr", "trainer": "spr"}])

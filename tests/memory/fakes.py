@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -99,4 +100,15 @@ def empty_memory(sampler: Sampler, capacity: int, device: str = "cpu") -> Memory
     """A memory of so many places; a sampler with a delay buffer chooses at every batch all the same."""
     memory = Memory(sampler, capacity, (SIDE, SIDE, 1), Runtime(torch.device(device)))
     memory.capacity, memory.delay = capacity, 0
+    return memory
+
+
+def pass_stream(sampler: Sampler, everything: Samples, capacity: int, batch_size: int, seed: int = 0) -> Memory:
+    """A memory after a whole stream, in batches."""
+    memory, generator = empty_memory(sampler, capacity), torch.Generator().manual_seed(seed)
+    n_classes, seen_of = int(everything.labels.max()) + 1, Counter[int]()
+    network = FixedNetwork(n_classes)
+    for start, batch in enumerate(everything.split(batch_size)):
+        pass_batch(memory, batch, moment(network, n_classes, start * batch_size, generator, seen_of=dict(seen_of)))
+        seen_of.update(batch.labels.tolist())
     return memory

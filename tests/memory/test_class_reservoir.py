@@ -8,22 +8,9 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from puridiver.memory import Memory, Samples
 from puridiver.memory.class_reservoir import ClassReservoir
 from puridiver.options import Options
-from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
-
-
-def pass_stream(everything: Samples, capacity: int, batch_size: int, seed: int = 0) -> Memory:
-    generator = torch.Generator().manual_seed(seed)
-    n_classes = int(everything.labels.max()) + 1
-    network, sampler, seen_of = FixedNetwork(n_classes), ClassReservoir(Options()), Counter[int]()
-    memory = empty_memory(sampler, capacity)
-    for start in range(0, len(everything), batch_size):
-        batch = everything.take(torch.arange(start, min(start + batch_size, len(everything))))
-        pass_batch(memory, batch, moment(network, n_classes, start, generator, seen_of=dict(seen_of)))
-        seen_of.update(batch.labels.tolist())
-    return memory
+from tests.memory.fakes import pass_stream, stream, with_labels
 
 
 class NaiveLoop:
@@ -58,13 +45,15 @@ def test_it_is_the_loop_a_sample_at_a_time(seed: int, capacity: int, n_classes: 
     everything, loop = stream(120, n_classes, seed), NaiveLoop(capacity, seed)
     for label, arrival in zip(everything.labels.tolist(), everything.arrivals.tolist(), strict=True):
         loop.take(label, arrival)
-    memory = pass_stream(everything, capacity, 1, seed)
+    memory = pass_stream(ClassReservoir(Options()), everything, capacity, 1, seed)
     assert sorted(memory.samples.arrivals.tolist()) == sorted(arrival for _, arrival in loop.held)
 
 
 @pytest.mark.parametrize("batch_size", [3, 16])
 def test_batches_decide_nothing(batch_size: int) -> None:
-    one, many = (pass_stream(stream(96, 4, 1), 9, size).samples.arrivals for size in (1, batch_size))
+    one, many = (
+        pass_stream(ClassReservoir(Options()), stream(96, 4, 1), 9, size).samples.arrivals for size in (1, batch_size)
+    )
     assert torch.equal(one, many)
 
 
@@ -72,6 +61,6 @@ def test_every_part_of_a_class_is_held_alike() -> None:
     # GDumb's rule would hold the first ones alone.
     parts: Counter[int] = Counter()
     for seed in range(60):
-        arrivals = pass_stream(with_labels([0, 1] * 40), 8, 16, seed).samples.arrivals
+        arrivals = pass_stream(ClassReservoir(Options()), with_labels([0, 1] * 40), 8, 16, seed).samples.arrivals
         parts.update((arrivals // 20).tolist())
     assert chisquare([parts[i] for i in range(4)]).pvalue > 1e-3

@@ -8,20 +8,10 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from puridiver.memory import Memory, Samples
+from puridiver.memory import Memory
 from puridiver.memory.greedy_balanced import GreedyBalanced
 from puridiver.options import Options
-from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, stream, with_labels
-
-
-def pass_stream(everything: Samples, capacity: int, batch_size: int, seed: int = 0) -> Memory:
-    memory, generator = empty_memory(GreedyBalanced(Options()), capacity), torch.Generator().manual_seed(seed)
-    n_classes = int(everything.labels.max()) + 1
-    network = FixedNetwork(n_classes)
-    for start in range(0, len(everything), batch_size):
-        batch = everything.take(torch.arange(start, min(start + batch_size, len(everything))))
-        pass_batch(memory, batch, moment(network, n_classes, start, generator))
-    return memory
+from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, pass_stream, stream, with_labels
 
 
 def held(memory: Memory) -> Counter[int]:
@@ -31,7 +21,7 @@ def held(memory: Memory) -> Counter[int]:
 @pytest.mark.parametrize(("capacity", "n_classes"), [(12, 3), (10, 3), (7, 4), (5, 5)])
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_plentiful_classes_are_balanced_within_one(capacity: int, n_classes: int, batch_size: int) -> None:
-    counts = held(pass_stream(stream(150, n_classes), capacity, batch_size))
+    counts = held(pass_stream(GreedyBalanced(Options()), stream(150, n_classes), capacity, batch_size))
     assert sum(counts.values()) == capacity
     assert max(counts.values()) - min(counts[c] for c in range(n_classes)) <= 1
 
@@ -60,7 +50,7 @@ def test_each_sample_is_treated_by_gdumbs_rule_unless_classes_would_take_turns(s
 @pytest.mark.parametrize(("capacity", "n_classes"), [(12, 3), (10, 3), (20, 7)])
 def test_the_first_samples_stay_whether_or_not_the_classes_divide_the_memory(capacity: int, n_classes: int) -> None:
     """With a share of 3.33 a class of three would for ever take the place of one of a class of four."""
-    memory = pass_stream(stream(600, n_classes), capacity, 16)
+    memory = pass_stream(GreedyBalanced(Options()), stream(600, n_classes), capacity, 16)
     assert int(memory.samples.arrivals.max()) < 200
 
 
