@@ -246,7 +246,7 @@ def paired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
     squares = ((difference - by_column.transform("mean")) ** 2).sum()
     error = np.sqrt(squares / freedom * (1 / counts).sum()) / len(counts) if freedom else np.nan
     mean, against = (series.groupby(level="column").mean().mean() for series in (ours, theirs))
-    return _line(len(difference), mean, against, error, freedom)
+    return _line(len(difference), mean, against, by_column.mean().mean(), error, freedom)
 
 
 def against_paper(line: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,12 +255,11 @@ def against_paper(line: Mapping[str, Any]) -> dict[str, Any]:
     ours, theirs = variances[0] / max(n, 1), variances[1] / PAPER_RUNS  # nan without a deviation
     squares = ours**2 / max(n - 1, 1) + theirs**2 / (PAPER_RUNS - 1)
     freedom = (ours + theirs) ** 2 / squares if squares else np.nan
-    return _line(n, line["mean"], line["paper"], np.sqrt(ours + theirs), freedom)
+    return _line(n, line["mean"], line["paper"], line["mean"] - line["paper"], np.sqrt(ours + theirs), freedom)
 
 
-def _line(pairs: int, mean: float, against: float, error: float, freedom: float) -> dict[str, Any]:
+def _line(pairs: int, mean: float, against: float, difference: float, error: float, freedom: float) -> dict[str, Any]:
     """A comparison with its 95 % interval and p of a two-sided t-test; without a spread p is known only of equals."""
-    difference = mean - against
     reach = error * stats.t.ppf(0.975, freedom) if error > 0 else np.nan
     p = 2 * stats.t.sf(abs(difference) / error, freedom) if error > 0 else 1.0 if error == difference == 0 else np.nan
     return {
