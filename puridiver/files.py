@@ -123,6 +123,30 @@ def parse_json(content: bytes | str, where: str) -> Any:
         raise DataError(f"{where} is damaged: {first_line(error)}") from error
 
 
+def check_json(value: Any, kind: Any, where: str, field: str = "its content") -> Any:
+    """Return the value if it is of a kind; else a `DataError` names the place and the field.
+
+    A kind is a type, (kind, None) if null is allowed, [kind, length or None], or {field: kind}, where the field `str`
+    stands for all. Numbers are finite.
+    """
+    if isinstance(kind, tuple):
+        return value if value is None else check_json(value, kind[0], where, field)
+    wanted = kind if isinstance(kind, type) else type(kind)
+    fits = type(value) is wanted or (wanted is float and type(value) is int)
+    if not fits or (wanted in (int, float) and not abs(value) < 2**63):  # nan is not smaller
+        raise DataError(f"{where} is damaged: {field} should be of type {wanted.__name__}, but is {value!r:.60}")
+    if wanted is list:
+        if kind[1] not in (None, len(value)):
+            raise DataError(f"{where} is damaged: {field} should have {kind[1]} entries, but has {len(value)}")
+        for part in value:
+            check_json(part, kind[0], where, field)
+    if wanted is dict:
+        for name, part in kind.items():
+            for key in value if name is str else [name]:
+                check_json(value.get(key), part, where, key if field == "its content" else f"{field}.{key}")
+    return value
+
+
 def to_json(value: Any, indent: int | None = None) -> str:
     """Strict JSON: nan and infinity, which JSON does not have, become null."""
     return json.dumps(_finite(value), indent=indent, allow_nan=False)

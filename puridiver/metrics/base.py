@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy as np
 
 Event = dict[str, Any]
 
@@ -12,13 +13,10 @@ Event = dict[str, Any]
 class Record(list[Event]):
     """The measurements of a run in their order: its events "anytime", "task" and, where epochs are judged, "epoch"."""
 
-    def of_kind(self, *kinds: str) -> list[Event]:
-        return [event for event in self if event["event"] in kinds]
-
-    @property
-    def tasks(self) -> list[Event]:
-        """The evaluation at the end of each task."""
-        return self.of_kind("task")
+    def values(self, name: str, *kinds: str) -> np.ndarray:
+        """One figure of all events of some kinds (default: of the tasks' ends), nan where it was not measured."""
+        found = [event.get(name) for event in self if event["event"] in (kinds or ("task",))]
+        return np.array(found, dtype=np.float64)
 
 
 class Metric(NamedTuple):
@@ -27,7 +25,7 @@ class Metric(NamedTuple):
     name: str  # the key in summaries and ledgers
     title: str  # what it measures, for headings and help
     meaning: str  # a sentence for the report page
-    of: Callable[[Record], float | None]  # the figure of a finished run; None or nan where it was not measured
+    of: Callable[[Record], float]  # the figure of a finished run; nan where it was not measured
     unit: str = "%"  # "%": a share, shown times 100; "": a plain number
     better: str = "higher"  # or "lower"
 
@@ -38,14 +36,9 @@ FOUND: dict[str, Metric] = {}
 def metric(title: str, unit: str = "%", better: str = "higher") -> Callable[[Callable], Callable]:
     """Make a function in a file of `metrics/summary` a metric, with the function's name and docstring."""
 
-    def register(of: Callable[[Record], float | None]) -> Callable[[Record], float | None]:
-        FOUND[of.__name__] = Metric(of.__name__, title, (of.__doc__ or "").partition("\n")[0], of, unit, better)
+    def register(of: Callable[[Record], Any]) -> Callable[[Record], Any]:
+        meaning = (of.__doc__ or "").partition("\n")[0]
+        FOUND[of.__name__] = Metric(of.__name__, title, meaning, of, unit, better)
         return of
 
     return register
-
-
-def mean(values: Iterable[float]) -> float:
-    """The mean of the values that are not nan; nan without any."""
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) / len(known) if known else math.nan

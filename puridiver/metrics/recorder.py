@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -101,12 +102,13 @@ class Recorder:
 
     def summary(self) -> Event:
         """The whole run in a few figures: every metric, the course over the tasks, and details of the last one."""
-        tasks = self.record.tasks
+        tasks = [event for event in self.record if event["event"] == "task"]
         found = {name: value for name, value in tasks[-1].items() if name not in OF_A_TASK}
         for name in COURSES:
             found[f"task_{name.removeprefix('memory_')}"] = [event[name] for event in tasks]
         for name, metric in METRICS.items():
-            found[name] = metric.of(self.record)
+            value = float(metric.of(self.record))
+            found[name] = None if math.isnan(value) else value
         return found
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:

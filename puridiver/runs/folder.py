@@ -24,10 +24,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 from puridiver.errors import DataError
-from puridiver.files import check_writable, file_lock, read_json, read_regular, to_json, write_atomically
+from puridiver.files import check_json, check_writable, file_lock, read_json, read_regular, to_json, write_atomically
 from puridiver.runs.checkpoint import Checkpoints, remove_save
 from puridiver.runs.config import Role, RunConfig, fields_of
 
@@ -40,6 +40,11 @@ FILES = (SUMMARY, MEMORY, METRICS, MANIFEST)  # of every run, beside the config,
 LOCK = ".puridiver.lock"
 TORN = re.compile(rf"\.({'|'.join(map(re.escape, (CONFIG, *FILES)))})\.\d+-\d+\.tmp")  # a write that was killed
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
+
+# What `check_json` should make of the types of the fields below; text but for these.
+KINDS: dict[str, Any] = {
+    "RunConfig": {}, "dict[str, Any]": {}, "str | None": (str, None), "bool": bool, "list[str]": [str, None],
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,12 +67,8 @@ class Begun:
     @classmethod
     def of_dict(cls, found: dict[str, Any], path: Path) -> Self:
         """Check what a file says; a `DataError` names the file and the field."""
-        values = {}
-        for name, hint in get_type_hints(cls).items():
-            kind = {RunConfig: dict, dict[str, Any]: dict, list[str]: list}.get(hint, hint)
-            if name not in found or not isinstance(found[name], kind):
-                raise DataError(f"{path} is damaged: {name} should be of type {getattr(kind, '__name__', kind)}")
-            values[name] = found[name]
+        kinds = {field.name: KINDS.get(str(field.type), str) for field in dataclasses.fields(cls)}
+        values = check_json({name: found.get(name) for name in kinds}, kinds, str(path))
         try:
             RunConfig.of_dict(values["resolved"])  # the same fields, with the same types
             return cls(**{**values, "config": RunConfig.of_dict(values["config"])})
@@ -174,9 +175,7 @@ class RunFolder:
             found = read_json(self.path / name)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if not isinstance(found, dict):
-            raise DataError(f"{self.path / name} is damaged: it should hold an object")
-        return found
+        return check_json(found, {}, str(self.path / name))
 
     def begin(self, begun: Begun, plugins: Mapping[str, bytes]) -> None:
         """Clear away the older run, if there is one, and write what this one is."""

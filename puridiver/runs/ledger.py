@@ -6,12 +6,11 @@ import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from puridiver import plugins
 from puridiver.errors import DataError
-from puridiver.files import append_line, check_writable, parse_json, read_regular, to_json
+from puridiver.files import append_line, check_json, check_writable, parse_json, read_regular, to_json
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, Role
 from puridiver.runtime.device import multiprocessors
@@ -24,21 +23,22 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-NUMBER, FIGURE = (int, float), (int, float, NoneType)
-# The fields of a row with their types. `grid` is null for a run of `puridiver run`; the same run in two grids makes two
-# rows with the same id.
-FIELDS: dict[str, tuple[type, ...]] = {
-    "id": (str,), "grid": (str, NoneType), "method": (str,), "column": (str,), "seed": (int,),
-    **dict.fromkeys((*METRICS, "alpha", "stream_noise"), FIGURE),
-    **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy", "memory_per_class"), (list, NoneType)),
-    **dict.fromkeys(("data", "stream", "stream_hash", "noise", "sampler", "trainer", "recipe", "network"), (str,)),
-    **dict.fromkeys(("evaluated_on", "device", "precision", "command", "started"), (str,)),
-    **dict.fromkeys(("noise_rate", "seconds"), NUMBER), "commit": (str, NoneType),
-    **dict.fromkeys(("memory", "epochs", "consolidations", "lanes"), (int,)),
-    **dict.fromkeys(("told_noise", "shortened", "graphs"), (bool,)),
-    **dict.fromkeys(("options", "versions", "phase_seconds", "began_with"), (dict,)),
+# What a row must have, and what some rows have; the same run in two grids makes two rows with the same id.
+NEEDED: dict[str, Any] = {
+    **dict.fromkeys(("id", "method", "column", "data", "noise", "sampler", "trainer"), str), "seed": int,
+    "grid": (str, None),  # null for a run of `puridiver run`
+    "last_accuracy": (float, None), "seconds": float,
 }  # fmt: skip
-NEEDED = ("id", "grid", "method", "column", "seed", "data", "noise", "sampler", "trainer", "last_accuracy", "seconds")
+FIELDS: dict[str, Any] = {
+    **dict.fromkeys((*METRICS, "alpha", "stream_noise", "noise_rate", "imbalance"), (float, None)),
+    **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy"), ([(float, None), None], None)),
+    **dict.fromkeys(("stream", "stream_hash", "recipe", "network", "evaluated_on", "device", "precision"), (str, None)),
+    **dict.fromkeys(("command", "started", "commit"), (str, None)), "memory_per_class": ([int, None], None),
+    **dict.fromkeys(("memory", "epochs", "consolidations", "lanes"), (int, None)),
+    **dict.fromkeys(("told_noise", "shortened", "graphs"), (bool, None)),
+    **dict.fromkeys(("options", "versions", "phase_seconds", "began_with"), ({}, None)),
+    **NEEDED,
+}  # fmt: skip
 
 
 def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
@@ -103,11 +103,11 @@ def _numbered(path: Path) -> list[tuple[int, Row]]:
         raise DataError(f"there is no ledger {path}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a ledger: {error}") from error
-    found = enumerate(lines, start=1)
-    rows = [(number, parse_json(line, f"{path}, line {number},")) for number, line in found if line.strip()]
-    for number, row in rows:
-        if not isinstance(row, dict):
-            raise DataError(f"{path}, line {number}, is damaged: it should hold a JSON object")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            where = f"{path}, line {number},"
+            rows.append((number, check_json(parse_json(line, where), {}, where)))
     return rows
 
 
@@ -115,12 +115,4 @@ def checked(row: Row, where: str) -> Row:
     """The row of a finished run, if it is one; else a `DataError` that names the place and the field."""
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(f"{where} is not the row of a finished run: it lacks {', '.join(missing)}")
-    for name, kinds in FIELDS.items():
-        value = row.get(name)
-        numbers = value if isinstance(value, list) else [value] if float in kinds else []
-        if name in row and type(value) not in kinds:
-            words = " or ".join("null" if kind is NoneType else kind.__name__ for kind in kinds)
-            raise DataError(f"{where}: {name} should be {words}, but is {value!r:.60}")
-        if wrong := [n for n in numbers if n is not None and not (type(n) in NUMBER and abs(n) < 1e300)]:
-            raise DataError(f"{where}: {name} should have finite numbers, but has {wrong[0]!r:.60}")
-    return row
+    return check_json(row, FIELDS, where)

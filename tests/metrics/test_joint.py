@@ -96,16 +96,6 @@ def test_of_several_that_start_together_one_trains(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1  # no lock stays
 
 
-@pytest.mark.gpu
-def test_captured_training_is_the_eager_training(tmp_path):
-    source = from_arrays(*patterns(400), *patterns(20, seed=1))  # three full batches and a smaller one
-    captured, eager = (
-        joint_features(source, "small", choose_runtime("cuda", "float32", graphs), tmp_path / str(graphs), OPTIONS)
-        for graphs in (True, False)
-    )
-    assert torch.allclose(captured, eager, rtol=1e-3, atol=1e-3)
-
-
 def test_the_network_learns_the_true_labels_where_the_given_are_others(tmp_path):
     clean = small_source()
     wrong = dataclasses.replace(clean.train, labels=(clean.train.labels + 1) % 3, true=clean.train.labels)

@@ -181,7 +181,7 @@ def test_diversity_is_measured_with_features_that_are_trained_once(tmp_path, mon
     monkeypatch.setattr("puridiver.metrics.joint.EPOCHS", 1)
     config = RunConfig.of_dict({**vars(own_data(tmp_path)), "trust_labels": True})
     first = Experiment(config).run()
-    monkeypatch.setattr("puridiver.metrics.joint.JointTraining", lambda *a: pytest.fail("trained a second time"))
+    monkeypatch.setattr("puridiver.metrics.joint.TrainableModel", lambda *a: pytest.fail("trained a second time"))
     again = Experiment(config).run()
     assert again["memory_diversity"] == first["memory_diversity"] > 0
     assert again["trust_labels"]

@@ -65,7 +65,7 @@ def test_a_damaged_line_is_named(text, message, row, tmp_path):
     "wrong",
     [
         {"seed": "0"}, {"seed": True}, {"grid": 3}, {"last_accuracy": "high"}, {"last_accuracy": 10**400},
-        {"options": []}, {"task_accuracy": [0.5, "x"]}, {"memory_purity": [1]}, {"versions": None},
+        {"options": []}, {"task_accuracy": [0.5, "x"]}, {"memory_purity": [1]}, {"seconds": None},
     ],
     ids=lambda wrong: str(wrong)[:30],
 )  # fmt: skip
@@ -73,7 +73,7 @@ def test_a_wrong_type_is_named_with_its_line_and_field(wrong, row, tmp_path):
     path = tmp_path / "ledger.jsonl"
     append_row(path, row)
     append_row(path, {**row, **wrong})
-    with pytest.raises(DataError, match=rf"line 2: {next(iter(wrong))} should"):
+    with pytest.raises(DataError, match=rf"line 2 is damaged: {next(iter(wrong))} should"):
         read_ledgers([path])
 
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
-import math
+import numpy as np
 
-from puridiver.metrics.base import Record, mean, metric
+from puridiver.metrics.base import Record, metric
 
 
 @metric("last accuracy")
 def last_accuracy(record: Record) -> float:
     """The headline."""
-    return record.tasks[-1]["accuracy"]
+    return record.values("accuracy")[-1]
 
 
 @metric("average accuracy over the ends of the tasks")
 def average_accuracy(record: Record) -> float:
     """The mean of the accuracies at the ends of the tasks."""
-    return mean(event["accuracy"] for event in record.tasks)
+    return mean(record.values("accuracy"))
 
 
 @metric("average accuracy on classes seen by then")
 def average_seen_accuracy(record: Record) -> float:
     """On classes of which a label has come: with disjoint tasks nobody can name the others."""
-    return mean(event["seen_accuracy"] for event in record.tasks)
+    return mean(record.values("seen_accuracy"))
 
 
 @metric("anytime accuracy over the whole stream")
@@ -39,18 +38,19 @@ def anytime_seen_area(record: Record) -> float:
 
 
 @metric("accuracy of the best memory epoch of the last task")
-def best_epoch_accuracy(record: Record) -> float | None:
+def best_epoch_accuracy(record: Record) -> float:
     """Chosen by looking at the evaluation: not a fair figure."""
-    last = record.tasks[-1]["task"]
-    return max((event["accuracy"] for event in record.of_kind("epoch") if event["task"] == last), default=None)
+    judged = record.values("accuracy", "epoch")[record.values("task", "epoch") == record.values("task")[-1]]
+    return judged.max() if len(judged) else np.nan
 
 
 @metric("forgetting of earlier tasks", better="lower")
 def forgetting(record: Record) -> float:
     """Mean over earlier tasks of (best accuracy on its classes since its end - accuracy at the end)."""
-    after = accuracies_on_tasks(record)
-    last = len(after) - 1
-    return mean(max(row[t] for row in after[t:last]) - after[last][t] for t in range(last))
+    after = record.values("group_accuracy")  # row: after which task, column: on which task's major classes
+    earlier = len(after) - 1
+    since_its_end = np.where(np.tri(earlier, dtype=bool), after[:-1, :earlier], -np.inf)
+    return mean(since_its_end.max(axis=0, initial=-np.inf) - after[-1, :earlier])
 
 
 @metric("backward transfer (BWT)")
@@ -60,13 +60,14 @@ def backward_transfer(record: Record) -> float:
     BWT of Lopez-Paz and Ranzato, "Gradient episodic memory" (NeurIPS 2017), with a task's major classes for its test
     set.
     """
-    after = accuracies_on_tasks(record)
-    return mean(after[-1][t] - after[t][t] for t in range(len(after) - 1))
+    after = record.values("group_accuracy")
+    return mean((after[-1] - after.diagonal())[:-1])
 
 
-def accuracies_on_tasks(record: Record) -> list[list[float]]:
-    """Row: after which task. Column: on which task's major classes."""
-    return [event["group_accuracy"] for event in record.tasks]
+def mean(values: np.ndarray) -> float:
+    """The mean of the values that are not nan; nan without any."""
+    known = values[~np.isnan(values)]
+    return known.mean() if len(known) else np.nan
 
 
 def area(record: Record, name: str) -> float:
@@ -74,9 +75,9 @@ def area(record: Record, name: str) -> float:
 
     Where one moment was measured twice (before and after memory training) the curve jumps there.
     """
-    points = [(event["seen"], event[name]) for event in record.of_kind("anytime", "task")]
-    curve = [point for point in points if not math.isnan(point[1])]  # nan: no test image of a class that has come
-    if not curve or curve[0][0] == curve[-1][0]:
-        return curve[-1][1] if curve else math.nan
-    pairs = itertools.pairwise(curve)
-    return sum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairs) / (curve[-1][0] - curve[0][0])
+    seen, figure = record.values("seen", "anytime", "task"), record.values(name, "anytime", "task")
+    known = ~np.isnan(figure)  # nan: no test image of a class that has come
+    x, y = seen[known], figure[known]
+    if not len(x) or x[0] == x[-1]:
+        return y[-1] if len(y) else np.nan
+    return (np.diff(x) * (y[1:] + y[:-1]) / 2).sum() / (x[-1] - x[0])
