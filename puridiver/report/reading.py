@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 FEW = 6  # series that a reader can tell apart in one pair of axes
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
-OPTIONAL = {"task_purity", "imbalance", "lanes", "began_with"}  # fields of a ledger row that no page shows
+OPTIONAL = {"task_purity", "lanes", "began_with"}  # fields of a ledger row that no page shows
 # What a page needs of each kind of event.
 POINT = ("task", "seen", "accuracy", "memory_purity", "alpha")
 TASK = ("confusion", "class_accuracy", "memory_per_class", "stream_per_class", "memory_per_true_class",

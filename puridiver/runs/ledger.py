@@ -30,7 +30,7 @@ NEEDED: dict[str, Any] = {
     "last_accuracy": (float, None), "seconds": float,
 }  # fmt: skip
 FIELDS: dict[str, Any] = {
-    **dict.fromkeys((*METRICS, "alpha", "stream_noise", "noise_rate", "imbalance"), (float, None)),
+    **dict.fromkeys((*METRICS, "alpha", "stream_noise", "noise_rate"), (float, None)),
     **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy"), ([(float, None), None], None)),
     **dict.fromkeys(("stream", "stream_hash", "recipe", "network", "evaluated_on", "device", "precision"), (str, None)),
     **dict.fromkeys(("command", "started", "commit"), (str, None)), "memory_per_class": ([int, None], None),
