@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, tell
-from puridiver.cli.predict import load_learner
+from puridiver.cli.predict import AT_ONCE, load_learner
 from puridiver.errors import DataError, few
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def learn(
             source = _load(data, settings, student, progress)
             labels, rows = _labels(student, source, new_classes), _rows(source.train, data)
             before = _accuracy(student, source)
-            agreed = _learn(student, source.train, labels, rows, every or len(rows), epochs, progress)
+            _learn(student, source.train, labels, rows, every or len(rows), epochs, progress)
             after = _accuracy(student, source)
     except KeyboardInterrupt:
         tell(f"nothing is saved; {learner} is as it was")
@@ -68,12 +68,10 @@ def learn(
     new = [label for label in student.classes if label not in known]
     doubted = sum(row.suggested_label != row.given_label for row in student.audit())
     if json:
-        say_json({"learnt": len(rows), "seen": student.seen, "new_classes": new, "agreement": agreed,
-                  "memory": len(student.memory), "doubted": doubted, "test_accuracy_before": before,
-                  "test_accuracy_after": after, "saved": str(out)})  # fmt: skip
+        say_json({"learnt": len(rows), "seen": student.seen, "new_classes": new, "memory": len(student.memory),
+                  "doubted": doubted, "test_accuracy_before": before, "test_accuracy_after": after})  # fmt: skip
         return 0
     say(f"learnt from {len(rows):,} images, {student.seen:,} in all; new classes: {few(map(str, new)) or 'none'}")
-    say(f"it agreed with {percent(agreed)} of their labels before it learnt from them")
     say(f"it doubts the labels of {doubted:,} of the {len(student.memory):,} samples in its memory")
     if before is not None:
         say(f"accuracy on the data's test images: {percent(before)} before, {percent(after)} now")
@@ -84,10 +82,9 @@ def learn(
 def _check_out(learner: Path, out: Path, force: bool) -> None:
     """What would fail at the end must fail before the work."""
     from puridiver.learner import state, storage
-    from puridiver.runs import folder as runs
+    from puridiver.runs.folder import check_no_run
 
-    if (out / runs.CONFIG).exists() or (out / runs.GRID_CELLS).is_dir():
-        raise DataError(f"{out} holds a run, which stays as it is: name another folder for the learner")
+    check_no_run(out)
     if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
         raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
     state.check_place(out)
@@ -127,34 +124,33 @@ def _labels(learner: Learner, source: DataSource, join: bool) -> list[Label]:
 
 def _learn(
     learner: Learner, images: ImageSet, labels: list[Label], rows: np.ndarray, every: int, epochs: int, bar: Progress
-) -> float | None:
-    """Learn from every image once. Returns the share of labels that the learner had predicted itself."""
+) -> None:
+    """Learn from every image once; train on the memory after every so many, and at the end."""
     from puridiver.data.images import image_batch
 
     bar.start(len(rows) + max(1, round(len(rows) / every)) * epochs * learner.capacity)
-    agreed, asked, since, batch = 0, 0, 0, learner.options.batch_size
+    since, batch = 0, learner.options.batch_size
     for start in range(0, len(rows), batch):
         part = rows[start : start + batch].tolist()
-        pixels, given = image_batch(images.images[part].numpy(), learner.image_shape), [labels[row] for row in part]
-        if learner.classes:
-            agreed += sum(map(lambda one, other: one == other, learner.predict(pixels).tolist(), given))
-            asked += len(given)
-        learner.observe(pixels, given, images.names and [images.names[row] for row in part])
+        pixels, names = image_batch(images.images[part].numpy(), learner.image_shape), images.names
+        learner.observe(pixels, [labels[row] for row in part], names and [names[row] for row in part])
         since += len(part)
         bar.advance(len(part), f"image {start + len(part):,} of {len(rows):,}")
         if epochs and (since >= every or start + len(part) == len(rows)):
             learner.consolidate(epochs, lambda epoch: bar.advance(learner.capacity, "training on the memory"))
             since = 0
-    return agreed / asked if asked else None
 
 
 def _accuracy(learner: Learner, source: DataSource) -> float | None:
     """Accuracy on the data's test part; None where it has none."""
     from puridiver.data.images import image_batch
 
-    given, right = [source.class_names[label] for label in source.test.labels.tolist()], 0
-    for start in range(0, len(given) if learner.classes else 0, 1000):
-        part = range(start, min(start + 1000, len(given)))
-        predicted = learner.predict(image_batch(source.test.images[list(part)].numpy(), learner.image_shape)).tolist()
-        right += sum(str(label) == given[row] for label, row in zip(predicted, part, strict=True))
-    return right / len(given) if given and learner.classes else None
+    labels, images = source.test.labels.tolist(), source.test.images
+    if not labels or not learner.classes:
+        return None
+    right = 0
+    for start in range(0, len(labels), AT_ONCE):
+        pixels = image_batch(images[start : start + AT_ONCE].numpy(), learner.image_shape)
+        given = (source.class_names[label] for label in labels[start : start + AT_ONCE])
+        right += sum(map(str.__eq__, map(str, learner.predict(pixels)), given))
+    return right / len(labels)

@@ -33,9 +33,9 @@ def methods(
         for name, option in found["options"].items():
             only = f" (only for {', '.join(option['methods'])})" if option["methods"] else ""
             choices = f"; one of {', '.join(option['choices'])}" if option["choices"] else ""
-            values = {recipe: told["options"][name] for recipe, told in found["recipes"].items()}
-            say(f"{name}{only}\n    {option['help']}{choices}")
-            say("    " + ", ".join(f"{recipe}: {value}" for recipe, value in values.items()))
+            help, bracket, row = option["help"].partition(" [row")  # the row of docs/fidelity.md comes last
+            values = [f"{recipe}: {told['options'][name]}" for recipe, told in found["recipes"].items()]
+            say(f"{name}{only}\n    {help}{choices}{bracket}{row}\n    {', '.join(values)}")
     else:
         for family in ("samplers", "trainers", "networks", "recipes"):
             told = {name: each if isinstance(each, str) else each["summary"] for name, each in found[family].items()}
@@ -45,16 +45,15 @@ def methods(
 
 def listing() -> dict[str, Any]:
     """Everything there is to choose from, by short name."""
-    from puridiver import plugins
-    from puridiver.memory import SAMPLERS
-    from puridiver.nets import NETWORKS
     from puridiver.options import DESCRIPTIONS, RECIPES, declared, owners, recipe
-    from puridiver.trainers import TRAINERS
+    from puridiver.plugins import FAMILIES, load_all
 
-    plugins.load_all()
-    families: dict[str, dict[str, Any]] = {"samplers": SAMPLERS, "trainers": TRAINERS, "networks": NETWORKS}
+    load_all()
     return {
-        **{family: {name: member.summary for name, member in kinds.items()} for family, kinds in families.items()},
+        **{
+            f"{family}s": {name: kind.summary for name, kind in kinds.items()}
+            for family, (_, kinds) in FAMILIES.items()
+        },
         "recipes": {name: {"summary": DESCRIPTIONS[name], "options": dict(recipe(name))} for name in RECIPES},
         "options": {
             name: {

@@ -56,7 +56,6 @@ def test_it_goes_on_with_new_images_and_new_classes(picture_run, more, tmp_path,
     assert (told["learnt"], told["seen"], told["new_classes"]) == (30, before.seen + 30, ["grey"])
     assert (now.seen, now.classes, now.capacity) == (told["seen"], [*before.classes, "grey"], 30)
     assert now.consolidations == before.consolidations + 2
-    assert 0 <= told["agreement"] <= 1
     assert differing(tensors_of(before), tensors_of(Learner.load(picture_run, device="cpu"))) == []
     names = [name for arrival, name in now.held_ids().items() if arrival >= before.seen]
     assert names
@@ -85,7 +84,7 @@ def test_a_learner_may_be_replaced_by_itself_and_else_only_by_force(picture_run,
     assert learn(picture_run, more, place, "--force", "--epochs", "0") == 0
     assert Learner.load(place, device="cpu").seen == seen
     assert learn(picture_run, more, picture_run) == 2
-    assert "holds a run, which stays as it is" in capsys.readouterr().err
+    assert "holds a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
