@@ -50,7 +50,7 @@ class Learner:
         How many samples the episodic memory holds, including those in a sampler's delay buffer.
     sampler, trainer, recipe, network
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
-        (`puridiver.register`). For images under 24 px a recipe's augmentation, online rate and epochs are replaced
+        (`puridiver.register`). For images under 24 px some values of a recipe are replaced
         (`puridiver.options.SUITS_TINY_IMAGES`). The network "auto" goes by image size, and is small on a CPU.
     device, precision, graphs
         "auto", "cpu", "cuda" or "cuda:N". On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32"
@@ -62,8 +62,8 @@ class Learner:
     hint
         What is known of the noise, for the methods that want to be told (Co-teaching, DivideMix).
     options
-        Options that replace the recipe's, such as `epochs=50`. Stream batches may have any size; `batch_size` is that
-        of memory training, and how many memory samples join a stream batch where the recipe replays.
+        Options that replace the recipe's, such as `epochs=50`. Stream batches may have any size: `batch_size` is that
+        of memory training and replay.
 
     Examples
     --------
@@ -146,8 +146,7 @@ class Learner:
 
         Returns the arrivals of the images, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or
         floats in [0, 1]. `ids`, strings or integers of your own, stay with what the memory keeps (`held_ids`, `audit`).
-        A `ValueError` leaves the learner unchanged. More than 64 images (four times the option `batch_size`) are learnt
-        from as several batches. Memory samples join a single image: BatchNorm has no statistics of one.
+        A `ValueError` leaves the learner unchanged. More than four times `batch_size` images count as several batches.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
@@ -221,17 +220,15 @@ class Learner:
     def predict(self, images: Any) -> np.ndarray:
         """The most likely class label of each image, (N,).
 
-        The option `online_prediction` decides which weights answer: the snapshot of the last consolidation (default),
-        the live network, or the mean of both. The live network answers for classes that the snapshot saw too little of.
-        During a consolidation the weights from before it answer, until its rate comes to a low. On a CPU a prediction
-        waits for nobody. `DivergedError`: it is all nan.
+        The option `online_prediction` decides which weights answer (`Predictor`). On a CPU a prediction waits for
+        nobody. A `DivergedError` says that the network predicts nan.
         """
         probabilities, labels = self._answer(images)
         check_finite(probabilities)
         return labels[probabilities.argmax(axis=1)]
 
     def predict_proba(self, images: Any, as_it_is: bool = False) -> np.ndarray:
-        """Class probabilities, float32 (N, C), in the order of `learner.classes` then; or of the live network."""
+        """Class probabilities, float32 (N, C), in the order of `learner.classes`; `as_it_is`: of the live network."""
         return self._answer(images, as_it_is)[0]
 
     def _answer(self, images: Any, live: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -265,10 +262,9 @@ class Learner:
     def correct(self, labels: Mapping[Any, Label], *, by_id: bool = False) -> int:
         """Replace the labels of memory samples; returns how many of them are held.
 
-        Samples are named by their arrival, or with `by_id` by the ids that you gave to `observe`. For labels that a
-        person has checked, including those found right: the trainer `puridiver`, `split` and `audit` no longer doubt
-        them, and the sampler `puridiver` evicts others first (option `checked_share`). The next `consolidate` trains on
-        them. Samples that the memory no longer holds change nothing. `uncheck` undoes it.
+        Samples are named by arrival, or with `by_id` by the ids that you gave to `observe`. Tell it every label that a
+        person has checked, also those found right: `audit` and the trainer `puridiver` no longer doubt them, and the
+        sampler `puridiver` evicts others first (option `checked_share`). `uncheck` undoes it.
         """
         self.consolidating.check_none_under_way("correcting labels")
         new = inputs.as_corrections(labels, self._class_ids, self.seen, self.held_ids() if by_id else None)
