@@ -1,12 +1,9 @@
-"""WebVision and Food-101N as their homes publish them, made small, and split files as the paper's authors do."""
+"""WebVision and Food-101N as their homes publish them, made small."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from puridiver.data import DataSource
-from puridiver.streams import make_stream
 from tests.wild import speckled
 
 
@@ -45,18 +42,3 @@ def write_food101n(root: Path, classes: int = 101) -> Path:
                 lines.append(f"{name}/{part}{i}.jpg\t{(c + i) % 2}")
         (folder / "meta" / f"verified_{part}.tsv").write_text("\n".join(lines) + "\n")
     return folder
-
-
-def write_splits(folder: Path, source: DataSource, n_tasks: int = 10, prefix: str = "WebVision-V1-2") -> list[Path]:
-    manifest = make_stream(source, n_tasks=n_tasks, noise="none", seed=1)
-    order = [c for group in manifest.major_classes for c in group]
-    paths = []
-    for task in range(n_tasks):
-        part = manifest.task_slice(task)
-        rows = [
-            {"klass": "any", "file_name": source.train.names[i].split("/", 1)[1], "label": order.index(label)}
-            for i, label in zip(manifest.order[part].tolist(), manifest.labels[part].tolist(), strict=True)
-        ]
-        paths.append(folder / f"{prefix}_train_blurry10_rand1_cls5_task{task}.json")
-        paths[-1].write_text(json.dumps(rows))
-    return paths

@@ -85,7 +85,7 @@ def _ids(labels: list[Label], class_names: Sequence[str], missing: Sequence[Labe
     """Class ids, int64 (N,), of ids or class names; UNKNOWN where a label is one of `missing`."""
     ids: dict[Label, int] = dict.fromkeys(missing, UNKNOWN)
     for label, name in enumerate(class_names):
-        ids[label if labels and isinstance(labels[0], int) else name] = label
+        ids[label] = ids[name] = label
     if wrong := sorted(set(labels) - set(ids), key=str):
         known = f"class ids below {len(class_names)}, or among the class names {few(class_names)}"
         raise ValueError(f"labels should be {known}, but there is {str(wrong[0])[:40]!r}")

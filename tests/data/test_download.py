@@ -17,6 +17,8 @@ from puridiver.data.download import fetch, fetch_source, unpack
 from puridiver.data.sets.cifar10 import Cifar10
 from puridiver.errors import DataError, DownloadError
 
+FOLDER = Cifar10.archive.folder
+
 
 def get(server: Any, target: Path, path: str = "/file", **options: Any) -> Path:
     return fetch(server.url + path, target, md5=hashlib.md5(server.body).hexdigest(), **options)
@@ -97,15 +99,15 @@ def test_a_fetched_data_set_can_be_loaded_and_is_mended(
 ) -> None:
     monkeypatch.setattr(Cifar10, "fingerprint", load("cifar10", small_cifar).fingerprint)
     with tarfile.open(small_cifar / "published.tar.gz", "w:gz") as tar:
-        tar.add(small_cifar / Cifar10.folder, Cifar10.folder)
+        tar.add(small_cifar / FOLDER, FOLDER)
     server.body = (small_cifar / "published.tar.gz").read_bytes()
-    archive = Archive(server.url + "/c.tar.gz", hashlib.md5(server.body).hexdigest(), 0, Cifar10.folder)
+    archive = Archive(server.url + "/c.tar.gz", hashlib.md5(server.body).hexdigest(), 0, FOLDER)
     monkeypatch.setattr(Cifar10, "archive", archive)
     root = small_cifar / "root"
-    assert fetch_source("cifar10", root) == root / Cifar10.folder
+    assert fetch_source("cifar10", root) == root / FOLDER
     assert verify("cifar10", root) == []
     fetch_source("cifar10", root)
-    (root / Cifar10.folder / "test_batch.bin").unlink()
+    (root / FOLDER / "test_batch.bin").unlink()
     fetch_source("cifar10", root)
     assert verify("cifar10", root) == []
     assert server.requests == 1  # the archive is still there

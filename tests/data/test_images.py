@@ -95,15 +95,6 @@ def test_sixteen_bits_are_scaled_and_not_cut_off() -> None:
     assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
 
 
-def test_equal_pixels_have_equal_digests_whatever_the_file(tmp_path: Path) -> None:
-    picture = Image.fromarray(noise(9, 9, 3))
-    picture.save(tmp_path / "a.png")
-    picture.save(tmp_path / "b.bmp")
-    picture.rotate(90).save(tmp_path / "c.png")
-    digests = [decode(str(tmp_path / name), 4).digest for name in ("a.png", "b.bmp", "c.png")]
-    assert digests[0] == digests[1] != digests[2]
-
-
 def test_threads_share_the_bytes_to_decode_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNIT_BYTES", 100)  # so that some pictures need all units, and some a part
     for side in (4, 10, 30):

@@ -14,7 +14,8 @@ from puridiver.data import SOURCES, FileOptions, base, load, verify
 from puridiver.errors import DataError
 from puridiver.streams import make_stream
 from puridiver.streams.published import find_official
-from tests.web_samples import write_food101n, write_splits, write_webvision
+from tests.streams.splits import write_json
+from tests.web_samples import write_food101n, write_webvision
 from tests.wild import write_bad_kinds
 
 OPTIONS = FileOptions(image_size=8)
@@ -149,8 +150,8 @@ def test_a_damaged_list_is_told_with_its_line(tmp_path: Path) -> None:
 
 def test_published_streams_are_found_by_file_names(root: Path, tmp_path: Path) -> None:
     source = load("webvision", root, OPTIONS)
-    write_splits(tmp_path, source)
     made = make_stream(source, n_tasks=10, noise="none", seed=1)
+    write_json(tmp_path, source, made)
     found = find_official("official:none:1:listed", source, tmp_path)
     assert found.order.tolist() == made.order.tolist()
     assert found.labels.tolist() == made.labels.tolist()
@@ -159,7 +160,8 @@ def test_published_streams_are_found_by_file_names(root: Path, tmp_path: Path) -
 
 def test_rows_of_files_that_were_left_out_are_passed_over(tmp_path: Path) -> None:
     folder = write_webvision(tmp_path, per_class=2)
-    write_splits(tmp_path, load("webvision", tmp_path, OPTIONS))
+    whole = load("webvision", tmp_path, OPTIONS)
+    write_json(tmp_path, whole, make_stream(whole, n_tasks=10, noise="none", seed=1))
     bad = write_bad_kinds(tmp_path / "bad")
     (folder / "google" / "q0004" / "4_0.jpg").write_bytes((tmp_path / "bad" / next(iter(bad))).read_bytes())
     source = load("webvision", tmp_path, FileOptions(image_size=8, bad_files="skip"))

@@ -176,9 +176,6 @@ def test_flip_chances_are_those_of_the_naive_loop():
         assert np.allclose(found[i], np.exp(scores) / np.exp(scores).sum(), atol=1e-5)
 
 
-# Labels that people gave -------------------------------------------------------------------------------------------
-
-
 def test_picks_follow_the_chances_and_large_images_are_averaged_down():
     chances = np.tile([0.2, 0.0, 0.8, 0.0], (10_000, 1))
     picks = pick(chances, np.random.default_rng(0).random(10_000))
@@ -186,6 +183,9 @@ def test_picks_follow_the_chances_and_large_images_are_averaged_down():
     assert abs((picks == 0).mean() - 0.2) < 0.02
     assert pick(chances[:1], np.array([np.nextafter(1, 0)])).tolist() == [2]
     assert features(pictures(3, side=80)).shape == (3, 32 * 32 * 3)
+
+
+# Labels that people gave -------------------------------------------------------------------------------------------
 
 
 def test_a_missing_or_damaged_label_file_is_told(tmp_path):

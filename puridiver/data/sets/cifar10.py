@@ -24,7 +24,7 @@ class Cifar(DataSet):
     """One of the two: `train_files` and `test_files` map a file's name to its number of records."""
 
     home_page = "https://www.cs.toronto.edu/~kriz/cifar.html"
-    folder: ClassVar[str]
+    archive: ClassVar[Archive]
     train_files: ClassVar[dict[str, int]]
     test_files: ClassVar[dict[str, int]]
     label_bytes: ClassVar[int]
@@ -46,7 +46,7 @@ class Cifar(DataSet):
 
     def find_folder(self, root: Path) -> Path:
         """The folder of the .bin files: `root` itself, or the archive's folder in it."""
-        nested = root / self.folder
+        nested = root / self.archive.folder
         return root if any((root / name).is_file() for name in self.train_files) and not nested.is_dir() else nested
 
     def is_here(self, root: Path) -> bool:
@@ -79,13 +79,16 @@ class Cifar10(Cifar):
     size = "50,000 + 10,000 images, 32x32 colour, 10 classes"
     defaults = {"network": "resnet18", "memory": 500}  # noqa: RUF012
     fingerprint = "f81fe13277584ec2ba5a8d2cac17a5d2197d49c1a2b8330877374abf2929e213"
-    folder = "cifar-10-batches-bin"
     train_files = {f"data_batch_{number}.bin": 10_000 for number in range(1, 6)}  # noqa: RUF012
     test_files = {"test_batch.bin": 10_000}  # noqa: RUF012
     label_bytes = 1
     class_names = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-    url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
-    archive = Archive(url, "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171, folder)
+    archive = Archive(
+        url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+        md5="c32a1d4ab5d03f1284b67883e8d87530",
+        size_bytes=170_052_171,
+        folder="cifar-10-batches-bin",
+    )
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
         pairs = [(self.class_names.index(one), self.class_names.index(other)) for one, other in PAIRS]

@@ -27,13 +27,16 @@ class Cifar100(Cifar):
     size = "50,000 + 10,000 images, 32x32 colour, 100 classes"
     defaults = {"network": "resnet32", "memory": 2000, "warmup_epochs": 30, "baseline_warmup": 30}  # noqa: RUF012
     fingerprint = "ba17dae4fe17ddf0aa0367dd6c6b9639bb12011937e6e9a6d57ee0998ba275e9"
-    folder = "cifar-100-binary"
     train_files = {"train.bin": 50_000}  # noqa: RUF012
     test_files = {"test.bin": 10_000}  # noqa: RUF012
     label_bytes = 2
     class_names = tuple(CLASS_NAMES.split())
-    url = "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"
-    archive = Archive(url, "03b5dce01913d631647c71ecec9e9cb8", 168_513_733, folder)
+    archive = Archive(
+        url="https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+        md5="03b5dce01913d631647c71ecec9e9cb8",
+        size_bytes=168_513_733,
+        folder="cifar-100-binary",
+    )
 
     def noise_map(self, records: np.ndarray) -> dict[int, int]:
         """Each fine class to the next one, by id and cyclically, that shares its coarse class."""
