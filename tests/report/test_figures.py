@@ -103,15 +103,6 @@ def test_fixed_alphas_lie_at_their_alpha_and_the_adaptive_one_is_a_level(one: Ru
     assert len(figures.draw("alpha", [one]).panels) == 1  # there is nothing to compare
 
 
-def test_a_method_has_one_colour_in_all_figures(runs: list[Run]) -> None:
-    def colour(name: str) -> dict[str, Any]:
-        handles, labels = painted(figures.draw(name, runs).panels[-1]).get_legend_handles_labels()
-        return {label.partition(" (")[0]: handle.get_color() for handle, label in zip(handles, labels, strict=True)}
-
-    alphas, accuracies = colour("alpha"), colour("accuracy")
-    assert alphas["puridiver + puridiver"] == accuracies["puridiver + puridiver"]
-
-
 def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
     """However the fit was scaled, the area under each Gaussian is its share of the samples times the bin width."""
     mixture = {"weights": [0.7, 0.3], "means": [0.2, 0.7], "variances": [0.002, 0.003], "offset": 1.0, "span": 8.0}

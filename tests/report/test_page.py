@@ -13,12 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from puridiver.errors import DataError
 from puridiver.metrics import METRICS, Metric
 from puridiver.report import gallery
 from puridiver.report import page as pages
 from puridiver.report.page import comparison as compared
-from puridiver.report.page import headlines, percent, spread, write_page
+from puridiver.report.page import headlines, percent, spread
 from puridiver.report.reading import find_runs, load_run
 from tests.report.conftest import EVIL
 
@@ -93,19 +92,6 @@ def test_a_damaged_memory_and_what_was_left_out_stand_on_the_page(evil: Path, tm
     assert "memory.safetensors is damaged" in text
     assert 'class="gallery"' not in text
     assert "&lt;b&gt; holds no finished run" in text
-
-
-def test_a_page_replaces_a_page_and_nothing_else(evil: Path, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(pages, "figures", dict)
-    runs, out = find_runs([evil])[0], tmp_path / "report.html"
-    write_page(runs, [], out)
-    write_page(runs, [], out)
-    out.write_text("<p>my own notes</p>")
-    with pytest.raises(DataError, match="--force"):
-        write_page(runs, [], out)
-    with pytest.raises(DataError, match="is a folder"):
-        write_page(runs, [], tmp_path)
-    assert out.read_text() == "<p>my own notes</p>"
 
 
 # Galleries ---------------------------------------------------------------------------------------------------------

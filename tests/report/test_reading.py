@@ -40,7 +40,7 @@ def test_a_grid_stands_for_its_finished_runs_a_run_counts_once_and_an_unfinished
 
 
 @pytest.mark.parametrize("name", ["summary.json", "config.json", "manifest.json", "metrics.jsonl"])
-@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]", b"{}", b"[" * 100_000])
+@pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b"[" * 100_000])
 def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
     (copy / name).write_bytes(content)
     with pytest.raises(DataError, match=name):
