@@ -189,7 +189,7 @@ def learned(**settings: Any) -> dict[str, Tensor]:
         learner.observe(images[start : start + 8], labels[start : start + 8])
         if start in (32, 64):
             learner.consolidate()
-    found = {**learner.memory.state(), **learner.trainer.state()}
+    found = {"memory.arrivals": learner.memory.samples.arrivals, **learner.trainer.state()}
     return {name: value.detach().cpu() for name, value in found.items()}
 
 
