@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -29,8 +30,8 @@ import torch
 from puridiver import Learner, RunConfig, data
 from puridiver.runs.experiment import Experiment
 from puridiver.runs.resolve import commit, versions
+from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime, describe_device
-from puridiver.runtime.lanes import run_in_lanes
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,14 @@ def whole_runs(size: Size, args: argparse.Namespace, workers: int) -> list[Figur
         for number in range(workers)
     ]  # fmt: skip
     device = choose_runtime(args.device).device
+
+    def run(config: RunConfig) -> None:
+        with lane(device):
+            Experiment(config, source=source).run()
+
     start = time.perf_counter()
-    for result in run_in_lanes([partial(Experiment(c, source=source).run) for c in configs], workers, device):
-        if isinstance(result, BaseException):
-            raise result
+    with ThreadPoolExecutor(workers) as threads:
+        list(threads.map(run, configs))
     seconds = (time.perf_counter() - start) / workers
     found = [Figure(f"a run, {workers} at a time", seconds, seconds, seconds, workers, "s")]
     if device.type == "cuda":

@@ -5,16 +5,20 @@ and GPU. A batch gives the same images as its samples would give one by one.
 """
 
 from puridiver.augment.base import Policy
-from puridiver.augment.mixing import (
+from puridiver.augment.policies import POLICIES
+from puridiver.augment.views import (
+    crop_flip,
+    crop_flip_view,
+    draw_crop_flip,
     draw_cutmix_plan,
     draw_mixup_plan,
     planned_cut,
     planned_cutmix,
     planned_mix,
     planned_shares,
+    to_float,
+    views_at_once,
 )
-from puridiver.augment.policies import POLICIES
-from puridiver.augment.views import crop_flip, crop_flip_view, draw_crop_flip, to_float, views_at_once
 
 __all__ = [
     "POLICIES", "Policy", "crop_flip", "crop_flip_view", "draw_crop_flip", "draw_cutmix_plan", "draw_mixup_plan",

@@ -6,6 +6,7 @@ to a place in the input, in 16.16 fixed point as Pillow computes it, on the host
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -107,22 +108,22 @@ def _luma(images: Tensor) -> Tensor:
 
 def shear_x(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
     """Shift each row left by `factor` times its distance from the top."""
-    return affine(images, _matrix(1, factor, 0, 0, 1, 0), fill)
+    return affine(images, (1, factor, 0, 0, 1, 0), fill)
 
 
 def shear_y(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
     """Shift each column up by `factor` times its distance from the left."""
-    return affine(images, _matrix(1, 0, 0, factor, 1, 0), fill)
+    return affine(images, (1, 0, 0, factor, 1, 0), fill)
 
 
 def translate_x(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
     """Shift the image left by a fraction of its width."""
-    return affine(images, _matrix(1, 0, fraction * images.shape[3], 0, 1, 0), fill)
+    return affine(images, (1, 0, fraction * images.shape[3], 0, 1, 0), fill)
 
 
 def translate_y(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
     """Shift the image up by a fraction of its height."""
-    return affine(images, _matrix(1, 0, 0, 0, 1, fraction * images.shape[2]), fill)
+    return affine(images, (1, 0, 0, 0, 1, fraction * images.shape[2]), fill)
 
 
 def rotate(images: Tensor, degrees: float | Tensor, fill: int = 0) -> Tensor:
@@ -131,14 +132,19 @@ def rotate(images: Tensor, degrees: float | Tensor, fill: int = 0) -> Tensor:
     # Pillow rounds too; otherwise the last bit of cos(90 degrees) could miss a pixel
     cos, sin = angle.cos().round(decimals=15), angle.sin().round(decimals=15)
     x, y = images.shape[3] / 2, images.shape[2] / 2
-    return affine(images, _matrix(cos, -sin, x - x * cos + y * sin, sin, cos, y - x * sin - y * cos), fill)
+    return affine(images, (cos, -sin, x - x * cos + y * sin, sin, cos, y - x * sin - y * cos), fill)
 
 
-def affine(images: Tensor, matrix: Tensor, fill: int = 0) -> Tensor:
-    """Move pixels by matrices (N or 1, 2, 3), as Image.transform with AFFINE, NEAREST and a fill colour."""
+def affine(images: Tensor, matrix: Sequence[float | Tensor], fill: int = 0) -> Tensor:
+    """Move pixels as Image.transform with AFFINE, NEAREST and a fill colour.
+
+    The matrix has two rows of three entries, each a number or a tensor (N,).
+    """
     height, width = images.shape[2:]
-    centred = matrix.clone()  # offsets at pixel centres instead of corners
-    centred[..., 2] = matrix[..., 2] + 0.5 * matrix[..., 0] + 0.5 * matrix[..., 1]
+    entries = torch.broadcast_tensors(*map(partial(torch.as_tensor, dtype=torch.float64), matrix))
+    centred = torch.stack(entries, -1).view(-1, 2, 3)  # (N or 1, 2, 3)
+    # offsets at pixel centres instead of corners, added up in Pillow's order
+    centred[..., 2] = centred[..., 2] + 0.5 * centred[..., 0] + 0.5 * centred[..., 1]
     fixed = (centred * 2**FRACTION_BITS + 0.5).floor_().long().to(images.device, non_blocking=True)
     a, b, c, d, e, f = fixed.view(-1, 6, 1, 1).unbind(1)
     x = torch.arange(width, device=images.device)
@@ -149,9 +155,3 @@ def affine(images: Tensor, matrix: Tensor, fill: int = 0) -> Tensor:
     source = torch.where(inside, row * width + column, 0).flatten(1).unsqueeze(1)
     moved = images.flatten(2).gather(2, source.expand(*images.shape[:2], -1)).view_as(images)
     return moved.masked_fill_(~inside.unsqueeze(1), fill)
-
-
-def _matrix(*entries: float | Tensor) -> Tensor:
-    """Build float64 matrices (N or 1, 2, 3) from six entries, each a number or a tensor (N,)."""
-    columns = torch.broadcast_tensors(*map(partial(torch.as_tensor, dtype=torch.float64), entries))
-    return torch.stack(columns, -1).view(-1, 2, 3)

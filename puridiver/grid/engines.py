@@ -19,8 +19,8 @@ from puridiver.data.base import DataSource
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment, Silent
 from puridiver.runs.resolve import file_options, load_source, source_name
+from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime
-from puridiver.runtime.lanes import lane
 
 ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8

@@ -8,7 +8,6 @@ import logging
 import math
 import threading
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -68,27 +67,15 @@ def initialise_afresh(module: nn.Module, generator: torch.Generator) -> None:
 class Norm(nn.BatchNorm2d):
     """BatchNorm2d with the ReLU and the addition that follow: fused kernels on a GPU, torch's functions elsewhere.
 
-    It does not count batches. torch counts them with a kernel each time, for a kind of momentum that is not used here.
+    It does not count batches: torch's forward does, with a kernel each time.
     """
-
-    num_batches_tracked: None
-
-    def __init__(self, width: int, epsilon: float) -> None:
-        super().__init__(width, eps=epsilon)
-        self.num_batches_tracked = None
-
-    def reset_running_stats(self) -> None:
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        self.running_mean.zero_()
-        self.running_var.fill_(1)
-
-    def _load_from_state_dict(self, *args: Any) -> None:
-        nn.Module._load_from_state_dict(self, *args)  # BatchNorm's own method asks for the count
 
     def forward(self, x: Tensor, then: str = "none", residual: Tensor | None = None) -> Tensor:
         if not x.is_cuda or not fused_norm_works(x.device):
-            return follow(super().forward(x), then, residual)
+            y = F.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
+            )
+            return follow(y, then, residual)
         from puridiver.nets._fused_norm import MODES, FusedNorm
 
         with torch.cuda.device(x.device):  # Triton launches on the current device
@@ -135,24 +122,19 @@ class ConvNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
-        self.norm = Norm(width, settings.batchnorm_epsilon)
+        self.norm = Norm(width, eps=settings.batchnorm_epsilon)
         self.then = then
 
     def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
         foldable = x.device.type == "cpu" and x.dtype == torch.float32
         if self.training or torch.is_grad_enabled() or not foldable:
             return self.norm(self.conv(x), self.then, residual)
-        weight, bias = self.folded()
-        y = F.conv2d(x, weight, bias, self.conv.stride, self.conv.padding)
-        return follow(y, self.then, residual)
-
-    def folded(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the convolution that equals both layers in eval mode."""
         norm = self.norm
         assert norm.running_mean is not None
         assert norm.running_var is not None
         scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
-        return self.conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
+        weight, bias = self.conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale
+        return follow(F.conv2d(x, weight, bias, self.conv.stride, self.conv.padding), self.then, residual)
 
 
 class Head(nn.Module):

@@ -1,4 +1,8 @@
-"""Capture of CUDA graphs while several lanes share one GPU: who may launch work meanwhile, and the graphs' memory."""
+"""Capture of CUDA graphs, and lanes: several independent runs that share one GPU, a thread and a CUDA stream each.
+
+One run leaves most of a large GPU idle, since the kernels of a 16-sample step are small. A lane launches a whole epoch
+of captured steps without Python's lock and then waits for the GPU, so threads suffice.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ _lane = threading.local()
 
 
 class Launching:
-    """A reader-writer lock: lanes (puridiver.runtime.lanes) launch work side by side, but a capture must be alone.
+    """A reader-writer lock: lanes launch work side by side, but a capture must be alone.
 
     A lane holds a share, except while it waits for the GPU or replays a graph: these do not disturb a capture. A
     capture returns its own share, waits until nobody holds one, and keeps new lanes out.
@@ -82,12 +86,19 @@ def thread_stream(device: torch.device, purpose: str) -> torch.cuda.Stream:
 
 
 @contextlib.contextmanager
-def launching() -> Iterator[None]:
-    """Hold a share: a lane is inside whenever it does anything on the GPU but wait."""
-    _launching.enter()
+def lane(device: torch.device) -> Iterator[None]:
+    """Run the work inside on a CUDA stream of its own; on a CPU nothing changes."""
+    if device.type != "cuda":
+        yield
+        return
+    _launching.enter()  # a lane holds a share whenever it does anything on the GPU but wait
     _lane.inside = True
     try:
-        yield
+        stream = thread_stream(device, "lane")
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.device(device), torch.cuda.stream(stream):
+            yield
+            stream.synchronize()
     finally:
         _lane.inside = False
         _launching.leave()
@@ -99,30 +110,21 @@ class _Collector:
     def __init__(self) -> None:
         self._lock, self._captures, self._was_on = threading.Lock(), 0, False
 
-    @contextlib.contextmanager
-    def resting(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         with self._lock:
             if not self._captures:
                 self._was_on = gc.isenabled()
                 gc.disable()
             self._captures += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._captures -= 1
-                if not self._captures and self._was_on:
-                    gc.enable()
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._captures -= 1
+            if not self._captures and self._was_on:
+                gc.enable()
 
 
-_collector = _Collector()
-
-
-def _expect_other_streams() -> None:
-    """Silence torch's warning that gradients accumulate on another stream; such steps are tested to learn the same."""
-    warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)  # of newer versions
-    if warn is not None:
-        warn(False)
+_collector_rests = _Collector()
 
 
 class Captures:
@@ -133,25 +135,24 @@ class Captures:
         # Failed captures stay referenced: torch's allocator may still call them.
         self._spoilt: list[torch.cuda.CUDAGraph] = []
 
-    def pool(self) -> Any:
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
-        return self._pool
-
     def capture(self, function: Callable[[], None], device: torch.device, shared: bool) -> torch.cuda.CUDAGraph | None:
         """Capture the function's kernels as a graph; None, with one line in the log, if that fails.
 
         Unlike `torch.cuda.graph` it neither waits for the whole GPU nor empties the allocator's cache.
         """
-        _expect_other_streams()
+        # Gradients accumulate on another stream; such steps are tested to learn the same.
+        warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)  # of newer versions
+        if warn is not None:
+            warn(False)
         graph = torch.cuda.CUDAGraph()
-        pool = self.pool() if shared else torch.cuda.graph_pool_handle()
+        pool = self._pool if shared and self._pool else torch.cuda.graph_pool_handle()
+        self._pool = pool if shared else self._pool
         here = torch.cuda.current_stream(device)  # of the run's GPU, which need not be the process's current one
         side = thread_stream(here.device, "capture")  # the ordinary stream of a process cannot be captured
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
         try:
-            with alone, torch.cuda.stream(side), _collector.resting():
+            with alone, torch.cuda.stream(side), _collector_rests:
                 graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     function()

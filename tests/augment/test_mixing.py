@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from puridiver.augment import draw_cutmix_plan, draw_mixup_plan, planned_cutmix, planned_mix
-from puridiver.augment.mixing import beta_samples
+from puridiver.augment.views import beta_samples
 
 from .samples import generator, random_images
 

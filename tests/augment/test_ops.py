@@ -76,7 +76,7 @@ def test_affine_matrices(matrix: list[float], offset: list[float]) -> None:
     (a, b, d, e), (c, f) = matrix, offset
     assume(b or d)  # without shear Pillow computes in floating point, where ties between pixels may differ
     data = (a, b, c, d, e, f)
-    ours = ops.affine(images, torch.tensor(data, dtype=torch.float64).view(1, 2, 3), fill=3)
+    ours = ops.affine(images, data, fill=3)
     assert torch.equal(
         ours, by_pillow(images, lambda image: image.transform(image.size, data=data, fillcolor=3, **NEAREST))
     )

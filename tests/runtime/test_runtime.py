@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from puridiver.memory import SAMPLERS
 from puridiver.options import owners
 from puridiver.runtime import capture, plans
 from puridiver.runtime.device import Runtime, choose_runtime
-from puridiver.runtime.lanes import run_in_lanes
 from puridiver.runtime.plans import Buffers, Captured, PlanRunner
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
@@ -155,16 +155,6 @@ def test_a_missing_gpu_is_named() -> None:
         choose_runtime("cuda")
 
 
-def test_lanes_give_results_in_order_and_keep_failures_apart() -> None:
-    def fail() -> int:
-        raise RuntimeError("broken")
-
-    found = run_in_lanes([lambda: 1, fail, lambda: 3], 2, CPU)
-    assert found[0] == 1
-    assert found[2] == 3
-    assert isinstance(found[1], RuntimeError)
-
-
 def test_another_default_type_of_torch_is_refused_with_what_to_do() -> None:
     torch.set_default_dtype(torch.float64)
     try:
@@ -218,12 +208,14 @@ def test_samplers_choose_the_same_captured_or_not(sampler: str) -> None:
 def test_lanes_learn_what_a_run_alone_learns() -> None:
     settings: dict[str, Any] = {"device": "cuda", "precision": "float32"}
     alone = [learned(**settings, seed=seed) for seed in range(4)]
-    together = run_in_lanes(
-        [lambda seed=seed: learned(**settings, seed=seed) for seed in range(4)], 4, torch.device("cuda")
-    )
-    for one, other in zip(alone, together, strict=True):
-        assert not isinstance(other, BaseException), other
-        assert_alike(one, other, 1e-3)
+
+    def in_lane(seed: int) -> dict[str, Tensor]:
+        with capture.lane(torch.device("cuda")):
+            return learned(**settings, seed=seed)
+
+    with ThreadPoolExecutor(4) as threads:
+        for one, other in zip(alone, threads.map(in_lane, range(4)), strict=True):
+            assert_alike(one, other, 1e-3)
 
 
 @pytest.mark.gpu
