@@ -120,20 +120,7 @@ def finish(config: RunConfig, folder: Path, **settings: Any) -> Experiment:
     return last
 
 
-# The way of a run: 3 batches, 3 memory epochs, evaluation; the same for the second task.
-LEGS = (
-    Leaving(2, crash=True),  # before the first checkpoint: from the start again
-    Leaving(1),  # amid the first stream
-    Leaving(3),  # amid the first consolidation
-    Leaving(1, crash=True),  # from the checkpoint before
-    Leaving(at_task_end=True),  # between the tasks
-    Leaving(2),  # amid the second stream, with replayed samples in stock
-    Leaving(2, crash=True),  # amid the second consolidation, back to its beginning
-    Leaving(at_task_end=True),  # everything is done but the summary
-)
-
-
-def assert_ends_alike_in_legs(config: RunConfig, folder: Path, legs: Sequence[Leaving] = LEGS) -> None:
+def assert_ends_alike_in_legs(config: RunConfig, folder: Path, legs: Sequence[Leaving]) -> None:
     """A run that is left and continued after each leg ends in the bits of one that is not."""
     expected, weights = finished(config, folder / "whole")
     for leaving in legs:

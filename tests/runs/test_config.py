@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from puridiver.runs.config import SETTINGS, Role, RunConfig, fields_of
+from puridiver.runs.config import SETTINGS, Role, RunConfig
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -44,19 +44,8 @@ def test_of_dict_names_what_does_not_exist():
         RunConfig.of_dict({"sede": 3})
 
 
-def test_every_field_has_one_role():
-    by_role = [name for role in Role for name in fields_of(role)]
-    assert sorted(by_role) == sorted([*SETTINGS, "options"])
-
-
 def test_changed_lists_what_differs_from_the_defaults():
     config = RunConfig(seed=3, noise="sym-20", device="cpu", options={"lr": 0.1})
     assert config.changed() == {"seed": 3, "noise": "sym-20", "device": "cpu", "options": {"lr": 0.1}}
     assert config.changed(Role.STREAM) == {"noise": "sym-20"}
     assert config.of_role(Role.PLACE) == {"data_root": None, "splits": None}
-
-
-def test_limits_make_a_shortened_run():
-    assert RunConfig(stream_limit=3).shortened
-    assert RunConfig(test_limit=3).shortened
-    assert not RunConfig().shortened

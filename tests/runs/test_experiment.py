@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from puridiver import Learner
-from puridiver.errors import DataError
 from puridiver.files import to_json
 from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
@@ -18,7 +17,7 @@ from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
 from puridiver.streams import StreamManifest
 from tests.learner_samples import patterns
-from tests.runs.samples import DIGITS, events_of, experiment, tiny_config
+from tests.runs.samples import DIGITS, experiment, tiny_config
 
 FILES = {"config.json", "manifest.json", "memory.safetensors", "metrics.jsonl", "summary.json"}
 FIGURES = ("last_accuracy", "average_accuracy", "anytime_area", "forgetting", "memory_purity", "task_accuracy")
@@ -76,19 +75,6 @@ def test_the_memory_that_is_kept_is_that_of_the_end_with_its_true_labels(finishe
         assert summary[f"{name}_size"] == (kept.sets == code).sum()
 
 
-def test_the_last_accuracy_is_of_the_learner_at_the_end(finished):
-    _, summary, run, _ = finished
-    right = run.learner.predict(DIGITS.test.images[:40]) == DIGITS.test.labels[:40].numpy()
-    assert summary["last_accuracy"] == pytest.approx(right.mean())
-
-
-def test_the_last_anytime_point_of_a_task_is_just_before_its_memory_phase(finished):
-    points = [
-        (event["seen"], event["event"]) for event in events_of(finished[0]) if event["event"] in ("anytime", "task")
-    ]
-    assert points == [(16, "anytime"), (44, "anytime"), (44, "task"), (60, "anytime"), (88, "anytime"), (88, "task")]
-
-
 def test_config_and_manifest_are_enough_to_run_again(finished):
     folder, summary, run, _ = finished
     written = strict((folder / "config.json").read_text())
@@ -138,26 +124,6 @@ def test_validation_images_never_arrive_and_are_what_accuracy_is_measured_on():
     right = run.learner.predict(train.images[rows]) == train.labels[rows].numpy()
     assert summary["last_accuracy"] == pytest.approx(right.mean())
     assert summary["evaluated_on"] == "validation"
-
-
-@pytest.mark.parametrize("limit", [16, 20])
-def test_a_stream_limit_is_the_number_of_samples_of_each_task(limit):
-    run = experiment(tiny_config(stream_limit=limit, epochs=1))
-    assert run.run()["shortened"]
-    assert run.learner.seen == 2 * limit
-
-
-@pytest.mark.parametrize(
-    "changes", [{"noise": "sym-140"}, {"stream": "wild"}, {"options": {"speed": 1}}, {"sampler": "best"}], ids=str
-)
-def test_settings_that_make_no_sense_are_refused_before_anything_runs(changes):
-    with pytest.raises(ValueError, match=r"should|no option"):
-        experiment(tiny_config(**changes))
-
-
-def test_missing_data_is_a_data_error_that_says_what_to_do(tmp_path):
-    with pytest.raises(DataError, match="puridiver data fetch cifar10"):
-        Experiment(tiny_config(data="cifar10", data_root=str(tmp_path)))
 
 
 def test_the_noise_is_told_on_demand_only():

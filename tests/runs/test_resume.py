@@ -8,7 +8,6 @@ import logging
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,11 +16,9 @@ from puridiver.files import to_json
 from puridiver.learner import storage
 from puridiver.memory import SAMPLERS
 from puridiver.runs import folder as runs
-from puridiver.streams import make_stream
 from puridiver.trainers import TRAINERS
 from tests.learner_samples import differing, tensors_of
 from tests.runs.samples import (
-    DIGITS,
     Leaving,
     assert_ends_alike_in_legs,
     contents,
@@ -152,13 +149,6 @@ def test_an_unfinished_run_is_not_touched_without_resume_or_force(left):
     assert contents(left) == before
 
 
-def test_force_starts_an_unfinished_run_afresh(tmp_path):
-    expected, _ = finished(tiny_config(), tmp_path / "whole")
-    leg(tiny_config(seed=3), tmp_path / "run", Leaving(4))
-    experiment(tiny_config()).run(tmp_path / "run", force=True)
-    assert traces(tmp_path / "run") == expected
-
-
 def test_another_version_machine_or_place_may_continue_a_run_which_says_so(tmp_path, caplog):
     leg(tiny_config(), tmp_path, Leaving(2))
     begun = json.loads((tmp_path / runs.CONFIG).read_text())
@@ -194,27 +184,6 @@ def test_metrics_that_lost_events_are_an_error(tmp_path):
 def test_an_interval_that_makes_no_sense_is_refused(every, tmp_path):
     with pytest.raises(ValueError, match="seconds between checkpoints should be at least 0"):
         experiment(tiny_config()).run(tmp_path, checkpoint_every=every)
-
-
-def test_a_noise_matrix_is_read_once_and_known_by_what_it_holds(tmp_path: Path) -> None:
-    first, other = (f"matrix:{tmp_path / name}.npy" for name in "TU")
-    for noise in (first, other):
-        np.save(noise.removeprefix("matrix:"), np.full((10, 10), 0.02) + 0.8 * np.eye(10))
-    begun = experiment(tiny_config(noise=first))
-    np.save(tmp_path / "T.npy", np.eye(10))  # once the run has begun this changes nothing
-    summary = begun.run(tmp_path / "run")
-    again = experiment(tiny_config(noise=other)).run(tmp_path / "run", resume=True)
-    assert summary["id"] == again["id"]
-    with pytest.raises(DataError, match=r"another (config|stream)"):
-        experiment(tiny_config(noise=first)).run(tmp_path / "run", resume=True)
-
-
-def test_a_run_does_not_need_its_manifest_to_the_end(tmp_path: Path) -> None:
-    manifest = tmp_path / "mine-0.json"
-    make_stream(DIGITS, n_tasks=2).save(manifest)
-    begun = experiment(tiny_config(tasks=None, stream=str(tmp_path / "mine-{seed}.json")))
-    manifest.unlink()
-    assert begun.run()["stream_hash"]
 
 
 # Disks that are full -----------------------------------------------------------------------------------------------
