@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from puridiver import data
+from puridiver import data, plugins
 from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
@@ -68,8 +68,7 @@ class Experiment:
         )  # fmt: skip
         # Now, and not at the end: files may be edited while the run goes on.
         self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
-        self._commit = resolving.commit()
-        self._plugins, self.plugin_files = resolving.plugins_of(self.resolved.methods)
+        self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods).values()
         self.stream = Stream(self.source, resolving.shortened(self.manifest, config.stream_limit))
         self.evaluation_set = self._evaluation_set()
         self._stopping = threading.Event()
@@ -134,12 +133,14 @@ class Experiment:
         """What the run is and what it is begun with, for `config.json`: enough to run it again."""
         resolved, runtime = self.resolved, self.learner.runtime
         filled = {name: getattr(resolved, name) for name in ("tasks", "noise", "memory", "network", "diversity")}
+        places = [origin.path if origin.source else origin.place for origin in self._plugins]
+        code = {place_in_record(origin.path): origin.source.decode() for origin in self._plugins if origin.source}
         return runs.Begun(
             id=self.id, config=self.config, resolved={**filled, "options": resolved.own_options},
-            stream=place_in_record(self.config.stream), command=command_for(self.config, self._plugins),
+            stream=place_in_record(self.config.stream), command=command_for(self.config, places),
             stream_hash=self.manifest.content_hash, device=describe_device(runtime.device),
             precision=runtime.precision, versions=resolving.versions(), commit=self._commit,
-            traced=traced, files=[runs.CONFIG, *runs.FILES, *self.plugin_files],
+            traced=traced, plugins=code,
         )  # fmt: skip
 
     def _run_in(
@@ -166,7 +167,7 @@ class Experiment:
                 raise DataError(f"{checkpoints.folder}: {error}; --force starts the run afresh") from error
             changes = now.changes_since(begun)
         else:
-            out.begin(now, self.plugin_files)
+            out.begin(now)
             self.manifest.save(out.path / runs.MANIFEST)
         loop.run(self._stopping, checkpoints, out.metrics_size)
         summary = {**row_of(self, loop, now), **changes}

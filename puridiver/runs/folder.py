@@ -1,12 +1,11 @@
 """The folder of a run: which run it holds, which files are the run's own, and its events.
 
-config.json          which run this is, what it was begun with, and the list of its files
+config.json          which run this is and what it was begun with, the code of its plugins included
 manifest.json        the stream
 metrics.jsonl        the events, a line each, appended as they happen
 checkpoint/          the newest two states of an unfinished run
 memory.safetensors   what the memory held at the end, for reports
 learner/             the learner at the end, for `puridiver predict` and Learner.load
-plugins/             the plugins' files as the run loaded them
 summary.json         the figures; written last, it marks a finished run
 
 A folder holds a run if its config.json says "format": "puridiver-run". Anything else there is somebody else's: it is
@@ -23,7 +22,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Self
 
 from puridiver.errors import DataError
@@ -35,16 +34,14 @@ logger = logging.getLogger(__name__)
 
 FORMAT = "puridiver-run"
 CONFIG, MANIFEST, METRICS, SUMMARY = "config.json", "manifest.json", "metrics.jsonl", "summary.json"
-MEMORY, PLUGINS, LEARNER, CHECKPOINT = "memory.safetensors", "plugins", "learner", "checkpoint"
-FILES = (SUMMARY, MEMORY, METRICS, MANIFEST)  # of every run, beside the config, plugins and saved states
+MEMORY, LEARNER, CHECKPOINT = "memory.safetensors", "learner", "checkpoint"
+FILES = (SUMMARY, MEMORY, METRICS, MANIFEST)  # of every run, beside the config and saved states
 LOCK = ".puridiver.lock"
 TORN = re.compile(rf"\.({'|'.join(map(re.escape, (CONFIG, *FILES)))})\.\d+-\d+\.tmp")  # a write that was killed
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
 
 # What `check_json` should make of the types of the fields below; text but for these.
-KINDS: dict[str, Any] = {
-    "RunConfig": {}, "dict[str, Any]": {}, "str | None": (str, None), "bool": bool, "list[str]": [str, None],
-}  # fmt: skip
+KINDS: dict[str, Any] = {"RunConfig": {}, "dict[str, Any]": {}, "str | None": (str, None), "bool": bool}
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class Begun:
     versions: dict[str, Any]
     commit: str | None
     traced: bool
-    files: list[str]
+    plugins: dict[str, Any]  # the code of single files, as loaded
 
     @classmethod
     def of_dict(cls, found: dict[str, Any], path: Path) -> Self:
@@ -114,9 +111,8 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
     """Raise an error where a run folder could not be made, or holds what a run must not touch."""
     if force and resume:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
-    begun = _begun_in(path)
-    if begun is None:
-        _check_not_there(path, (*FILES, CHECKPOINT, LEARNER, PLUGINS))
+    if _begun_in(path) is None:
+        _check_not_there(path)
     elif not (force or resume):
         done = (path / SUMMARY).exists()
         told = "a finished run" if done else "an unfinished run; say --resume to continue it"
@@ -138,8 +134,8 @@ def _begun_in(path: Path) -> Begun | None:
     return RunFolder(path).begun()
 
 
-def _check_not_there(path: Path, names: tuple[str, ...]) -> None:
-    if others := [name for name in names if os.path.lexists(path / name)]:
+def _check_not_there(path: Path) -> None:
+    if others := [name for name in (*FILES, CHECKPOINT, LEARNER) if os.path.lexists(path / name)]:
         raise DataError(f"{path} has files that a run would replace, but that no run wrote: {', '.join(others)}")
 
 
@@ -177,22 +173,15 @@ class RunFolder:
             return None
         return check_json(found, {}, str(self.path / name))
 
-    def begin(self, begun: Begun, plugins: Mapping[str, bytes]) -> None:
+    def begin(self, begun: Begun) -> None:
         """Clear away the older run, if there is one, and write what this one is."""
-        older = self.begun()
-        own = {name for name in ([] if older is None else older.files) if self._is_own(name)}
-        _check_not_there(self.path, tuple(name for name in begun.files if name not in own and name != CONFIG))
+        if self.begun() is None:
+            _check_not_there(self.path)
         Checkpoints(self.path / CHECKPOINT).remove()  # before the events, without which none can go on
         remove_save(self.path / LEARNER)
-        for name in sorted(own, key=lambda name: name != SUMMARY):
+        for name in FILES:
             (self.path / name).unlink(missing_ok=True)
-        for folder in sorted({(self.path / name).parent for name in own} | {self.path / PLUGINS}, reverse=True):
-            with contextlib.suppress(OSError):  # it is not there, or something else is in it
-                folder.rmdir()
         self.write(CONFIG, {"format": FORMAT, **dataclasses.asdict(begun)})
-        for name, content in plugins.items():
-            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.path / name, content)
 
     def write(self, name: str, value: Any) -> None:
         """Write a JSON file of the folder."""
@@ -221,9 +210,3 @@ class RunFolder:
             raise DataError(f"{path} has lost events: the run cannot continue; --force starts it afresh")
         if found:
             os.truncate(path, size)
-
-    def _is_own(self, name: str) -> bool:
-        """Whether a run may have written a file of this name: a list from elsewhere must not name other files."""
-        parts = PurePosixPath(name).parts
-        plugin = len(parts) > 1 and parts[0] == PLUGINS and ".." not in parts
-        return name in FILES or (plugin and not (self.path / PLUGINS).is_symlink())

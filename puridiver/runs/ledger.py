@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -64,7 +63,6 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
     told_where_so = {
         "noise_matrix": manifest.noise_matrix, "left_out": list(run.source.left_out),
         "plugins": plugins.codes(*run.resolved.methods),
-        "plugin_files": {name: hashlib.sha256(content).hexdigest() for name, content in run.plugin_files.items()},
         "task_trainings": loop.trainings if min(loop.trainings) < options.consolidations else None,
         **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
     }  # fmt: skip

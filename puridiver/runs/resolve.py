@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,23 +123,6 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
         "plugins": plugins.codes(*found.methods),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def plugins_of(methods: Sequence[tuple[str, str]]) -> tuple[list[str], dict[str, bytes]]:
-    """Of methods from outside the package: what `--plugin` has to name, and the files as they were loaded.
-
-    The files are those that stand alone, by their names in a run's folder.
-    """
-    places, files = list[str](), dict[str, bytes]()
-    for origin in plugins.origins(*methods).values():
-        place = origin.path if origin.source else origin.place
-        if place in places:
-            continue
-        places.append(place)
-        if origin.source:
-            name = f"plugins/{Path(place).name}"
-            files[f"plugins/{len(files) + 1}/{Path(place).name}" if name in files else name] = origin.source
-    return places, files
 
 
 def commit() -> str | None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from puridiver.cli import main
 from puridiver.errors import DataError
 from puridiver.runs import folder as runs
 from tests.runs.samples import contents, experiment, tiny_config
 
-NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, runs.LEARNER, runs.PLUGINS)
+NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, runs.LEARNER, runs.CHECKPOINT)
 QUICK = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "20", "--no-diversity", "--quiet", "--tasks", "2"]
 
 
@@ -30,36 +29,14 @@ def config(done) -> dict[str, Any]:
     return json.loads((done / runs.CONFIG).read_text())
 
 
-def test_a_run_lists_its_own_files(done, config):
-    assert config["format"] == runs.FORMAT
-    written = {str(path.relative_to(done)) for path in done.rglob("*") if path.is_file()}
-    assert {name for name in written if not name.startswith(runs.LEARNER)} == set(config["files"])
-
-
 # What others put there ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("force", [[], ["--force"]], ids=["plain", "force"])
-def test_a_lock_and_plugins_of_others_are_not_taken_for_an_old_run(force, tmp_path, capsys):
-    (tmp_path / "p" / "plugins").mkdir(parents=True)
-    (tmp_path / "p" / ".lock").write_text("")
-    (tmp_path / "p" / "plugins" / "mine.py").write_text("x")
-    before = contents(tmp_path)
-    assert main(["run", "--out", str(tmp_path / "p"), *QUICK, *force]) == 2
-    assert "plugins" in capsys.readouterr().err
-    assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("force", [True, False])
-@pytest.mark.parametrize("resume", [True, False])
-@pytest.mark.parametrize("text", ["{}", '{"format": "other"}', '{"config": {}}', "[1]", "{", "[" * 100_000])
+@pytest.mark.parametrize(("force", "resume"), [(True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("text", ["{}", '{"format": "other"}', "[1]", "{", "[" * 100_000])
 def test_a_config_of_others_is_no_run_whatever_is_said(text, force, resume, tmp_path):
     (tmp_path / runs.CONFIG).write_text(text)
-    (tmp_path / "plugins").mkdir()
-    (tmp_path / "plugins" / "mine.py").write_text("x")
     before = contents(tmp_path)
-    if force and resume:
-        return
     with pytest.raises(DataError, match=r"config\.json"):
         runs.check_free(tmp_path, force, resume)
     assert contents(tmp_path) == before
@@ -86,19 +63,6 @@ def test_other_files_beside_a_run_stay_when_it_is_replaced(tmp_path):
     assert json.loads((folder / runs.SUMMARY).read_text())["seed"] == 1
     assert {name: (folder / name).read_text() for name in others} == others
     assert sorted(os.listdir(folder / "learner")) == ["mine.txt"]  # the old learner is gone
-
-
-def test_a_list_that_names_files_elsewhere_removes_none_of_them(tmp_path):
-    folder = tmp_path / "run"
-    experiment(tiny_config(epochs=1)).run(folder)
-    (tmp_path / "precious").write_text("mine")
-    (folder / "report.html").write_text("page")
-    begun = json.loads((folder / runs.CONFIG).read_text())
-    begun["files"] += ["../precious", "plugins/../../precious", str(tmp_path / "precious"), "report.html", "plugins"]
-    (folder / runs.CONFIG).write_text(json.dumps(begun))
-    experiment(tiny_config(epochs=1, seed=1)).run(folder, force=True)
-    assert (tmp_path / "precious").read_text() == "mine"
-    assert (folder / "report.html").read_text() == "page"
 
 
 def test_a_link_in_the_folder_is_replaced_and_not_written_through(tmp_path):
@@ -138,7 +102,7 @@ def test_a_finished_run_is_not_replaced_without_force(done):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("id", 3), ("files", "all"), ("config", [1]), ("config", {"seed": -1}), ("config", {"seed": 10**400}),
+        ("id", 3), ("plugins", "all"), ("config", [1]), ("config", {"seed": -1}), ("config", {"seed": 10**400}),
         ("config", {"sede": 1}), ("config", {"options": {"lr": 1}, "data": None}), ("resolved", None),
         ("versions", "new"), ("commit", 3), ("traced", None), ("stream", {}),
     ],

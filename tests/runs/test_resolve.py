@@ -15,10 +15,10 @@ from puridiver import Learner, data, plugins
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.options import SUITS_TINY_IMAGES, recipe
 from puridiver.runs.config import SETTINGS, Role, RunConfig, command_for, fields_of, place_in_record
-from puridiver.runs.resolve import commit, plugins_of, resolve, resolve_run_stream, run_id, shortened, versions
+from puridiver.runs.resolve import commit, resolve, resolve_run_stream, run_id, shortened, versions
 from puridiver.streams import make_stream
 from tests.learner_samples import SHAPE, patterns
-from tests.runs.samples import DIGITS
+from tests.runs.samples import DIGITS, experiment
 
 PLUGIN = """
 import puridiver
@@ -103,11 +103,9 @@ def test_a_plugin_enters_by_its_code_and_is_kept_and_named(tmp_path):
         found.append(identity(sampler="mine"))
     assert found[0] != found[1]
     assert identity(sampler="rsv") == before
-    methods = resolve(RunConfig(sampler="mine"), DIGITS).methods
-    places, files = plugins_of(methods)
-    assert files == {"plugins/mine.py": path.read_bytes()}
-    assert command_for(RunConfig(sampler="mine"), places).endswith("--sampler mine --plugin mine.py")
-    assert plugins_of(resolve(RunConfig(), DIGITS).methods) == ([], {})
+    begun = experiment(RunConfig(sampler="mine", device="cpu")).describe()
+    assert begun.plugins == {"mine.py": path.read_text()}
+    assert begun.command.endswith("--sampler mine --device cpu --plugin mine.py")
 
 
 # Defaults ----------------------------------------------------------------------------------------------------------
