@@ -11,14 +11,7 @@ if TYPE_CHECKING:
     from puridiver.auditing.passes import AuditSettings
     from puridiver.auditing.report import AuditReport
     from puridiver.data.images import image_batch
-    from puridiver.errors import (
-        BusyError,
-        ConsolidatingError,
-        DataError,
-        DivergedError,
-        ManifestError,
-        PuridiverError,
-    )
+    from puridiver.errors import BusyError, ConsolidatingError, DataError, DivergedError, ManifestError, PuridiverError
     from puridiver.grid.run import run_grid
     from puridiver.learner.audit import AuditRow
     from puridiver.learner.learner import Learner
@@ -31,38 +24,6 @@ if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
     from puridiver.streams.manifest import write_manifest
     from puridiver.trainers import LossTrainer, NoiseHint, Trainer
-
-__all__ = [
-    "AuditReport",
-    "AuditRow",
-    "AuditSettings",
-    "BusyError",
-    "ConsolidatingError",
-    "DataError",
-    "DivergedError",
-    "Experiment",
-    "Head",
-    "Learner",
-    "LossTrainer",
-    "ManifestError",
-    "Network",
-    "NoiseHint",
-    "Option",
-    "Options",
-    "PuridiverError",
-    "RunConfig",
-    "RunFrames",
-    "Sampler",
-    "Trainer",
-    "__version__",
-    "audit",
-    "image_batch",
-    "read_run",
-    "recipe",
-    "register",
-    "run_grid",
-    "write_manifest",
-]
 
 # Module: the public names that it defines.
 _NAMES = {
@@ -85,6 +46,7 @@ _NAMES = {
     "puridiver.trainers": "LossTrainer NoiseHint Trainer",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -163,17 +163,6 @@ def test_options_of_a_plugin_are_set_on_the_command_line(tmp_path: Path, capsys:
     assert main([*words, "--set", "newest_skip=-1"]) == 2
 
 
-def test_options_of_a_plugin_are_set_in_a_grid(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(
-        '[grid]\nmethods = ["rsv+plain", {sampler = "newest", trainer = "plain", options = {newest_skip = 2}}]\n'
-        'data = ["digits"]\nseeds = [0]\nepochs = 1\nstream_limit = 20\ntest_limit = 50\ndiversity = false\n'
-    )
-    words = ["--plugin", str(newest(tmp_path)), "--out", str(tmp_path / "out"), "--engine", "lanes", "--quiet"]
-    assert main(["grid", str(tmp_path / "mine.toml"), *words, "--workers", "1"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "out" / "ledger.jsonl").read_text().splitlines()]
-    assert {row["sampler"]: row["options"].get("newest_skip") for row in rows} == {"newest": 2, "rsv": None}
-
-
 # Code --------------------------------------------------------------------------------------------------------------
 
 

@@ -120,25 +120,13 @@ def test_bad_input_is_told(words, message, made, finished_run, tmp_path, monkeyp
 # Tables ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("form", "part"), [("text", "(2)"), ("markdown", "| method |"), ("latex", r"\begin{tabular}")])
-def test_tables_in_every_format(form, part, made, capsys):
-    for words in (["FILE", "OUT"], ["OUT"]):
-        places = {"FILE": str(made / "mine.toml"), "OUT": str(made / "out")}
-        assert main(["table", *map(places.get, words), "--format", form]) == 0
-        shown = capsys.readouterr().out
-        assert part in shown
-        assert "[/b]" in shown
-
-
-def test_a_csv_table_has_numbers_alone(made, capsys):
-    assert main(["table", str(made / "out"), "--format", "csv", "--metric", "memory_purity"]) == 0
-    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    rows = read_lines(made / "out" / "ledger.jsonl")
-    assert len(lines) == 4
-    for line in lines:
-        cell = line["method"], line["column"]
-        own = [row["memory_purity"] for row in rows if (row["method"], row["column"]) == cell]
-        assert float(line["mean"]) == pytest.approx(100 * sum(own) / 2, rel=1e-4)
+def test_a_table_of_a_grid_and_of_its_folder_alone(made, capsys):
+    for words in (["--format", "markdown"], ["--format", "latex"], ["--metric", "memory_purity"]):
+        shown = []
+        for places in ([str(made / "mine.toml"), str(made / "out")], [str(made / "out")]):
+            assert main(["table", *places, *words]) == 0
+            shown.append(capsys.readouterr().out)
+        assert all("PuriDivER [/b]" in text for text in shown)
 
 
 def test_a_table_against_a_method_and_a_part_of_it(made, capsys):

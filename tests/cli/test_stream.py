@@ -12,7 +12,6 @@ from PIL import Image
 
 from puridiver.cli import main
 from puridiver.streams import StreamManifest
-from tests.cli.conftest import TINY
 from tests.wild import write_bad_kinds, write_classes
 
 
@@ -119,10 +118,3 @@ def test_a_stream_is_verified_against_its_data(made, tmp_path, capsys):
     assert main(["stream", "verify", str(tmp_path / "changed.json")]) == 1
     assert "hash" in capsys.readouterr().out
     assert main(["stream", "verify", str(tmp_path / "nowhere.json")]) == 2
-
-
-def test_a_run_of_a_made_stream_names_it_without_folders(made, tmp_path):
-    words = [word for word in TINY if word not in ("--tasks", "2")]
-    assert main(["run", *words, "--stream", str(made), "--quiet", "--out", str(tmp_path / "run")]) == 0
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["stream"] == "s.json"
-    assert main(["stream", "verify", str(tmp_path / "run" / "manifest.json")]) == 0
