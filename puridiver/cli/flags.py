@@ -124,6 +124,15 @@ def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def check_new(file: Path, force: bool) -> None:
+    """Raise an error, before the work, where a file cannot be written or is there already."""
+    from puridiver.files import check_writable
+
+    check_writable(file)
+    if file.is_dir() or (file.is_file() and not force):
+        raise FileExistsError(f"{file} is already there: name another file, or add --force to replace it")
+
+
 def check_outside(data: str, out: Path) -> None:
     """Raise an error where --out lies in a folder of data, whose folders are taken for classes."""
     for found in (Path.absolute, Path.resolve):  # by the names as they are, and by what links lead to

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from puridiver.cli.flags import Arg, Opt, Plugins, settings_flags
+from puridiver.cli.flags import Arg, Force, Opt, Plugins, check_new, settings_flags
 from puridiver.cli.output import Progress, note, plain, say
 from puridiver.errors import DataError, few
 
@@ -28,7 +28,7 @@ def predict(
     learner: Annotated[Path, Arg("LEARNER", "folder of `puridiver run --out`, or of Learner.save")],
     images: Annotated[list[Path], Arg("IMAGES", "image files, folders of them (however deep), or .npz files")],
     out: Annotated[Path | None, Opt("CSV file to write (default: standard output)", "FILE")] = None,
-    force: Annotated[bool, Opt("replace --out, also where it is no table of predictions", name="--force")] = False,
+    force: Force = False,
     probabilities: Annotated[bool, Opt("add a column of probabilities for each class", name="--probabilities")] = False,
     plugins: Plugins = None,
 ) -> int:
@@ -51,8 +51,8 @@ def predict(
 
     model, skip_bad = load_learner(learner, settings.get("device", "auto")), settings.get("bad_files") == "skip"
     paths = find_images(images)
-    if out:  # before the work, not after it
-        _check_out(out, paths, force)
+    if out:
+        check_new(out, force)
     names, chances, bad = list[str](), [np.empty((0, len(model.classes)), np.float32)], list[str]()
     pictures = _pictures(paths, model.image_shape, bad)
     while part := list(itertools.islice(pictures, AT_ONCE)):
@@ -72,6 +72,7 @@ def predict(
     text = table.to_csv(index=False, float_format="%.4f", lineterminator="\n")
     content = text.encode(errors="surrogateescape")  # names of files byte by byte
     if out:
+        out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, content)
         say(out)
     elif sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
@@ -80,21 +81,6 @@ def predict(
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
     return 0
-
-
-def _check_out(out: Path, images: Sequence[Path], force: bool) -> None:
-    """An older table of predictions may be replaced; anything else only by force."""
-    from puridiver.files import check_writable
-
-    if out.is_dir() or not out.absolute().parent.is_dir():
-        raise DataError(f"{out} cannot be written: --out should be a file in a folder that exists")
-    check_writable(out)
-    if any(path.resolve() == out.resolve() for path in images):
-        raise DataError(f"--out should be another file than the images, but {out} is one of them")
-    if out.is_file() and out.stat().st_size and not force:
-        with out.open("rb") as content:
-            if not content.readline().startswith(",".join(HEADING).encode()):
-                raise DataError(f"{out} is there, and is no table of predictions: add --force to replace it")
 
 
 def load_learner(folder: Path, device: str, grow: bool | None = None, memory: int | None = None) -> Learner:

@@ -65,8 +65,8 @@ def run(
         flags.check_outside(config.data, out)
     if ledger:  # what would fail at the end must fail before the work
         check_ledger(ledger)
-    if trace and trace.exists() and not (force or resume):
-        raise FileExistsError(f"{trace} is already there: add --force to replace it")
+    if trace:
+        flags.check_new(trace, force or resume)
     with Progress(quiet or json, SHORTER) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
         if tensorboard:

@@ -45,8 +45,7 @@ def make(
 
     if out.suffix != ".json":
         raise ValueError(f"a stream should be called *.json, by which a run knows it, but got {out}")
-    if out.exists() and not force:
-        raise FileExistsError(f"{out} is already there: add --force to replace it")
+    flags.check_new(out, force)
     config = RunConfig(**flags.absolute_places(settings))
     own = data.own_kind(config.data)
     with Progress() as progress:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,10 +103,9 @@ def test_bad_files_are_named_or_left_out(picture_run, tmp_path, capsys):
         (["RUN", "SMALL"], "small.npz has images of the shape (4, 4, 3)"),
         (["RUN", "TEXT"], "text.npz is not an"),
         (["RUN", "KEYS"], "should hold an array called images or test_images or train_images"),
-        (["RUN", "SMALL", "--out", "no-folder/p.csv"], "no-folder/p.csv cannot be written"),
-        (["RUN", "SMALL", "--out", "TEXT"], "is there, and is no table of predictions"),
-        (["RUN", "SMALL", "--out", "SMALL"], "is one of them"),
-        (["RUN", "SMALL", "--out", "EMPTY"], "cannot be written"),
+        (["RUN", "SMALL", "--out", "TEXT/p.csv"], "cannot be written"),
+        (["RUN", "SMALL", "--out", "SMALL"], "is already there"),
+        (["RUN", "SMALL", "--out", "EMPTY"], "is already there"),
     ],
 )
 def test_what_is_wrong_is_told_and_nothing_is_written(words, message, picture_run, tmp_path, capsys):
@@ -117,7 +115,7 @@ def test_what_is_wrong_is_told_and_nothing_is_written(words, message, picture_ru
     (tmp_path / "text.npz").write_text("no arrays")
     before = {path: path.read_bytes() for path in tmp_path.glob("*.npz")}
     places = {name.upper(): str(tmp_path / f"{name}.npz") for name in ("small", "text", "keys")}
-    places |= {"RUN": str(picture_run), "EMPTY": str(tmp_path / "empty")}
+    places |= {"RUN": str(picture_run), "EMPTY": str(tmp_path / "empty"), "TEXT/p.csv": f"{places['TEXT']}/p.csv"}
     assert main(["predict", *(places.get(word, word) for word in words)]) == 2
     assert message in capsys.readouterr().err
     assert {path: path.read_bytes() for path in tmp_path.glob("*.npz")} == before
@@ -133,11 +131,12 @@ def test_a_run_without_a_learner_says_so(finished_run, tmp_path, capsys):
     assert "has not finished" in capsys.readouterr().err
 
 
-def test_a_table_of_predictions_may_be_replaced_and_anything_else_by_force(picture_run, tmp_path):
-    image = next((picture_run.parent / "pictures" / "red").iterdir())
-    words = ["predict", str(picture_run), str(image), "--out", str(tmp_path / "p.csv"), "--device", "cpu"]
+def test_a_table_of_predictions_is_replaced_by_force_alone(picture_run, tmp_path):
+    image, out = next((picture_run.parent / "pictures" / "red").iterdir()), tmp_path / "new" / "p.csv"
+    words = ["predict", str(picture_run), str(image), "--out", str(out), "--device", "cpu"]
     assert main(words) == 0
-    assert main(words) == 0
-    Path(tmp_path / "p.csv").write_text("mine")
+    out.write_text("mine")
     assert main(words) == 2
+    assert out.read_text() == "mine"
     assert main([*words, "--force"]) == 0
+    assert out.read_text() != "mine"

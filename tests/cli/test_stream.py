@@ -71,7 +71,7 @@ def test_class_names_do_not_reach_the_terminal_raw(tmp_path, capsys):
     ("words", "message"),
     [
         (["--out", "OUT"], "should be called *.json"),
-        (["--out", "MADE"], "is already there: add --force"),
+        (["--out", "MADE"], "is already there"),
         (["--out", "OUT.json", "--noise", "pink-3"], "noise should be"),
         (["--out", "OUT.json", "--stream", "spiral"], "a stream should be"),
         (["--out", "OUT.json", "--stream", "official:sym40:1", "--tasks", "3"], "leave tasks out"),
