@@ -71,10 +71,12 @@ def fit_mixture(values: Tensor, mask: Tensor | None = None, settings: MixtureSet
     as_they_are = degenerate if settings.scale else torch.ones_like(degenerate)
     offset, span = torch.where(as_they_are, 0, low), torch.where(as_they_are, 1, high - low)
     x = (x - offset) / span
-    parameters = _expectation_maximisation(x, weight, settings)
-    posterior = _low_component_first(x, *parameters)
-    low_posterior = torch.where(degenerate, 1.0, posterior.responsibility) * weight
-    return Mixture(low_posterior, *posterior.parameters, offset, span)
+    means, variances, weights = _expectation_maximisation(x, weight, settings)
+    order = means.argsort()
+    means, variances, weights = means[order], variances[order], weights[order]
+    joint = _log_joint(x, means, variances, weights)
+    low_posterior = torch.where(degenerate, 1.0, (joint[0] - joint.logsumexp(dim=0)).exp()) * weight
+    return Mixture(low_posterior, means, variances, weights, offset, span)
 
 
 def _two_means(x: Tensor, weight: Tensor) -> Tensor:
@@ -147,16 +149,3 @@ def fused_mixture_works(device: torch.device) -> bool:
         logger.warning("the mixtures are fitted in many small kernels, slower: %s", first_line(error))
         return False
     return True
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    responsibility: Tensor
-    parameters: tuple[Tensor, Tensor, Tensor]
-
-
-def _low_component_first(x: Tensor, means: Tensor, variances: Tensor, weights: Tensor) -> _Sorted:
-    order = means.argsort()
-    parameters = means[order], variances[order], weights[order]
-    joint = _log_joint(x, *parameters)
-    return _Sorted((joint[0] - joint.logsumexp(dim=0)).exp(), parameters)

@@ -70,6 +70,8 @@ class Norm(nn.BatchNorm2d):
     It does not count batches: torch's forward does, with a kernel each time.
     """
 
+    momentum: float
+
     def forward(self, x: Tensor, then: str = "none", residual: Tensor | None = None) -> Tensor:
         if not x.is_cuda or not fused_norm_works(x.device):
             y = F.batch_norm(

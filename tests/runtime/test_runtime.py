@@ -25,13 +25,6 @@ CPU = torch.device("cpu")
 LAST_BATCH: dict[str, Any] = {"batch_size": 7, "last_batch": "trained", "warmup_epochs": 2}  # 24 = 3 * 7 + 3
 
 
-def test_a_plan_runs_row_by_row_in_order() -> None:
-    seen: list[tuple[list[int], str]] = []
-    runner = PlanRunner(Runtime(CPU), lambda row, word: seen.append((row.tolist(), word)))
-    runner(torch.tensor([[1, 2], [3, 4]]), "a")
-    assert seen == [([1, 2], "a"), ([3, 4], "a")]
-
-
 def test_buffers_keep_their_address_while_the_shape_stays() -> None:
     buffers = Buffers()
     address = buffers.put("x", torch.zeros(3)).data_ptr()

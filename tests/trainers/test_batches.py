@@ -7,12 +7,11 @@ from collections import Counter
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.trainers.batches import EpochPlan, clean_full_plans, in_batches, proportional_plans
 from tests.learner_samples import as_samples, patterns, tiny_trainer
-from tests.trainers.samples import CLEAN, RELABEL, UNLABELLED, split_of_sizes, train_logits, watch_plans
+from tests.trainers.samples import CLEAN, RELABEL, UNLABELLED, split_of_sizes, watch_plans
 
 MEMORY = as_samples(*patterns(29))  # 29 = 3 * 8 + 5
 
@@ -48,22 +47,6 @@ def test_every_sample_is_in_one_batch_of_an_epoch(name, n_epochs, monkeypatch):
         assert 5 in static
         assert rest.shape == (1, 5 + 5 + 4)
         assert sorted(rest[0, 5:10].tolist()) == list(range(5))  # CutMix takes partners from this batch
-
-
-def test_the_last_step_learns_from_the_last_batch(monkeypatch):
-    trainer = tiny_trainer("plain", last_batch="trained")
-    step, rows, losses = trainer._plain_step, [], []
-
-    def watched(row, n, *static):
-        rows.append(row[:n])
-        step(row, n, *static)
-
-    monkeypatch.setattr(trainer, "_plain_step", watched)
-    monkeypatch.setattr(trainer.models[0], "step", lambda loss: losses.append(float(loss.detach())))
-    trainer.memory_epoch(MEMORY, 0)
-    assert [len(batch) for batch in rows] == [8, 8, 8, 5]
-    expected = [float(F.cross_entropy(train_logits(trainer, MEMORY.images[b]), MEMORY.labels[b])) for b in rows]
-    assert losses == pytest.approx(expected, rel=1e-5)
 
 
 # Batches of C, R and U -------------------------------------------------------------------------------------------
