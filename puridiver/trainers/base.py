@@ -72,6 +72,7 @@ class Trainer(ABC):
     wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
     reads_hint: ClassVar[bool] = False  # uses a hint of the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
+    saved_buffers: ClassVar[tuple[str, ...]] = ()  # names in `self.buffers` that are part of the state
 
     def __init__(self, context: TrainerContext) -> None:
         self.context, self.options = context, context.options
@@ -230,7 +231,7 @@ class Trainer(ABC):
             self._view_stock = list(views.split(len(memory)))
         return self._view_stock.pop()
 
-    def batch_parts(self, n: int, with_rest: bool | None = None) -> list[Tensor]:
+    def batch_parts(self, n: int) -> list[Tensor]:
         """A random order of n rows in whole batches, (steps, size), on the host; then the rest, (1, size).
 
         Rows that fill no batch wait for the next epoch, unless the option `last_batch` (row 24) wants the rest. A rest
@@ -239,7 +240,7 @@ class Trainer(ABC):
         order = torch.randperm(n, generator=self.generator)
         if n == 1:
             order = order.repeat(2)  # BatchNorm needs two rows
-        return in_batches(order, self.options.batch_size, self.trains_rest if with_rest is None else with_rest)
+        return in_batches(order, self.options.batch_size, self.trains_rest)
 
     @property
     def trains_rest(self) -> bool:
@@ -315,6 +316,7 @@ class Trainer(ABC):
             tensors["online_plans"] = self._online_plans
         if self._view_stock:
             tensors["view_stock"] = torch.stack(self._view_stock)
+        tensors |= {name: self.buffers[name] for name in self.saved_buffers if name in self.buffers}
         if self.sets is not None:
             tensors |= {f"sets.{name}": value for name, value in vars(self.sets).items()}
         return tensors
@@ -325,6 +327,9 @@ class Trainer(ABC):
         self._online_plans = tensors.get("online_plans")
         stock = tensors.get("view_stock")
         self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
+        for name in self.saved_buffers:
+            if name in tensors:
+                self.buffers.put(name, self.runtime.move(tensors[name]))
         sets = {k.removeprefix("sets."): v for k, v in tensors.items() if k.startswith("sets.")}
         self.sets = Sets(**sets) if sets else None
 

@@ -43,6 +43,7 @@ class EarlyLearning(Trainer):
     name = "elr"
     title = "ELR"
     summary = "cross-entropy, held to the average of each sample's earlier predictions (not in the paper)"
+    saved_buffers = (AVERAGES,)
     own_options: ClassVar[Mapping[str, Option]] = {
         "elr_weight": Option(3.0, "lambda, weight of the regularisation (3 for CIFAR-10)", low=0),
         "elr_decay": Option(0.7, "beta, decay of the average of predictions (0.7 for CIFAR-10)", low=0, high=0.9999),
@@ -50,10 +51,7 @@ class EarlyLearning(Trainer):
 
     def begin_consolidation(self, memory: Samples) -> None:
         """The memory and the network have changed since the last one: averages begin at 0."""
-        self._set_averages(torch.zeros(len(memory), self.n_classes))
-
-    def _set_averages(self, averages: Tensor) -> None:
-        self.buffers.put(AVERAGES, self.runtime.move(averages))
+        self.buffers.put(AVERAGES, torch.zeros(len(memory), self.n_classes, device=self.runtime.device))
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.run_epoch(self._regularised_step, memory)
@@ -70,12 +68,3 @@ class EarlyLearning(Trainer):
         mixed = augment.planned_shares(now, cut, images.shape[2] * images.shape[3])
         losses = soft_cross_entropy(logits, targets) + self.options.elr_weight * disagreement(p, mixed)
         self.models[0].step(losses.mean())
-
-    def state(self) -> dict[str, Tensor]:
-        held = {AVERAGES: self.buffers[AVERAGES]} if AVERAGES in self.buffers else {}
-        return {**super().state(), **held}
-
-    def load_state(self, tensors: dict[str, Tensor]) -> None:
-        super().load_state(tensors)
-        if AVERAGES in tensors:
-            self._set_averages(tensors[AVERAGES])

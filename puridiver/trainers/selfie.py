@@ -11,7 +11,7 @@ from torch import Tensor
 from puridiver.equations import soft_cross_entropy
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.trainers.base import BASELINE_WARMUP, Trainer, TrainerContext
+from puridiver.trainers.base import BASELINE_WARMUP, Trainer
 
 CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
 
@@ -31,23 +31,16 @@ class Selfie(Trainer):
     name = "selfie"
     title = "SELFIE"
     summary = "re-labels samples whose last predictions in training all agree, after a warm-up"
+    saved_buffers = CLASS, TIMES
     own_options: ClassVar[Mapping[str, Option]] = {
         "baseline_warmup": BASELINE_WARMUP,
         "selfie_history": Option(5, "predictions that must agree before a sample is re-labelled", low=2),
     }
 
-    def __init__(self, context: TrainerContext) -> None:
-        super().__init__(context)
-        self._set_looks(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
-
     def begin_consolidation(self, memory: Samples) -> None:
         """What the network said before the stream went on does not count."""
-        none = torch.zeros(len(memory), dtype=torch.int64)
-        self._set_looks(none - 1, none)
-
-    def _set_looks(self, classes: Tensor, times: Tensor) -> None:
-        self.buffers.put(CLASS, self.runtime.move(classes))
-        self.buffers.put(TIMES, self.runtime.move(times))
+        self.buffers.put(CLASS, torch.full_like(memory.labels, -1))
+        self.buffers.put(TIMES, torch.zeros_like(memory.labels))
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         if epoch < self.options.baseline_warmup:
@@ -64,10 +57,3 @@ class Selfie(Trainer):
         times.index_copy_(0, rows, torch.where(said == classes[rows], times[rows] + 1, 1))
         classes.index_copy_(0, rows, said)
         self.models[0].step(soft_cross_entropy(logits, targets).mean())
-
-    def state(self) -> dict[str, Tensor]:
-        return {**super().state(), CLASS: self.buffers[CLASS], TIMES: self.buffers[TIMES]}
-
-    def load_state(self, tensors: dict[str, Tensor]) -> None:
-        super().load_state(tensors)
-        self._set_looks(tensors[CLASS], tensors[TIMES])

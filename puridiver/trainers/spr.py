@@ -74,7 +74,7 @@ class SelfReplay(Trainer):
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.buffers.put("images", memory.images)
         self.buffers.put("labels", memory.labels)
-        self.run_plan(self._finetuning_step, self.batch_parts(len(memory), with_rest=False)[0])
+        self.run_plan(self._finetuning_step, self.batch_parts(len(memory))[0])
 
     def _finetuning_step(self, row: Tensor) -> None:
         logits = self.models[0].logits(self.buffers["images"][row])
