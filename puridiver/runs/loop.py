@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from puridiver.errors import DataError
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs.checkpoint import Checkpoints
 from puridiver.runs.config import RunConfig
-from puridiver.runtime.device import Runtime
-from puridiver.streams import Batch, Stream
+from puridiver.streams import Stream
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
 # What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
@@ -89,20 +87,41 @@ class RunLoop:
 
     def _stream_phase(self, task: int, part: int) -> None:
         wanted, parts = self.config.anytime_points, self.trainings[task]
-        batches = self.stream.batches_of(task, self.learner.options.batch_size)
-        first, end = len(batches) * part // parts, len(batches) * (part + 1) // parts
+        arrivals, size = self.stream.manifest.task_slice(task), self.learner.options.batch_size
+        n_batches = -(-(arrivals.stop - arrivals.start) // size)
+        first, end = n_batches * part // parts, n_batches * (part + 1) // parts
         # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
-        points = {len(batches) * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
-        already = first + self.done
-        for number, batch in enumerate(moved_ahead(batches[already:end], self.learner.runtime), start=already + 1):
+        points = {n_batches * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
+        number = first + self.done
+        start, stop = (min(arrivals.start + border * size, arrivals.stop) for border in (number, end))
+        for images, labels, names in self._moved_ahead(task, start, stop):
             self._measure("observe")
-            self.learner.observe(batch.images, batch.labels, batch.names)
+            self.learner.observe(images, labels, names)
             self.recorder.observed(task)
-            self._advance(task, number - first, len(batch) * self.stream_work, "stream")
+            number += 1
+            self._advance(task, number - first, len(labels) * self.stream_work, "stream")
             if number in points:
                 self._measure("evaluate")
                 self.recorder.anytime(task)
             self._safe_point()
+
+    def _moved_ahead(self, task: int, start: int, stop: int) -> Iterator[tuple[Tensor, Tensor, list[str] | None]]:
+        """Batches of these arrivals, images on the device: moved many at a time, since each copy makes the host wait.
+
+        While the learner observes one group, a thread reads the next: images of large sets come from a file.
+        """
+        size = self.learner.options.batch_size
+        group = size * max(1, AHEAD_BYTES // (size * math.prod(self.learner.image_shape)))
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(self.stream.read, task, start, min(start + group, stop))
+            for following in range(start + group, stop + group, group):
+                read = coming.result()
+                if following < stop:
+                    coming = reader.submit(self.stream.read, task, following, min(following + group, stop))
+                images = self.learner.runtime.move(read.images)
+                for first in range(0, len(read), size):
+                    rows = slice(first, first + size)
+                    yield images[rows], read.labels[rows], None if read.names is None else read.names[rows]
 
     def _memory_phase(self, task: int, part: int) -> None:
         self._measure("consolidate")
@@ -176,27 +195,3 @@ class RunLoop:
         self.phase, self.done, self.work = phase, done, work
         self.seconds, self.started = seconds, str(settings["started"])
         return size
-
-
-def moved_ahead(batches: Sequence[Callable[[], Batch]], runtime: Runtime) -> Iterator[Batch]:
-    """The batches with their images on the device, moved many at a time: a copy for each would make the host wait.
-
-    While one group is learnt from, a thread reads the next: images of large sets come from a file.
-    """
-
-    def read(start: int) -> tuple[list[Batch], Tensor]:
-        group = [batch() for batch in batches[start : start + per_group]]
-        return group, torch.cat([batch.images for batch in group])
-
-    if not batches:
-        return
-    per_group = max(1, AHEAD_BYTES // max(1, batches[0]().images.nbytes))
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(read, 0)
-        for following in range(per_group, len(batches) + per_group, per_group):
-            group, images = coming.result()
-            if following < len(batches):
-                coming = reader.submit(read, following)
-            parts = runtime.move(images).split([len(batch) for batch in group])
-            for batch, moved in zip(group, parts, strict=True):
-                yield dataclasses.replace(batch, images=moved)

@@ -1,8 +1,7 @@
 """What the learner sees of a stream (`Stream`), and what only the metrics see (`TrueLabels`)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -41,21 +40,14 @@ class Stream:
 
     def batches(self, batch_size: int, task: int | None = None) -> Iterator[Batch]:
         """Batches in arrival order, of one task or of all; none crosses the end of a task."""
-        wanted = range(self.n_tasks) if task is None else (task,)
-        return (read() for number in wanted for read in self.batches_of(number, batch_size))
-
-    def batches_of(self, task: int, batch_size: int, limit: int | None = None) -> list[Callable[[], Batch]]:
-        """The batches of one task, up to `limit` samples, each to be read by calling it.
-
-        Images are read no earlier, so that a large set may stay in its file.
-        """
         require(batch_size >= 1, "batch_size", "at least 1", batch_size)
-        part = self.manifest.task_slice(task)
-        stop = part.stop if limit is None else min(part.stop, part.start + limit)
-        starts = range(part.start, stop, batch_size)
-        return [partial(self._read, task, start, min(start + batch_size, stop)) for start in starts]
+        for number in range(self.n_tasks) if task is None else (task,):
+            part = self.manifest.task_slice(number)
+            for start in range(part.start, part.stop, batch_size):
+                yield self.read(number, start, min(start + batch_size, part.stop))
 
-    def _read(self, task: int, start: int, stop: int) -> Batch:
+    def read(self, task: int, start: int, stop: int) -> Batch:
+        """The arrivals from `start` to `stop`, all of one task. Images are read now: a large set stays in its file."""
         rows = self._order[start:stop]
         names = None if self._names is None else [self._names[row] for row in rows.tolist()]
         return Batch(self._images[rows], self._labels[start:stop], torch.arange(start, stop), task, names)

@@ -29,7 +29,6 @@ from puridiver.metrics.recorder import Recorder
 from puridiver.runs import checkpoint
 from puridiver.runs import folder as runs
 from puridiver.runs.checkpoint import Checkpoints
-from puridiver.runs.loop import RunLoop
 
 
 def at_call(owner: Any, name: str, n: int, instead: Callable[..., Any] | None = None, by: int = signal.SIGKILL) -> None:
@@ -78,24 +77,11 @@ MOMENTS: dict[str, Callable[[int], None]] = {
 CTRL_C = "ctrl-c"
 
 
-def keep_final_learner() -> None:
-    """Keep the learner at the end of the loop beside the run: the tests compare its weights."""
-    original = RunLoop.run
-
-    def run(self: RunLoop, stopping: Any, checkpoints: Any = None, *rest: Any) -> None:
-        original(self, stopping, checkpoints, *rest)
-        folder = checkpoints.folder.parent
-        self.learner.save(folder.with_name(folder.name + "-learner"))
-
-    RunLoop.run = run  # type: ignore[method-assign,assignment]
-
-
 def serve() -> None:
     torch.set_num_threads(1)
     tiny = ["--stream-limit", "16", "--test-limit", "2", "--epochs", "1", "--no-diversity", "--device", "cpu"]
     with contextlib.redirect_stdout(io.StringIO()):
         main(["run", "--quiet", *tiny])  # imports what is imported on demand, once for all processes
-    keep_final_learner()
     for line in sys.stdin:
         job = json.loads(line)
         pid = os.fork()

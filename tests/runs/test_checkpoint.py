@@ -179,17 +179,6 @@ def test_what_is_written_is_the_state_at_the_call_whatever_changes_meanwhile(tmp
     assert {name: value.tolist() for name, value in tensors.items()} == {"weights": [1.0] * 3, "again": [1.0] * 3}
 
 
-def test_a_checkpoint_and_the_removal_wait_for_the_one_before(tmp_path, monkeypatch):
-    disk, checkpoints = SlowDisk(monkeypatch), Checkpoints(tmp_path / "all", "this", 60)
-    checkpoints.begin_save({"number": 1}, {})
-    threading.Timer(0.1, disk.go_on.set).start()
-    checkpoints.begin_save({"number": 2}, {})
-    assert disk.written[:1] == ["000001"]
-    checkpoints.remove()
-    assert disk.written == ["000001", "000002"]
-    assert not (tmp_path / "all").exists()
-
-
 def test_an_error_that_is_no_full_disk_is_not_swallowed(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "write", lambda folder, frozen: 1 / 0)
     checkpoints = Checkpoints(tmp_path, "this", 60)

@@ -51,7 +51,7 @@ def resumed(folder: Path, every: float) -> list[str]:
 
 def assert_same_end(folder: Path, whole: Path) -> None:
     assert traces(folder) == traces(whole)
-    ends = [Learner.load(path.with_name("run-learner"), device="cpu") for path in (folder, whole)]
+    ends = [Learner.load(path, device="cpu") for path in (folder, whole)]
     assert differing(tensors_of(ends[0]), tensors_of(ends[1])) == []
 
 
