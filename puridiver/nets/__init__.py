@@ -13,17 +13,9 @@ from puridiver.nets.layers import Head, global_draws, initialise, initialise_afr
 from puridiver.options import Options, declare_family
 
 __all__ = [
-    "NETWORKS",
-    "Head",
-    "Network",
-    "Outputs",
-    "build_network",
-    "choose_network",
-    "global_draws",
-    "initialise_afresh",
+    "NETWORKS", "Head", "Network", "Outputs", "build_network", "choose_network", "global_draws", "initialise_afresh",
     "make_new",
-    "suggest_network",
-]
+]  # fmt: skip
 
 NETWORKS: dict[str, type[Network]] = members(__name__, Network)  # type: ignore[type-abstract]
 declare_family("network", NETWORKS)
@@ -82,12 +74,12 @@ def make_new(network: Network, generator: torch.Generator) -> None:
 
 
 def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.device) -> str:
-    """The named network, or for "auto" the one that suits the images."""
-    return suggest_network(image_shape, device) if name == "auto" else _known(name).name
+    """The named network, or for "auto" the one for images of this size.
 
-
-def suggest_network(image_shape: tuple[int, int, int], device: torch.device) -> str:
-    """The network for images of this size. On a CPU it is always the small one: a larger one trains for hours."""
+    On a CPU that is always the small one: a larger one trains for hours.
+    """
+    if name != "auto":
+        return _known(name).name
     size = max(image_shape[:2])
     if size < 24 or device.type == "cpu":
         return "small"

@@ -19,7 +19,7 @@ import torch
 from puridiver import data, options, plugins
 from puridiver._version import __version__
 from puridiver.data.base import DataSource
-from puridiver.nets import suggest_network
+from puridiver.nets import choose_network
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
@@ -50,9 +50,8 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
         value = getattr(config, name)
         return defaults.get(name, otherwise) if value is None else value
 
-    network = str(said("network", "auto"))
-    if network == "auto":
-        network = suggest_network(source.image_shape, choose_runtime(config.device).device)
+    device = choose_runtime(config.device).device
+    network = choose_network(str(said("network", "auto")), source.image_shape, device)
     methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", network))
     owners = [f"{family} {name}" for family, name in methods]
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets import NETWORKS, Network, build_network, make_new, suggest_network
+from puridiver.nets import NETWORKS, Network, build_network, choose_network, make_new
 from puridiver.nets.resnet import BasicBlock
 from puridiver.options import Options
 
@@ -74,8 +74,8 @@ def test_only_large_images_lose_resolution_in_the_stem() -> None:
     [((8, 8, 1), "small"), ((28, 28, 1), "resnet18"), ((64, 64, 3), "resnet18"), ((224, 224, 3), "resnet34")],
 )
 def test_a_network_is_suggested_by_image_size(shape: tuple[int, int, int], name: str) -> None:
-    assert suggest_network(shape, torch.device("cuda")) == name
-    assert suggest_network(shape, torch.device("cpu")) == "small"
+    assert choose_network("auto", shape, torch.device("cuda")) == name
+    assert choose_network("auto", shape, torch.device("cpu")) == "small"
 
 
 def test_an_unknown_network_is_refused_with_the_allowed_names() -> None:
