@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -50,25 +51,31 @@ def joint_features(
     with file_lock(cache / f"{folder.name}.lock", wait_seconds=math.inf, what="the joint network"):
         with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
             return storage.load(folder)[1]["features"]
-        generator = torch.Generator().manual_seed(SEED)
-        net = build_network(network, len(source.class_names), source.image_shape, Options(**values), generator)
-        model, images = TrainableModel(net, runtime, _sgd), source.train.images
-        if images.nbytes <= ON_DEVICE_BYTES:
-            images = runtime.move(images)
-        for epoch in range(EPOCHS):
-            model.set_rate(cosine(epoch, EPOCHS, RATE))
-            for rows in torch.randperm(len(images), generator=generator).split(BATCH):
-                batch = augment.crop_flip_view(
-                    _batch(images, rows, runtime), options.crop_padding, options.flip, generator
-                )
-                if len(rows) > 1:  # BatchNorm needs two
-                    labels = runtime.move(source.train.true_labels[rows])
-                    model.step(F.cross_entropy(model.logits(batch), labels))
-            tell(f"joint network for diversity, epoch {epoch + 1}/{EPOCHS}")
-        parts = torch.arange(len(images)).split(CHUNK)
-        outputs = [model.outputs(_batch(images, rows, runtime)).features.cpu() for rows in parts]
-        storage.save(folder, {"network": network}, {"features": (features := torch.cat(outputs))})
+        features = _trained_features(source, network, runtime, values, options, tell)
+        storage.save(folder, {"network": network}, {"features": features})
         return features
+
+
+def _trained_features(
+    source: DataSource, network: str, runtime: Runtime, own: dict[str, Any], options: Options,
+    tell: Callable[[str], None],
+) -> Tensor:  # fmt: skip
+    generator = torch.Generator().manual_seed(SEED)
+    net = build_network(network, len(source.class_names), source.image_shape, Options(**own), generator)
+    model, images = TrainableModel(net, runtime, _sgd), source.train.images
+    if images.nbytes <= ON_DEVICE_BYTES:
+        images = runtime.move(images)
+    for epoch in range(EPOCHS):
+        model.set_rate(cosine(epoch, EPOCHS, RATE))
+        for rows in torch.randperm(len(images), generator=generator).split(BATCH):
+            batch = _batch(images, rows, runtime)
+            view = augment.crop_flip_view(batch, options.crop_padding, options.flip, generator)
+            if len(rows) > 1:  # BatchNorm needs two
+                labels = runtime.move(source.train.true_labels[rows])
+                model.step(F.cross_entropy(model.logits(view), labels))
+        tell(f"joint network for diversity, epoch {epoch + 1}/{EPOCHS}")
+    parts = torch.arange(len(images)).split(CHUNK)
+    return torch.cat([model.outputs(_batch(images, rows, runtime)).features.cpu() for rows in parts])
 
 
 def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:

@@ -54,10 +54,6 @@ class Setting(NamedTuple):
     kind: type = str  # or bool, int, float
     optional: bool = False  # None is allowed, and means: what suits the data
 
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
     def checked(self, value: Any) -> Any:
         """The value, if the field may have it; else a ValueError that says what it should be."""
         if value is None and self.optional:
@@ -186,13 +182,14 @@ def command_for(config: RunConfig, plugins: Iterable[str] = ()) -> str:
     """The `puridiver run` command of a config, to be given in the same folder; without the paths of this machine."""
     words = ["puridiver", "run"]
     for name, value in config.changed().items():
+        flag = name.replace("_", "-")
         if name == "options":
             words += [word for option, given in value.items() for word in ("--set", f"{option}={given}")]
         elif isinstance(value, bool):
-            words.append(SETTINGS[name].flag if value else SETTINGS[name].flag.replace("--", "--no-", 1))
+            words.append(f"--{flag}" if value else f"--no-{flag}")
         else:
             place = SETTINGS[name].role is Role.PLACE
-            words += [SETTINGS[name].flag, name.upper() if place else place_in_record(str(value))]
+            words += [f"--{flag}", name.upper() if place else place_in_record(str(value))]
     for file in dict.fromkeys(plugins):
         words += ["--plugin", place_in_record(file)]
     return shlex.join(words)

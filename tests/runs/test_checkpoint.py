@@ -151,28 +151,15 @@ def test_a_checkpoint_is_due_when_its_time_has_come(tmp_path, monkeypatch):
 # While the caller goes on ------------------------------------------------------------------------------------------
 
 
-class SlowDisk:
-    """Writes nothing until it is told to go on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.go_on, self.written, original = threading.Event(), list[str](), storage.write
-
-        def slow(folder: Path, frozen: storage.Frozen) -> Path:
-            assert self.go_on.wait(30)
-            self.written.append(folder.name)
-            return original(folder, frozen)
-
-        monkeypatch.setattr(storage, "write", slow)
-
-
 def test_what_is_written_is_the_state_at_the_call_whatever_changes_meanwhile(tmp_path, monkeypatch):
-    disk, checkpoints = SlowDisk(monkeypatch), Checkpoints(tmp_path, "this", 60)
-    settings, weights = {"number": 1, "curve": [0.5]}, torch.ones(3)
+    go_on, write = threading.Event(), storage.write
+    monkeypatch.setattr(storage, "write", lambda *state: write(*state) if go_on.wait(30) else None)
+    checkpoints, settings, weights = Checkpoints(tmp_path, "this", 60), {"number": 1, "curve": [0.5]}, torch.ones(3)
     checkpoints.begin_save(settings, {"weights": weights, "again": weights})
     assert not (tmp_path / "000001").exists()  # the caller has gone on
     weights.add_(1)
     settings["curve"].append(0.7)
-    disk.go_on.set()
+    go_on.set()
     checkpoints.wait()
     found, tensors = Checkpoints(tmp_path, "this", 60).load()
     assert found == {"number": 1, "curve": [0.5]}
