@@ -107,7 +107,10 @@ def open_regular(path: Path | str) -> BinaryIO:
 def read_regular(path: Path) -> bytes:
     """The content of a regular file."""
     with open_regular(path) as file:
-        return file.read()
+        try:
+            return file.read()
+        except OSError as error:  # a damaged disk, or a file of the system that only looks regular
+            raise DataError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def read_json(path: Path) -> Any:

@@ -346,7 +346,7 @@ SUITS_TINY_IMAGES: dict[str, Any] = {
 
 def recipe(name: str, **overrides: Any) -> Options:
     """A named recipe with any options replaced: `recipe("official", relabel_set="low_uncertainty")`."""
-    if name not in RECIPES:
+    if not isinstance(name, str) or name not in RECIPES:
         raise ValueError(f"recipe should be one of {', '.join(sorted(RECIPES))}, but got {name!r}")
     return Options(**{**RECIPES[name], **overrides})
 

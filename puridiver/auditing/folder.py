@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -20,9 +20,11 @@ from puridiver.errors import DataError
 from puridiver.files import file_lock, read_json, write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
+from puridiver.runs.checkpoint import remove_save
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
 LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
+FORMAT = "puridiver-audit"
 ASKED = "asked"  # in the index: what a user said
 
 
@@ -35,16 +37,20 @@ class AuditFolder:
     def begun(self) -> dict[str, Any]:
         """What the folder's audit was begun with; empty where there is none."""
         place = self.path / INDEX
-        found = read_json(place) if place.exists() else {}
-        if not isinstance(found, dict) or not isinstance(found.get(ASKED, {}), dict):
-            raise DataError(f"{place} is damaged: it should be an object that holds an object named {ASKED}")
+        if not place.exists():
+            return {}
+        found = read_json(place)
+        if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get(ASKED), dict):
+            raise DataError(
+                f"{place} is damaged, or not an audit's (it has no format {FORMAT!r}): choose another folder"
+            )
         return found
 
     def begin(self, labelled: LabelledSet, settings: AuditSettings, asked: Mapping[str, Any]) -> None:
         """Write the index: the data and all that decides the learners, which must not change, and what a user asked."""
         digest = sha256(np.ascontiguousarray(labelled.images.numpy()).data)
         digest.update(labelled.original.tobytes())
-        index = {"data_sha256": digest.hexdigest(), "classes": labelled.classes, **asdict(settings)}
+        index = {"format": FORMAT, "data_sha256": digest.hexdigest(), "classes": labelled.classes, **asdict(settings)}
         begun = self.begun()
         for name, value in index.items():
             if begun and begun.get(name) != value:
@@ -70,14 +76,19 @@ class AuditFolder:
 
     def clear(self) -> None:
         """Remove an older audit; other files stay, and what a person checked stays under another name."""
+        if not self.begun():
+            return
         tables.keep_edited(self.path)
         if (self.path / CORRECTIONS).exists():
             tables.keep_beside(self.path / CORRECTIONS)
         for place in self.results():
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place, ignore_errors=True)
-            else:
+            if not place.is_dir() or place.is_symlink():
                 place.unlink()
+                continue
+            for save in (place / "predictions", *place.glob("learner-*")):
+                remove_save(save)
+            with suppress(OSError):  # something else is in it
+                place.rmdir()
         (self.path / INDEX).unlink(missing_ok=True)  # last: without it, the rest would count as a user's own
 
     def pass_folder(self, number: int) -> Path:
@@ -99,7 +110,7 @@ class AuditFolder:
         tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in predictions._asdict().items()}
         storage.save(place.parent / "predictions", {"learner": place.name}, tensors)
         for older in set(place.parent.glob("learner-*")) - {place}:
-            shutil.rmtree(older, ignore_errors=True)
+            remove_save(older)
 
     def predictions(self, one: Pass) -> Predictions:
         """Load, continue or run a pass."""
@@ -131,9 +142,9 @@ def audit_in_folder(
     settings, path = settings.resolved(labelled), folder.path
     path.mkdir(parents=True, exist_ok=True)
     with file_lock(path / LOCK, wait_seconds=0, what=f"the audit in {path}"), settings.threads():
+        folder.check_own()
         if force:
             folder.clear()
-        folder.check_own()
         folder.begin(labelled, settings, asked)
         if (path / CORRECTIONS).exists():
             known = tables.read_corrections(path / CORRECTIONS, labelled)

@@ -110,8 +110,8 @@ def corrections_csv(labelled: LabelledSet) -> bytes:
 def keep_edited(folder: Path) -> None:
     """Keep the list of suspects under another name if somebody has edited it since it was written."""
     suspects, digest = folder / SUSPECTS, folder / SUSPECTS_DIGEST
-    written = digest.read_text() if digest.exists() else ""
-    if suspects.exists() and sha256(read_regular(suspects)).hexdigest() != written:
+    written = read_regular(digest) if digest.is_file() else b""
+    if suspects.exists() and sha256(read_regular(suspects)).hexdigest().encode() != written:
         keep_beside(suspects)
 
 

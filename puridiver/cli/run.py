@@ -177,7 +177,7 @@ def print_summary(summary: dict[str, Any]) -> None:
             rows.append((METRICS[name].title, percent(value) if METRICS[name].unit == "%" else f"{value:.2f}"))
     for name, meaning in SETS.items():
         if size := summary.get(f"{name}_size"):
-            right = summary[f"{name}_precision"]
+            right = summary.get(f"{name}_precision")
             known = "" if right is None else f"; {percent(right)} of the {meaning}"
             rows.append((f"set {name}", f"{size} samples{known}"))
     rows.append(("time", f"{summary['seconds']:.1f} s on {summary['device']}"))

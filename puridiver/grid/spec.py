@@ -15,6 +15,7 @@ from typing import Any
 
 from puridiver import plugins
 from puridiver.errors import DataError, meant
+from puridiver.files import read_regular
 from puridiver.options import Options, check_reached, owners
 from puridiver.runs.config import SETTINGS, Role, RunConfig
 from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
@@ -198,7 +199,7 @@ def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), o
     if (folder / "study.toml").exists():
         name = folder.name if name == "study" else f"{folder.name}-{name}"
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(read_regular(path).decode("utf-8-sig"))
         if set(content) == {"preset"}:
             return find_grid(content["preset"], data, seeds, official)
         if set(content) != {"grid"} or not isinstance(content["grid"], dict):

@@ -23,7 +23,7 @@ from puridiver.grid.run import LEDGER
 from puridiver.grid.spec import Grid
 from puridiver.metrics import METRICS
 from puridiver.runs.folder import SUMMARY, RunFolder
-from puridiver.runs.ledger import read_ledgers
+from puridiver.runs.ledger import checked, read_ledgers
 
 LAST = "last_accuracy"
 PAPER, PAPER_RUNS = "paper", 3  # what to compare with that is no method; runs behind each of its figures
@@ -39,7 +39,11 @@ def read(places: Iterable[str | Path]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for path in map(Path, places):
         row = RunFolder(path).read(SUMMARY) if path.is_dir() else None
-        rows += [row] if row is not None else read_ledgers([path / LEDGER if path.is_dir() else path])
+        rows += (
+            [checked(row, str(path / SUMMARY))]
+            if row is not None
+            else read_ledgers([path / LEDGER if path.is_dir() else path])
+        )
     return frame_of(rows)
 
 

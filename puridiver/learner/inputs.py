@@ -116,7 +116,9 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     """
     if isinstance(labels, Tensor):
         _check_dense(labels, what)
-        labels = labels.detach().cpu().numpy()
+        if labels.is_floating_point() or labels.is_complex():  # NumPy does not know all of them
+            raise _error(what, "integers or strings", labels.dtype)
+        labels = labels.cpu().numpy()
     if not isinstance(labels, list | tuple):
         if isinstance(labels, np.ma.MaskedArray):
             raise _error(what, "integers or strings", "a masked array: leave masked samples out")

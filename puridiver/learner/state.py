@@ -130,6 +130,9 @@ def read(folder: Path, grow: bool | None, memory: int | None) -> tuple[dict[str,
             came = type(settings[name]).__name__ if name in settings else "nothing"
             words = getattr(kind, "__name__", str(kind))
             raise DataError(f"{place / storage.INDEX} holds no learner: its {name!r} should be {words}, but is {came}")
+    counts = [settings["seen"], settings["consolidations"], *settings["seen_of"]]
+    if not all(type(count) is int and 0 <= count < 2**62 for count in counts):
+        raise DataError(f"{place / storage.INDEX} holds no learner: its counts should be whole numbers from 0")
     then = settings["plugins"]
     now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
     if edited := [key for key, code in then.items() if now.get(key, code) != code]:
@@ -194,8 +197,13 @@ def _check_weights(expected: Tensors, trainer: Tensors, predictor: Tensors) -> N
             like = expected.get(name, expected.get(re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)))
             if like is not None and value.dtype != like.dtype:
                 raise ValueError(f"{part}.{name} should be {like.dtype}, but is {value.dtype}")
-            if like is not None and part == "predictor" and value.shape[1:] != like.shape[1:]:
-                raise ValueError(f"{part}.{name} should be {tuple(like.shape)}, but is {tuple(value.shape)}")
+            if like is None or part != "predictor":
+                continue
+            shape = tuple(like.shape)
+            if ".head." in name and shape:  # of as many classes as the snapshot's last layer
+                shape = (len(tensors[re.sub(r"(?<=\.head\.).*", "linear.weight", name)]), *shape[1:])
+            if value.shape != shape or (shape and not 0 < len(value) <= len(like)):
+                raise ValueError(f"{part}.{name} should be {shape}, but is {tuple(value.shape)}")
 
 
 def as_samples(tensors: Tensors, where: str, learner: Learner) -> Samples:

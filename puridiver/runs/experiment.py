@@ -22,7 +22,7 @@ from puridiver.runs import folder as runs
 from puridiver.runs import resolve as resolving
 from puridiver.runs.checkpoint import Checkpoints, remove_save
 from puridiver.runs.config import RunConfig, command_for, place_in_record
-from puridiver.runs.ledger import row_of
+from puridiver.runs.ledger import checked, row_of
 from puridiver.runs.loop import AHEAD_BYTES, Progress, RunLoop
 from puridiver.runtime.device import choose_runtime, describe_device, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
@@ -153,6 +153,7 @@ class Experiment:
             if now.traced and not begun.traced:
                 raise DataError(f"the run in {out.path} was begun without --trace: go on without, or say --force")
             if (summary := out.read(runs.SUMMARY)) is not None:
+                checked(summary, str(out.path / runs.SUMMARY))
                 checkpoints.remove()  # where it was killed just before
                 return summary
             saved = checkpoints.load()

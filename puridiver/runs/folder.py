@@ -205,6 +205,8 @@ class RunFolder:
     def cut_metrics(self, size: int) -> None:
         """Take back the events after a checkpoint: they are about to happen again."""
         path = self.path / METRICS
+        if path.is_symlink() or (path.exists() and not path.is_file()):  # whoever made the folder may have put it there
+            raise DataError(f"{path} should be a regular file: the run cannot continue; --force starts it afresh")
         found = path.stat().st_size if path.exists() else 0
         if found < size:
             raise DataError(f"{path} has lost events: the run cannot continue; --force starts it afresh")

@@ -14,6 +14,7 @@ from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, Role
 from puridiver.runtime.device import multiprocessors
 from puridiver.streams.noise import noise_name
+from puridiver.trainers import SET_NAMES
 
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
@@ -23,19 +24,23 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 # What a row must have, and what some rows have; the same run in two grids makes two rows with the same id.
+TEXTS = (
+    "id", "method", "column", "data", "stream", "noise", "sampler", "trainer", "recipe", "network", "evaluated_on",
+    "device",
+)  # fmt: skip
 NEEDED: dict[str, Any] = {
-    **dict.fromkeys(("id", "method", "column", "data", "noise", "sampler", "trainer"), str), "seed": int,
-    "grid": (str, None),  # null for a run of `puridiver run`
-    "last_accuracy": (float, None), "seconds": float,
+    **dict.fromkeys(TEXTS, str), "grid": (str, None),  # null for a run of `puridiver run`
+    **dict.fromkeys(("seed", "memory", "epochs"), int), **dict.fromkeys(("noise_rate", "seconds"), float),
+    **dict.fromkeys(("stream_noise", "last_accuracy"), (float, None)), "options": {}, "shortened": bool,
 }  # fmt: skip
 FIELDS: dict[str, Any] = {
-    **dict.fromkeys((*METRICS, "alpha", "stream_noise", "noise_rate"), (float, None)),
+    **dict.fromkeys((*METRICS, "alpha"), (float, None)),
+    **{f"{name}_{what}": (float, None) for name in SET_NAMES for what in ("size", "precision")},
     **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy"), ([(float, None), None], None)),
-    **dict.fromkeys(("stream", "stream_hash", "recipe", "network", "evaluated_on", "device", "precision"), (str, None)),
-    **dict.fromkeys(("command", "started", "commit"), (str, None)), "memory_per_class": ([int, None], None),
-    **dict.fromkeys(("memory", "epochs", "consolidations", "lanes"), (int, None)),
-    **dict.fromkeys(("told_noise", "shortened", "graphs"), (bool, None)),
-    **dict.fromkeys(("options", "versions", "phase_seconds", "began_with"), ({}, None)),
+    **dict.fromkeys(("stream_hash", "precision", "command", "started", "commit"), (str, None)),
+    "memory_per_class": ([int, None], None), **dict.fromkeys(("consolidations", "lanes"), (int, None)),
+    **dict.fromkeys(("told_noise", "graphs"), (bool, None)),
+    **dict.fromkeys(("versions", "phase_seconds", "began_with"), ({}, None)),
     **NEEDED,
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError, ManifestError, few, first_line
-from puridiver.files import read_json, write_atomically
+from puridiver.files import check_json, read_json, write_atomically
 from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.names import is_manifest
 from puridiver.streams.noise import Matrix, noise_kind
@@ -25,6 +25,12 @@ from puridiver.streams.tasks import fullest_tasks
 FORMAT = 1
 CUSTOM = "custom"  # order and labels as somebody gave them
 ARRAYS = ("holdout", "order", "labels")
+# The types of a file's fields; those of the lists and of the noise map are checked with their values.
+KINDS: dict[str, Any] = {
+    **dict.fromkeys(("source", "source_fingerprint", "kind", "cut_by", "noise"), str), "class_names": [str, None],
+    **dict.fromkeys(("n_classes", "seed", "n_tasks"), int), **dict.fromkeys(("minor_share", "noise_rate"), float),
+    "realised_noise": (float, None), "imbalance": (float, None),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -54,6 +60,7 @@ class StreamManifest:
 
     def __post_init__(self) -> None:
         n_classes, ends = self.n_classes, [0, *self.task_ends]
+        require(self.seed >= 0, "seed", "at least 0", self.seed)
         noise_kind(self.noise).check_matrix(self.noise_matrix, n_classes)
         for a, b in (self.noise_map or {}).items():
             fine = a != b and min(a, b) >= 0 and max(a, b) < n_classes
@@ -132,10 +139,12 @@ class StreamManifest:
                 raise ValueError(f"format should be {FORMAT}, as `puridiver stream make` writes it")
             if content.pop("content_hash", None) != _hash(content):
                 raise ValueError("it was changed after it was written: its content hash does not match")
+            check_json(content, KINDS, str(path))
             return cls(**{name: _of_json(name, value) for name, value in content.items()})
         except DataError as error:
             raise ManifestError(str(error)) from error
-        except (ArithmeticError, AttributeError, TypeError, ValueError) as error:  # any value may be of any type
+        # Any value may be of any type.
+        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError) as error:
             raise ManifestError(f"{path}: {first_line(error)}") from error
 
 

@@ -159,7 +159,7 @@ def test_clearing_takes_only_what_an_audit_wrote_and_can_be_stopped(labelled, pa
     (path / "corrections-1.csv").write_text("older")
     before = (path / "corrections.csv").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr("puridiver.auditing.folder.shutil.rmtree", interrupted)
+        patched.setattr("puridiver.auditing.folder.remove_save", interrupted)
         with pytest.raises(KeyboardInterrupt):
             AuditFolder(path).clear()
     AuditFolder(path).check_own()  # what is left does not count as a user's own files
@@ -174,6 +174,15 @@ def test_files_of_somebody_else_are_not_written_over(labelled, tmp_path) -> None
     with pytest.raises(DataError, match=r"would write over: labels\.csv"):
         act(tmp_path, labelled)
     assert [(place.name, place.read_text()) for place in tmp_path.iterdir()] == [("labels.csv", "mine")]
+
+
+def test_an_index_of_somebody_else_is_no_audit_even_by_force(labelled, tmp_path) -> None:
+    (tmp_path / "pass-1").mkdir()
+    (tmp_path / "pass-1" / "x").write_text("mine")
+    (tmp_path / "audit.json").write_text("{}")
+    with pytest.raises(DataError, match="not an audit's"):
+        act(tmp_path, labelled, force=True)
+    assert (tmp_path / "pass-1" / "x").read_text() == "mine"
 
 
 @pytest.mark.parametrize("force", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,12 @@ def test_what_is_wrong_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
 def test_a_file_that_is_no_grid_is_named(text: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"mine\.toml"):
         read_grid(written(tmp_path, text))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(DataError, match="not a regular file"):
+        read_grid(tmp_path / "pipe.toml")
 
 
 def test_titles_of_columns_have_no_folders() -> None:

@@ -68,12 +68,14 @@ ODD_TENSORS: dict[str, Any] = {
     "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],
     "predictor.taught": [torch.zeros(2), torch.zeros(3, 3)],
     "predictor.kept0.head.linear.weight": [torch.zeros(3, 2)],
+    "predictor.kept0.head.norm.running_var": [torch.zeros(1), torch.zeros(0)],
+    "predictor.kept0.body.0.norm.running_var": [torch.zeros(0), torch.zeros(1)],
 }
 ODD_SETTINGS: dict[str, Any] = {
     "classes": [3, None, ["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
-    "sampler": [7, "gone"], "options": [[], {"no such option": 1}, {"lr": "high"}], "seen": ["many", None],
-    "seen_of": [3], "consolidation": [[], {"epochs": 3}], "hint": ["sym", {"kind": "odd"}], "ids": [{}, [3]],
-    "plugins": [[]], "precision": [3],
+    "sampler": [7, "gone"], "options": [[], {"no such option": 1}, {"lr": "high"}], "seen": ["many", None, -1, 2**63],
+    "seen_of": [3, ["a", 1, 2]], "consolidation": [[], {"epochs": 3}], "hint": ["sym", {"kind": "odd"}],
+    "ids": [{}, [3]], "plugins": [[]], "precision": [3],
 }  # fmt: skip
 
 
