@@ -13,6 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def label_margin(logits: Tensor, y: Tensor) -> Tensor:
+    """By how much the likeliest class beats the given label y, (N,): 0 where the network agrees with the label.
+
+    Unlike the loss it does not tell hard examples with right labels from easy ones, so a memory keeps both.
+    """
+    return logits.max(dim=1).values - logits.gather(1, y[:, None]).squeeze(1)
+
+
 def relevant_mask(w: Tensor) -> Tensor:
     """Definition 1: which features matter to which class: weight above the feature's mean weight over classes.
 

@@ -37,6 +37,10 @@ class PuriDivERSampler(Sampler):
             0.0, "weight in Eq. 2 of the loss on arrival, before memory training, beside today's (0: today's alone)",
             low=0, high=100,
         ),
+        "purity_by": Option(
+            "loss", "what tells a wrong label today: its loss, or its margin: by how much another class is likelier",
+            ("loss", "margin"),
+        ),
         "checked_share": Option(
             0.5, "largest share of a class, newest first, that is kept since a person has checked its labels (1: all)",
             low=0, high=1,
@@ -78,7 +82,8 @@ class PuriDivERSampler(Sampler):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The rows that stay, and the balance they were chosen with."""
         alpha = self._balance(batch_loss)
-        loss = F.cross_entropy(logits, y, reduction="none")
+        by_margin = self.options.purity_by == "margin"
+        loss = equations.label_margin(logits, y) if by_margin else F.cross_entropy(logits, y, reduction="none")
         if self.options.arrival_weight:
             # What the network was trained on has a lower loss than what arrives, be its label right or wrong. It had
             # no such lead when it came. (Of a label that was corrected since, the loss on arrival says nothing.)

@@ -83,6 +83,9 @@ class PuriDivERTrainer(Trainer):
         "smallest_set": Option(
             0, "with this many samples or fewer in R or U the epoch is plain cross-entropy (0: never) [row 8]", low=0
         ),
+        "fewest_clean": Option(
+            0.0, "with a smaller share of clean samples the epoch is plain cross-entropy (0: never)", low=0, high=1
+        ),
         "set_batches": Option(
             "proportional",
             "a batch of `batch_size` from C, R and U in proportion, or `batch_size` from C plus R and U scaled so "
@@ -147,7 +150,7 @@ class PuriDivERTrainer(Trainer):
         used = [n_relabel] * self.options.relabel + [n_unlabelled] * self.options.consistency
         if self.options.smallest_set and min(used) <= self.options.smallest_set:
             return True
-        return n_clean < 2
+        return n_clean < max(2, self.options.fewest_clean * len(sets.codes))
 
     def _set_step(self, row: Tensor, shape: PassShape) -> None:
         self.models[0].step(self._loss(self.buffers, row[: shape.rows], row[shape.rows :], shape))
