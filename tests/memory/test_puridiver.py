@@ -139,6 +139,15 @@ def test_the_loss_on_arrival_counts_by_its_weight(weight: float) -> None:
     assert sorted(rows.tolist()) == sorted(np.argsort(today + weight * on_arrival)[:10].tolist())
 
 
+def test_by_margin_labels_that_the_network_agrees_with_count_alike() -> None:
+    network, pool = FixedNetwork(3), stream(20, 3)
+    logits = network.outputs(pool.images)[1].tolist()
+    margins = np.array([max(row) - row[y] for row, y in zip(logits, pool.labels.tolist(), strict=True)])
+    rows = PuriDivERSampler(Options(alpha=0.0, purity_by="margin")).choose(pool, 10, 10, moment(network, 3))
+    assert sum(margins == 0) > 1, "the sample should have labels that the network agrees with"
+    assert sorted(margins[rows]) == pytest.approx(sorted(margins)[:10])
+
+
 def test_the_loss_that_a_corrected_label_had_on_arrival_no_longer_counts() -> None:
     """It was of the wrong label; it must not move the scores of the others of its class either."""
     options = Options(alpha=0.4, arrival_weight=1.0, standardise_scores=True, evict_from="largest_class")

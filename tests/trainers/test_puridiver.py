@@ -210,6 +210,10 @@ def test_the_memory_is_divided_anew_before_every_epoch():
         ([0] * 20 + [1] * 4, {"smallest_set": 2, "consistency": False}, False),
         ([0] * 20 + [2] * 4, {"smallest_set": 2, "relabel": False}, False),
         ([0] * 1 + [1] * 12 + [2] * 11, {"smallest_set": 0}, True),
+        ([1] * 20 + [2] * 4, {}, True),  # nothing is clean
+        ([0] * 3 + [1] * 18 + [2] * 3, {}, False),  # re-labelling has run away ...
+        ([0] * 3 + [1] * 18 + [2] * 3, {"fewest_clean": 0.5}, True),  # ... and the guard stops it
+        ([0] * 13 + [1] * 8 + [2] * 3, {"fewest_clean": 0.5}, False),
     ],
 )
 @pytest.mark.parametrize("set_batches", ["proportional", "clean_full"])
