@@ -96,6 +96,7 @@ def yard() -> Path:
     fresh().save(place / "learner")
     told(0, *RUN, "--out", f"{place}/run", "--ledger", f"{place}/ledger.jsonl")
     told(0, *AUDIT, f"{place}/arrays.npz", "--out", f"{place}/audit")
+    told(0, "report", f"{place}/run", "--out", f"{place}/report.html")  # imports, too, what a child may not be able to
     return place
 
 
