@@ -35,7 +35,6 @@ NEEDED: dict[str, Any] = {
 }  # fmt: skip
 FIELDS: dict[str, Any] = {
     **dict.fromkeys((*METRICS, "alpha"), (float, None)),
-    **{f"{name}_{what}": (float, None) for name in SET_NAMES for what in ("size", "precision")},
     **dict.fromkeys(("task_accuracy", "task_purity", "class_accuracy"), ([(float, None), None], None)),
     **dict.fromkeys(("stream_hash", "precision", "command", "started", "commit"), (str, None)),
     "memory_per_class": ([int, None], None), **dict.fromkeys(("consolidations", "lanes"), (int, None)),
@@ -43,6 +42,7 @@ FIELDS: dict[str, Any] = {
     **dict.fromkeys(("versions", "phase_seconds", "began_with"), ({}, None)),
     **NEEDED,
 }  # fmt: skip
+SETS = {f"{name}_{what}": (float, None) for name in SET_NAMES for what in ("size", "precision")}  # of some trainers
 
 
 def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
@@ -118,4 +118,4 @@ def checked(row: Row, where: str) -> Row:
     """The row of a finished run, if it is one; else a `DataError` that names the place and the field."""
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(f"{where} is not the row of a finished run: it lacks {', '.join(missing)}")
-    return check_json(row, FIELDS, where)
+    return check_json(row, FIELDS | SETS, where)
