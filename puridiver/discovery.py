@@ -20,14 +20,7 @@ def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
     """
     found: dict[str, type[Base]] = {}
     for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        if info.name.startswith("_"):
-            continue
-        module = importlib.import_module(f"{package}.{info.name}")
-        for kind in vars(module).values():
-            if not isinstance(kind, type) or kind.__module__ != module.__name__ or not issubclass(kind, base):
-                continue
-            if inspect.isabstract(kind) or "name" not in vars(kind):
-                continue
+        for kind in [] if info.name.startswith("_") else _classes(f"{package}.{info.name}", base):
             name: str = vars(kind)["name"]
             if name in found:
                 raise ValueError(f"{kind.__module__} and {found[name].__module__} both define {name!r}: rename one")
@@ -47,8 +40,13 @@ def member(package: str, base: type[Base], name: str) -> type[Base] | None:
     """The member of that name, or None. Where a file has the name, only this file is imported."""
     path = f"{package}.{name}"
     if name.isidentifier() and (path in sys.modules or importlib.util.find_spec(path) is not None):
-        module = importlib.import_module(path)
-        for kind in vars(module).values():
-            if isinstance(kind, type) and issubclass(kind, base) and vars(kind).get("name") == name:
+        for kind in _classes(path, base):
+            if vars(kind)["name"] == name:
                 return kind
     return members(package, base).get(name)
+
+
+def _classes(path: str, base: type[Base]) -> list[type[Base]]:
+    module = importlib.import_module(path)
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == path]
+    return [kind for kind in kinds if issubclass(kind, base) and "name" in vars(kind) and not inspect.isabstract(kind)]

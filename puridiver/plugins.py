@@ -7,25 +7,21 @@
         def choose(self, pool, n_old, capacity, moment):
             return torch.arange(len(pool))[-capacity:]
 
-A plugin is a file or module that registers a class. Plugins come from `--plugin`, from $PURIDIVER_PLUGINS (also read
-by worker processes), and from entry points of installed packages in the group "puridiver.plugins". A hash of a
-plugin's code is part of the identity of every run that uses it.
+A plugin is a file or module that registers a class. Plugins come from `--plugin` and from $PURIDIVER_PLUGINS, which
+worker processes read, too. A hash of a plugin's code is part of the identity of every run that uses it.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib
-import importlib.metadata
 import importlib.util
 import inspect
 import os
 import re
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS, Sampler
@@ -34,8 +30,8 @@ from puridiver.options import class_options, declare
 from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated like folders in $PATH
-GROUP = "puridiver.plugins"
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
+FILE_MODULE = "puridiver_plugin_"  # begins the module names of plugins that are files
 FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {
     "sampler": (Sampler, SAMPLERS), "trainer": (Trainer, TRAINERS), "network": (Network, NETWORKS),
 }  # fmt: skip
@@ -43,14 +39,12 @@ FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {
 Member = TypeVar("Member", bound=type)
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """Where a method or network comes from."""
 
-    place: str  # the module, or the name of a file outside any package
+    place: str  # the full path of a single file, or the name of a module
     code: str  # hash
-    path: str = ""  # empty if there is no file
-    source: bytes = field(default=b"", repr=False)  # content of a single file, as loaded
+    source: str = ""  # text of a single file, as loaded
 
 
 _origins: dict[type, Origin] = {}
@@ -70,15 +64,16 @@ def register(member: Member) -> Member:
             f"{member.__qualname__} should set a name of its own, of lower-case letters, digits, - and _, other than "
             f'auto, such as name = "newest", but got {name!r}'
         )
+    before = registry.get(name)
+    if before is member:
+        return member
     if missing := sorted(getattr(member, "__abstractmethods__", ())):
         raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")
-    before, origin = registry.get(name, member), _origin(member)
-    if before is not member and is_own(before):
-        raise ValueError(f"the name {name!r} is taken by a {family} of the package: choose another")
-    first = _origins.get(before, origin)
-    # a notebook cell or an edited file may register its name again, another file may not
-    if first.path and origin.path and first.path != origin.path:
-        raise ValueError(f"the name {name!r} is taken by a {family} of {first.path}: choose another in {origin.path}")
+    origin = _origin(member)
+    # A notebook cell or an edited file may register its name again, another file may not.
+    if before is not None and (is_own(before) or _origins[before].place != origin.place):
+        place = "the package" if is_own(before) else _origins[before].place
+        raise ValueError(f"the name {name!r} is taken by a {family} of {place}: choose another in {origin.place}")
     for attribute, fallback in (("title", name), ("summary", (member.__doc__ or name).strip().splitlines()[0])):
         if attribute not in vars(member):
             setattr(member, attribute, fallback)
@@ -89,13 +84,8 @@ def register(member: Member) -> Member:
 
 
 def as_name(member: str | type) -> str:
-    """The name of a method or network; a class from outside the package is registered first."""
-    if isinstance(member, str):
-        return member
-    registry = _family(member)[1]
-    if not is_own(member) and registry.get(str(getattr(member, "name", None))) is not member:
-        register(member)
-    return str(member.name)  # type: ignore[attr-defined]
+    """The name of a method or network; a class from outside the package is registered."""
+    return member if isinstance(member, str) else str(register(member).name)  # type: ignore[attr-defined]
 
 
 def _family(member: type) -> tuple[str, dict[str, Any]]:
@@ -107,14 +97,7 @@ def _family(member: type) -> tuple[str, dict[str, Any]]:
 
 def is_own(member: type) -> bool:
     """Whether the package itself defines a method or network."""
-    return _root(member.__module__) == _root(__name__)
-
-
-def _root(module: str) -> str:
-    return module.partition(".")[0]
-
-
-# Loading -----------------------------------------------------------------------------------------------------------
+    return member.__module__.startswith("puridiver.")
 
 
 def add(place: str) -> None:
@@ -126,16 +109,9 @@ def add(place: str) -> None:
 
 
 def load_all() -> None:
-    """Load the plugins of the environment variable and of installed packages, each once."""
-    for place in (*os.environ.get(ENVIRONMENT, "").split(os.pathsep), *_installed(tuple(sys.path))):
-        if place:
-            load(place)
-
-
-@functools.cache
-def _installed(search_path: tuple[str, ...]) -> tuple[str, ...]:
-    """Modules that entry points name; cached, since the search reads the metadata of every installed package."""
-    return tuple(point.module for point in importlib.metadata.entry_points(group=GROUP))
+    """Load the plugins of the environment variable, each once."""
+    for place in filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep)):
+        load(place)
 
 
 def load(place: str) -> str:
@@ -158,22 +134,15 @@ def load(place: str) -> str:
 
 def _import_file(path: Path) -> str:
     """Import a file under a unique module name, which is returned; it can import the files beside it."""
-    name = f"puridiver_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    name = f"{FILE_MODULE}{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None  # the path ends in .py
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
+    spec.loader.exec_module(module)
     return name
-
-
-# Origins -----------------------------------------------------------------------------------------------------------
 
 
 def origins(*methods: tuple[str, str]) -> dict[str, Origin]:
@@ -190,18 +159,20 @@ def codes(*methods: tuple[str, str]) -> dict[str, str]:
 
 def _origin(member: type) -> Origin:
     """The hash is of the file or the whole package, and of `files = ["weights.pt"]` that the class declares to read."""
-    place = member.__module__
-    try:
-        file = Path(inspect.getsourcefile(member) or "")
-        if not file.is_file():  # a notebook
+    place, root = member.__module__, sys.modules.get(_root(member.__module__))
+    file = getattr(sys.modules.get(place), "__file__", None)
+    if file is None:  # a notebook, or typed at a prompt
+        try:
             return Origin(place, hashlib.sha256(inspect.getsource(member).encode()).hexdigest())
-    except (OSError, TypeError):  # typed at a prompt
-        return Origin(place, "not known")
-    root, files, digest = sys.modules.get(_root(place)), [file], hashlib.sha256()
-    if root is not None and hasattr(root, "__path__") and root.__file__:
-        files = sorted(Path(root.__file__).parent.rglob("*.py"))
-    for path in [*files, *(file.parent / name for name in getattr(member, "files", ()))]:
-        digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    if place.startswith("puridiver_plugin_") or place == "__main__":
-        return Origin(file.name, digest.hexdigest(), str(file.resolve()), file.read_bytes())
-    return Origin(place, digest.hexdigest(), str(file.resolve()))
+        except (OSError, TypeError):
+            return Origin(place, "not known")
+    path, digest = Path(file).resolve(), hashlib.sha256()
+    files = sorted(Path(str(root.__file__)).parent.rglob("*.py")) if hasattr(root, "__path__") else [path]
+    for each in [*files, *(path.parent / name for name in getattr(member, "files", ()))]:
+        digest.update(f"{each.name} {hashlib.sha256(each.read_bytes()).hexdigest()}\n".encode())
+    single = place.startswith(FILE_MODULE) or place == "__main__"
+    return Origin(str(path), digest.hexdigest(), path.read_text()) if single else Origin(place, digest.hexdigest())
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]

@@ -10,7 +10,7 @@ from puridiver.cli.output import say, say_json, say_table
 
 def methods(
     options: Annotated[bool, Opt("show every option and its value in each recipe", name="--options")] = False,
-    check: Annotated[bool, Opt("try methods and networks of plugins and list their faults", name="--check")] = False,
+    check: Annotated[bool, Opt("try methods and networks of plugins and name the first fault", name="--check")] = False,
     json: Json = False,
     plugins: Plugins = None,
 ) -> int:
@@ -70,15 +70,14 @@ def listing() -> dict[str, Any]:
 
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
-    from puridiver.method_check import find_faults
+    from puridiver.method_check import find_fault
     from puridiver.plugins import FAMILIES, is_own, load_all
 
     load_all()
     every = ((family, name, kind) for family, (_, kinds) in FAMILIES.items() for name, kind in kinds.items())
-    found = {(family, name): find_faults(family, name) for family, name, kind in every if not is_own(kind)}
+    found = {f"{family} {name}": find_fault(family, name) for family, name, kind in every if not is_own(kind)}
     if not found:
         raise ValueError("--check needs a plugin: say --plugin FILE")
-    for (family, name), faults in found.items():
-        for text in faults or ["no fault found"]:
-            say(f"{family} {name}: {text}")
+    for method, fault in found.items():
+        say(f"{method}: {fault or 'no fault found'}")
     return int(any(found.values()))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 SHORTER = "; fewer --epochs, --network small or --stream-limit make a run shorter"
 WARM_UPS = {"warmup_epochs", "baseline_warmup"}  # options that trainers have
-SETS = {"clean": "given labels are right", "relabel": "predicted ones are right", "unlabelled": "given ones are wrong"}
 
 
 @flags.settings_flags(SETTINGS)
@@ -73,7 +72,7 @@ def run(
             from puridiver.runs.tensorboard import tensorboard_log
 
             experiment.listeners.append(stack.enter_context(tensorboard_log(Path(tensorboard))))
-        for text in () if quiet else run_notes(experiment):
+        for text in [] if quiet else run_notes(experiment):
             note(text)
         stack.enter_context(_stopping_gently(experiment, ctx.obj, out))
         summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None, trace)
@@ -91,19 +90,16 @@ def run(
 
 def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
     """The config that the command line says; where it says nothing, that of the run to be resumed."""
-    if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
-        raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
-    if not resume:
-        return RunConfig(**said, options=options)
     from puridiver.runs.folder import RunFolder
 
-    if out is None:
+    if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
+        raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
+    if resume and out is None:
         raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
-    if (begun := RunFolder(out).begun()) is not None:
-        return begun.continued(said, options)
-    if not said and not options:
+    begun = RunFolder(out).begun() if resume and out else None
+    if resume and not begun and not said and not options:
         raise DataError(f"there is no run in {out} to resume: is the name right? Or say what to run")
-    return RunConfig(**said, options=options)
+    return begun.continued(said, options) if begun else RunConfig(**said, options=options)
 
 
 @contextlib.contextmanager
@@ -130,32 +126,18 @@ def _stopping_gently(experiment: Experiment, words: list[str], out: Path | None)
 
 
 def run_notes(experiment: Experiment) -> Iterator[str]:
-    """Everything that may make the figures of a run other than the user expects."""
-    from puridiver.data.base import UNKNOWN
-    from puridiver.trainers import TRAINERS
-
-    config, source, options = experiment.config, experiment.source, experiment.options
-    memory, stream = experiment.learner.capacity, len(experiment.manifest)
-    names, train = source.class_names, source.train
+    """What may make the figures of a run other than the user expects."""
+    options, source = experiment.options, experiment.source
+    memory, stream, classes = experiment.learner.capacity, len(experiment.manifest), len(source.class_names)
     if source.left_out:
         yield f"left out, since they cannot be read: {few(source.left_out, 3)}"
-    trained, tested = (set(part.labels.unique().tolist()) for part in (train, source.test))
-    if trained and tested and (other := trained ^ tested):
-        yield f"the accuracy is not of what is learnt: only one part has {few([names[id] for id in sorted(other)], 3)}"
     if memory >= stream:
         yield f"a memory of {memory} holds the whole stream ({stream} samples): say a smaller --memory"
-    if memory < len(names):
-        yield f"a memory of {memory} cannot hold a sample of each of the {len(names)} classes: say a larger --memory"
-    if experiment.manifest.noise != "none" and train.true is not None:
-        known = train.true != UNKNOWN
-        if wrong := int((train.labels != train.true)[known].sum()):
-            yield f"the noise is planted on top of labels of which {wrong / int(known.sum()):.0%} are wrong already"
+    if memory < classes:
+        yield f"a memory of {memory} cannot hold a sample of each of the {classes} classes: say a larger --memory"
     for name in WARM_UPS & experiment.resolved.own_options.keys():
         if options.epochs <= options[name]:
             yield f"all epochs are warm-up ({name}={options[name]}) and doubt no label: say more --epochs"
-    trainer = TRAINERS[config.trainer]
-    if trainer.wants_hint and not config.tell_noise:
-        yield f"{trainer.title} is not told the noise; --tell-noise tells it the true kind and rate"
 
 
 def print_summary(summary: dict[str, Any]) -> None:
@@ -163,26 +145,18 @@ def print_summary(summary: dict[str, Any]) -> None:
     from puridiver.metrics import METRICS
     from puridiver.streams import noise_name
 
-    noisy, verified = summary["stream_noise"], summary.get("verified")
     noise = noise_name(summary["noise"], summary["noise_rate"])
-    labels = "true labels not known" if noisy is None else f"{1 - noisy:.1%} of labels right"
-    by = f", by the true labels of {verified}" if verified else ", by the labels that they came with"
+    wrong = summary["stream_noise"]
+    known = "true labels not known: all figures are by the given ones" if wrong is None else f"{wrong:.1%} labels wrong"
+    changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
     rows = [
-        ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {labels}"),
+        ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {known}"),
+        ("method", f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"),
         ("learner", f"{summary['network']} network, memory {summary['memory']}, epochs a task: {summary['epochs']}"),
-        ("accuracy on", f"{summary['evaluated_on']} images{by if noisy is None or 'verified' in summary else ''}"),
     ]
-    for name in ["last_accuracy", *(name for name in METRICS if name != "last_accuracy")]:
+    for name in sorted(METRICS, key="last_accuracy".__ne__):  # the accuracy first
         if (value := summary.get(name)) is not None:
             rows.append((METRICS[name].title, percent(value) if METRICS[name].unit == "%" else f"{value:.2f}"))
-    for name, meaning in SETS.items():
-        if size := summary.get(f"{name}_size"):
-            right = summary.get(f"{name}_precision")
-            known = "" if right is None else f"; {percent(right)} of the {meaning}"
-            rows.append((f"set {name}", f"{size} samples{known}"))
-    rows.append(("time", f"{summary['seconds']:.1f} s on {summary['device']}"))
-    changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
-    title = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"
-    say_table(rows, ("", ""), title)
+    say_table([*rows, ("time", f"{summary['seconds']:.1f} s on {summary['device']}")], ("", ""))
     if summary["shortened"]:
         say("A shortened run (--stream-limit or --test-limit): its figures are for a quick look only.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, counted, percent, say, say_table, tell
+from puridiver.cli.output import Progress, counted, say, say_table
 from puridiver.errors import ManifestError
 from puridiver.runs.config import Role, RunConfig, fields_of
 
@@ -47,9 +47,8 @@ def make(
         raise ValueError(f"a stream should be called *.json, by which a run knows it, but got {out}")
     flags.check_new(out, force)
     config = RunConfig(**flags.absolute_places(settings))
-    own = data.own_kind(config.data)
     with Progress() as progress:
-        if own == "files":
+        if data.own_kind(config.data) == "files":
             root = Path(config.data_root or data.default_root())
             found = image_files.inspect(Path(config.data), root, file_options(config), progress.count)
             say("\n  ".join([f"{config.data}:", *image_files.describe(found)]))  # also where the data are refused
@@ -57,54 +56,33 @@ def make(
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)
     say(f"{out}: {describe(manifest)}")
-    words = ["--data", config.data] if own else []
-    for name in READ_BY:  # how files were read is no part of a stream
-        if (value := config.changed().get(name)) is not None:
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
-    say(f"to check it: {shlex.join(['puridiver', 'stream', 'verify', str(out), *words])}")
-    say(f"to learn from it: {shlex.join(['puridiver', 'run', '--stream', str(out), *words])}")
+    again = ", with the same --data and options that read it" if data.own_kind(config.data) else ""
+    say(f"to learn from it: puridiver run --stream {shlex.quote(str(out))}{again}")
     return 0
 
 
-def show(
-    files: Annotated[list[Path], Arg("FILE", "streams to show")],
-    picture: Annotated[Path | None, Opt("draw which labels come when: .png, .svg or .pdf", "FILE")] = None,
-) -> int:
+def show(files: Annotated[list[Path], Arg("FILE", "streams to show")]) -> int:
     """Show streams: classes by task, noise asked for and realised.
 
     Examples:
       puridiver stream show stream.json
-      puridiver stream show stream.json other.json --picture streams.png
-          which labels come when, side by side
+      puridiver stream show stream.json other.json
     """
     from puridiver.streams import StreamManifest
 
-    manifests = {str(path): StreamManifest.load(path) for path in files}
-    if picture:
-        from puridiver.report.figures import save
-        from puridiver.report.figures.mix import draw_mix
-
-        tell(save(draw_mix({path.removesuffix(".json"): made for path, made in manifests.items()}), picture))
-    for path, made in manifests.items():
+    for path in files:
+        made = StreamManifest.load(path)
         say(f"{path}: {describe(made)}; hash {made.content_hash}")
-        names = made.class_names
-        if made.noise_map:
-            turns = [f"{names[given]} to {names[wrong]}" for given, wrong in sorted(made.noise_map.items())]
-            say(f"wrong labels turn {', '.join(turns)}")
+        rows = [
+            [
+                name,
+                *(f"{n:,}{'*' if id in major else ' '}" for n, major in zip(counts, made.major_classes, strict=True)),
+            ]
+            for id, (name, counts) in enumerate(zip(made.class_names, made.counts(), strict=True))
+        ]
         headings = ["class", *(f"task {task + 1}>" for task in range(made.n_tasks))]
-        say_table(_counts(made), headings, "samples by given label (* major)")
+        say_table(rows, headings, "samples by given label (* major)")
     return 0
-
-
-def _counts(manifest: StreamManifest) -> list[list[str]]:
-    """A row for each class, one for all, and one with the share of labels that are not major in the task."""
-    counts, majors = manifest.counts(), manifest.major_classes
-    rows = [
-        [name, *(f"{count:,}{'*' if id in major else ' '}" for count, major in zip(counts[id], majors, strict=True))]
-        for id, name in enumerate(manifest.class_names)
-    ]
-    minor = [1 - counts[list(major), task].sum() / max(1, counts[:, task].sum()) for task, major in enumerate(majors)]
-    return [*rows, ["all", *(f"{count:,} " for count in counts.sum(0))], ["minor share", *map(percent, minor)]]
 
 
 def describe(manifest: StreamManifest) -> str:

@@ -133,8 +133,8 @@ class Experiment:
         """What the run is and what it is begun with, for `config.json`: enough to run it again."""
         resolved, runtime = self.resolved, self.learner.runtime
         filled = {name: getattr(resolved, name) for name in ("tasks", "noise", "memory", "network", "diversity")}
-        places = [origin.path if origin.source else origin.place for origin in self._plugins]
-        code = {place_in_record(origin.path): origin.source.decode() for origin in self._plugins if origin.source}
+        places = [origin.place for origin in self._plugins]
+        code = {place_in_record(origin.place): origin.source for origin in self._plugins if origin.source}
         return runs.Begun(
             id=self.id, config=self.config, resolved={**filled, "options": resolved.own_options},
             stream=place_in_record(self.config.stream), command=command_for(self.config, places),
