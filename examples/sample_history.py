@@ -6,6 +6,8 @@ python examples/sample_history.py runs/history
 import argparse
 from pathlib import Path
 
+import pandas as pd
+
 import puridiver
 
 
@@ -19,8 +21,8 @@ def main():
     experiment.listeners.append(tell)
     experiment.run(args.folder, trace=args.folder / "samples.csv")
 
-    run = puridiver.read_run(args.folder)
-    trace, end = run.trace, run.metrics.seen.max()
+    trace = pd.read_csv(args.folder / "samples.csv")
+    end = pd.read_json(args.folder / "metrics.jsonl", lines=True).seen.max()
     wrong = trace.given_label != trace.true_label
     stay = trace.evicted_at.fillna(end) - trace.entered_at
     for name, rows in (("right", ~wrong), ("wrong", wrong)):

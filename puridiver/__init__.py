@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from puridiver.nets import Head, Network
     from puridiver.options import Option, Options, recipe
     from puridiver.plugins import register
-    from puridiver.report.reading import RunFrames, read_run
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
     from puridiver.streams.manifest import write_manifest
@@ -39,7 +38,6 @@ _NAMES = {
     "puridiver.nets": "Head Network",
     "puridiver.options": "Option Options recipe",
     "puridiver.plugins": "register",
-    "puridiver.report.reading": "RunFrames read_run",
     "puridiver.runs.config": "RunConfig",
     "puridiver.runs.experiment": "Experiment",
     "puridiver.streams.manifest": "write_manifest",

@@ -15,8 +15,8 @@ from puridiver.auditing.noise_model import LEVEL, Rate
 from puridiver.auditing.report import AuditReport
 from puridiver.auditing.tables import SUSPECT_COLUMNS
 from puridiver.metrics.memory_snapshot import LARGEST_SIDE
-from puridiver.report import gallery, style
-from puridiver.report.page import Headline, fill, percent, table_html
+from puridiver.report.page import Headline, fill, gallery_json, percent, sprite_sheets, table_html
+from puridiver.report.style import write_output
 
 SHOWN = 2_000  # images at most: a page of all of a large set would not open
 KEY_IMAGES = 64  # tell two sets with the same labels apart
@@ -24,19 +24,18 @@ KEY_IMAGES = 64  # tell two sets with the same labels apart
 
 def write_audit_page(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[str, str], out: Path) -> Path:
     """Write the page into the audit's folder; `images` are those of the whole set, uint8 (N, H, W, C)."""
-    return style.write_output(out, lambda: render(report, images, title, facts).encode(), force=True)
+    return write_output(out, lambda: render(report, images, title, facts).encode(), force=True)
 
 
 def render(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[str, str]) -> str:
     """The page as HTML."""
-    style.check_installed("report", "jinja2", "PIL")
     rows = report.ranking()[:SHOWN]
     intro = f"The {len(rows)} most doubtful of {len(report)} images; the CSV files have all of them."
     return fill(
         "audit.html", title=title, caution=report.caution, headlines=headlines(report),
         by_class=table_html(by_class(report)), classes=[str(label) for label in report.classes],
         intro=intro if len(rows) < len(report) else f"All {len(report)} images.",
-        sheets=gallery.sprite_sheets(thumbnails(images, rows)), data=gallery_content(report, images, rows), facts=facts,
+        sheets=sprite_sheets(thumbnails(images, rows)), data=gallery_content(report, images, rows), facts=facts,
     )  # fmt: skip
 
 
@@ -55,14 +54,12 @@ def headlines(report: AuditReport) -> list[Headline]:
 
 def by_class(report: AuditReport) -> pd.DataFrame:
     """One row a label, the most contaminated first."""
-    suspect = np.zeros(len(report), dtype=bool)
-    suspect[report.suspect_rows()] = True
-    rows = []
-    for c in sorted(range(len(report.classes)), key=lambda c: -report.noise_by_class[c].rate):
-        rate, mine = report.noise_by_class[c], suspect & (report.given == c)
-        suggested = report.suggested[mine & (report.suggested != c)]
-        mostly = str(report.classes[int(np.bincount(suggested).argmax())]) if len(suggested) else "-"
-        rows.append((str(report.classes[c]), rate.count, percent(rate.rate), _interval(rate), mine.sum(), mostly))
+    rows, suspects = [], report.suspect_rows()
+    for c, rate in sorted(enumerate(report.noise_by_class), key=lambda pair: -pair[1].rate):
+        mine = suspects[report.given[suspects] == c]
+        suggested = pd.Series([str(report.classes[other]) for other in report.suggested[mine] if other != c])
+        mostly = suggested.mode().tolist() or ["-"]
+        rows.append((str(report.classes[c]), rate.count, percent(rate.rate), _interval(rate), len(mine), mostly[0]))
     headings = ("label", "not checked", "estimated wrong", f"{LEVEL:.0%} interval", "suspects", "most often suggested")
     return pd.DataFrame(rows, columns=headings)
 
@@ -78,7 +75,7 @@ def gallery_content(report: AuditReport, images: np.ndarray, rows: np.ndarray) -
         [j.row, ids[j.given_label], ids[j.suggested_label], float(f"{j.p_correct:.6g}"), None, None, j.why, j.name]
         for j in report.judgements(rows)
     ]
-    return gallery.gallery_json(
+    return gallery_json(
         [str(label) for label in report.classes], thumbnails(images, rows[:1]), found, "suspects.csv", review=True,
         key=review_key(report, images), checked=np.flatnonzero(report.checked).tolist(), head=SUSPECT_COLUMNS,
     )  # fmt: skip

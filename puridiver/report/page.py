@@ -1,24 +1,32 @@
-"""The report of runs: one HTML page that needs nothing but itself."""
+"""HTML pages that need nothing but themselves: the report of runs, and what the audit's page shares with it."""
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from puridiver.data.base import UNKNOWN
 from puridiver.errors import DataError
-from puridiver.metrics import METRICS, Metric
+from puridiver.metrics import METRICS
 from puridiver.report import style
 from puridiver.report.figures import draw, figures
-from puridiver.report.gallery import memory_gallery
 from puridiver.report.reading import Run, grouped, representatives
+from puridiver.trainers import SET_NAMES
 
 # Shown in this order, then all other metrics; the best epoch is a note, since it is not a fair figure.
 FIRST = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
 BEST_EPOCH = "best_epoch_accuracy"
 DETAILED = 6  # runs that a page shows one by one; a grid has too many
+COLUMNS = 32  # thumbnails in a row of a sprite sheet
+PER_SHEET = 32 * COLUMNS
+LOSSLESS_BYTES = 4_000_000  # larger galleries are stored lossily: 10,000 images of 32 px are 30 MB
 
 
 class Headline(NamedTuple):
@@ -29,27 +37,12 @@ class Headline(NamedTuple):
     meaning: str
 
 
-def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False) -> Path:
-    """Write the report of these runs; `force` replaces a file that puridiver did not write."""
-    return style.write_output(out, lambda: render(runs, notes).encode(), force)
-
-
-def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
-    """The page as HTML."""
-    style.check_installed("report", "jinja2", "PIL", "matplotlib")
-    several, columns = len(runs) > 1, sorted({run.column for run in runs})
-    title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
-    drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several], "all")
-    return fill(
-        "page.html", title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"), notes=notes,
-        several=several, comparison=table_html(comparison(runs)) if several else "", figures=drawn,
-        not_drawn=not_drawn, n_runs=len(runs), shortened=any(run.summary["shortened"] for run in runs),
-        parts=[_run_part(run, f"run{number}") for number, run in enumerate(detailed(runs), start=1)],
-    )  # fmt: skip
+# Parts of any page --------------------------------------------------------------------------------------------------
 
 
 def fill(name: str, **values: Any) -> str:
     """Fill a template of the folder."""
+    style.check_installed("report", "jinja2", "matplotlib")
     import jinja2
 
     environment = jinja2.Environment(
@@ -70,14 +63,60 @@ def table_html(frame: pd.DataFrame) -> str:
     return html.replace(' class="dataframe"', "").replace("<th>", '<th scope="col">')
 
 
-def detailed(runs: Sequence[Run]) -> list[Run]:
-    """The runs to show one by one: all where they are few, else the lowest seed of each group, every method first."""
-    if len(runs) <= DETAILED:
-        return list(runs)
-    found = list(representatives(runs).values())
-    methods = [run.method for run in found]
-    order = sorted(range(len(found)), key=lambda i: methods[:i].count(methods[i]))
-    return [found[i] for i in order[:DETAILED]]
+def gallery_json(classes: list[str], images: np.ndarray, rows: list[list[Any]], file: str, **more: Any) -> str:
+    """The data of a gallery as JSON that cannot end a script element, whatever a class is called.
+
+    A row is [arrival or row, given, suggested, probability or trust, set, true or null, why, name]. Rows are in the
+    order of the sheets, the most doubtful first.
+    """
+    content = {
+        "classes": classes, "sets": list(SET_NAMES), "cell": [images.shape[2], images.shape[1]], "columns": COLUMNS,
+        "perSheet": PER_SHEET, "rows": rows, "file": file, **more,
+    }  # fmt: skip
+    text = json.dumps(content, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def sprite_sheets(images: np.ndarray) -> list[str]:
+    """uint8 (N, H, W, C) as data URIs of pictures with COLUMNS thumbnails a row."""
+    from PIL import Image
+
+    kind, saving = ("png", {"optimize": True}) if images.nbytes <= LOSSLESS_BYTES else ("webp", {"quality": 80})
+    _, height, width, channels = images.shape
+    sheets = []
+    for start in range(0, len(images), PER_SHEET):
+        part = images[start : start + PER_SHEET]
+        rows = -(-len(part) // COLUMNS)
+        tiles = np.zeros((rows * COLUMNS, height, width, channels), dtype=np.uint8)
+        tiles[: len(part)] = part
+        pixels = tiles.reshape(rows, COLUMNS, height, width, channels).swapaxes(1, 2)
+        pixels = pixels.reshape(rows * height, COLUMNS * width, channels)
+        content = io.BytesIO()
+        Image.fromarray(pixels.squeeze(2) if channels == 1 else pixels).save(content, kind, **saving)
+        sheets.append(f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}")
+    return sheets
+
+
+# The report ---------------------------------------------------------------------------------------------------------
+
+
+def write_page(runs: Sequence[Run], notes: Sequence[str], out: Path, force: bool = False) -> Path:
+    """Write the report of these runs; `force` replaces a file that puridiver did not write."""
+    return style.write_output(out, lambda: render(runs, notes).encode(), force)
+
+
+def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
+    """The page as HTML. Of many runs it shows the lowest seed of some groups in detail."""
+    several, columns = len(runs) > 1, sorted({run.column for run in runs})
+    title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
+    drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several], "all")
+    detailed = runs if len(runs) <= DETAILED else list(representatives(runs).values())[:DETAILED]
+    return fill(
+        "page.html", title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"), notes=notes,
+        several=several, comparison=table_html(comparison(runs)) if several else "", figures=drawn,
+        not_drawn=not_drawn, n_runs=len(runs), shortened=any(run.summary["shortened"] for run in runs),
+        parts=[_run_part(run, f"run{number}") for number, run in enumerate(detailed, start=1)],
+    )  # fmt: skip
 
 
 def _run_part(run: Run, name: str) -> dict[str, Any]:
@@ -99,13 +138,13 @@ def _figures(runs: Sequence[Run], names: list[str], prefix: str) -> tuple[list[d
     """The figures that these runs allow, as the template shows them, and why the others are missing."""
     found, missing = [], []
     for name in names:
+        place, figure = f"{prefix}-{name}", figures()[name]
         try:
             drawing = draw(name, runs)
+            svgs = [style.inline_svg(panel, f"{place}-{i}", drawing.caption) for i, panel in enumerate(drawing.panels)]
         except DataError as error:
             missing.append(str(error))
             continue
-        place, figure = f"{prefix}-{name}", figures()[name]
-        svgs = [style.inline_svg(panel, f"{place}-{i}", drawing.caption) for i, panel in enumerate(drawing.panels)]
         found.append(
             {"name": place, "title": figure.title, "internal": figure.internal, "caption": drawing.caption,
              "panels": svgs, "table": table_html(drawing.numbers)}
@@ -113,29 +152,48 @@ def _figures(runs: Sequence[Run], names: list[str], prefix: str) -> tuple[list[d
     return found, missing
 
 
-def _metrics() -> list[Metric]:
+def memory_gallery(run: Run, name: str) -> dict[str, Any] | None:
+    """What the page needs to show a run's memory, or None where the run did not keep it."""
+    memory = run.memory
+    if memory is None or not len(memory):
+        return None
+    # As `Learner.audit` sorts them: first the samples with another suggested label, each by trust.
+    order = np.lexsort((memory.arrivals, memory.p_correct, memory.given == memory.suggested))
+    names = np.array(memory.names or [""] * len(memory))
+    columns = (memory.arrivals, memory.given, memory.suggested, memory.p_correct, memory.sets, memory.true, names)
+    rows = [
+        [arrival, given, suggested, round(trust, 4), code, None if true == UNKNOWN else true, "", where]
+        for arrival, given, suggested, trust, code, true, where in zip(
+            *(c[order].tolist() for c in columns), strict=True
+        )
+    ]
+    content = gallery_json(run.class_names, memory.images, rows, f"suspects-{run.folder.resolve().name}.csv")
+    return {
+        "name": name, "sheets": sprite_sheets(memory.images[order]), "data": content, "classes": run.class_names,
+        "has_truth": bool((memory.true != UNKNOWN).any()), "size": len(memory),
+    }  # fmt: skip
+
+
+def _metric_names() -> list[str]:
     """All metrics but the best epoch, the most important first."""
-    names = [*FIRST, *(name for name in METRICS if name not in (*FIRST, BEST_EPOCH))]
-    return [METRICS[name] for name in names]
+    return [name for name in dict.fromkeys([*FIRST, *METRICS]) if name != BEST_EPOCH]
 
 
 def headlines(run: Run) -> list[Headline]:
     """Every metric that the run has, the last accuracy first, and the time."""
     s, found = run.summary, dict[str, Headline]()
-    for metric in _metrics():
-        value = s.get(metric.name)
+    more = {"last_accuracy": f" After all tasks, on the {s['evaluated_on']} images, {label_note(s)}."}
+    if s["stream_noise"] is not None:
+        more["memory_purity"] = f" In the stream it is {percent(1 - s['stream_noise'])}."
+    for name in _metric_names():
+        metric, value = METRICS[name], s.get(name)
         if value is None:
             continue
         shown = percent(value) if metric.unit == "%" else f"{value:.2f} {metric.unit}".strip()
-        meaning = metric.meaning
-        if metric.name == "last_accuracy":
-            meaning += f" After all tasks, on the {s['evaluated_on']} images, {label_note(s)}."
-        if metric.name == "memory_purity" and s["stream_noise"] is not None:
-            meaning += f" In the stream it is {percent(1 - s['stream_noise'])}."
-        meaning += " Lower is better." * (metric.better == "lower")
-        of_all = found.get(metric.name.replace("_seen", ""))
+        meaning = metric.meaning + more.get(name, "") + " Lower is better." * (metric.better == "lower")
+        of_all = found.get(name.replace("_seen", ""))
         if of_all is None or of_all.value != shown:  # on classes seen so far: only where it differs
-            found[metric.name] = Headline(metric.title[:1].upper() + metric.title[1:], shown, meaning.strip())
+            found[name] = Headline(metric.title[:1].upper() + metric.title[1:], shown, meaning.strip())
     time = Headline("Training time", f"{run.training_seconds:.1f} s", f"On {s['device']}, without evaluation.")
     return [*found.values(), time]
 
@@ -154,7 +212,7 @@ def comparison(runs: Sequence[Run]) -> pd.DataFrame:
     """One row a group: mean ± standard deviation over its seeds of every metric that differs from the others."""
     groups = grouped(runs)
     columns = {"method": [group.label for group in groups]}
-    for metric in _metrics():
+    for metric in (METRICS[name] for name in _metric_names()):
         scale, digits = (100, 1) if metric.unit == "%" else (1, 2)
         cells = [spread([run.summary.get(metric.name) for run in group.runs], scale, digits) for group in groups]
         if set(cells) != {"-"} and cells not in columns.values():

@@ -1,39 +1,39 @@
-"""Run folders as `Run` objects or pandas tables, and grouped by method and column."""
+"""Finished runs, read from their folders and grouped by method and column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from puridiver.errors import DataError, ManifestError
-from puridiver.files import parse_json, read_regular
 from puridiver.metrics import METRICS
-from puridiver.metrics.history import sample_history
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.config import Role
 from puridiver.runs.ledger import FIELDS, checked, read_lines
 from puridiver.streams import StreamManifest
-from puridiver.trainers import SET_NAMES
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
-FEW = 6  # series that a reader can tell apart in one pair of axes
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
-OPTIONAL = {"task_purity", "lanes", "began_with"}  # fields of a ledger row that no page shows
-# What a page needs of each kind of event.
-POINT = ("task", "seen", "accuracy", "memory_purity", "alpha")
-TASK = ("confusion", "class_accuracy", "memory_per_class", "stream_per_class", "memory_per_true_class",
-        "stream_per_true_class")  # fmt: skip
-# Lists of a split event, with one entry a sample, and the names of their columns.
-SPLIT = {"arrivals": "arrival", "losses": "loss", "uncertainties": "uncertainty", "sets": "set", "right": "right",
-         "guess_right": "guess_right"}  # fmt: skip
-EVENTS = {"anytime": POINT, "task": (*POINT, *TASK), "split": (*SPLIT, "loss_mixture", "uncertainty_mixture")}
+OPTIONAL = {"task_purity", "lanes", "began_with"}  # fields of a summary that no page shows
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)  # what bad content raises
+
+
+@contextmanager
+def damage(what: object) -> Iterator[None]:
+    """Tell that a file is damaged, instead of the error that its content raised."""
+    try:
+        yield
+    except ManifestError as error:
+        raise DataError(str(error)) from error
+    except DAMAGE as error:
+        raise DataError(f"{what} is damaged: {type(error).__name__}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Run:
     def seed(self) -> int:
         return self.summary["seed"]
 
-    @cached_property
+    @property
     def settings(self) -> dict[str, str]:
         """What decides the figures, apart from the column and the seed."""
         told = self.begun.config.of_role(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
@@ -105,55 +105,32 @@ class Run:
         return sum(seconds for phase, seconds in self.summary["phase_seconds"].items() if phase != "evaluate")
 
 
-# Reading -----------------------------------------------------------------------------------------------------------
-
-
 def load_run(folder: Path) -> Run:
     """Read a finished run; a `DataError` names the file that is missing or damaged."""
     here = files.RunFolder(folder)
     summary, begun = here.read(files.SUMMARY), here.begun()
     if summary is None or begun is None:
-        raise _not_finished(folder, files.SUMMARY if summary is None else files.CONFIG)
+        missing = files.CONFIG if begun is None else f"{files.SUMMARY}; the run is unfinished"
+        raise DataError(f"{folder} holds no finished run: it lacks {missing}")
     checked(summary, str(folder / files.SUMMARY))
-    try:
-        lines = read_regular(folder / files.METRICS).split(b"\n")
+    if lacking := FIELDS.keys() - summary.keys() - METRICS.keys() - OPTIONAL:
+        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(sorted(lacking))}")
+    with damage(folder / files.MANIFEST):
         manifest = StreamManifest.load(folder / files.MANIFEST)
-    except ManifestError as error:
-        raise DataError(str(error)) from error
-    except FileNotFoundError as error:
-        raise _not_finished(folder, Path(str(error.filename)).name) from None
-    if missing := FIELDS.keys() - summary.keys() - METRICS.keys() - OPTIONAL:
-        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(sorted(missing))}")
-    events = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            where = f"{folder / files.METRICS}, line {number},"
-            event = parse_json(line, where)
-            kind = event.get("event") if isinstance(event, dict) else None
-            if kind is None or (missing := {*EVENTS.get(kind, ())} - event.keys()):
-                raise DataError(f"{where} is damaged: it lacks {', '.join(sorted(missing)) if kind else 'event'}")
-            events.append(event)
-    run = Run(folder, {**dict.fromkeys(METRICS), **summary, **_titles(folder, summary)}, begun, events, manifest)
-    if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
-        expected = f"{len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}"
-        raise DataError(f"{folder / files.METRICS} is damaged: it should tell the ends of {expected}")
+    with damage(folder / files.METRICS):
+        summary = {**dict.fromkeys(METRICS), **summary, **_titles(folder, summary["id"])}
+        run = Run(folder, summary, begun, here.events(), manifest)
+        if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
+            raise ValueError(f"it should have {len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}")
     return run
 
 
-def _not_finished(folder: Path, missing: str) -> DataError:
-    begun = (folder / files.CONFIG).exists() and not (folder / files.SUMMARY).exists()
-    hint = "; the run is unfinished" * begun
-    if runs := sorted((folder / files.GRID_CELLS).glob(f"*/{files.SUMMARY}")):
-        hint = f"; it is a grid's folder: name one of its {len(runs)} finished runs, such as {runs[0].parent}"
-    return DataError(f"{folder} holds no finished run: {missing} is missing{hint}")
-
-
-def _titles(folder: Path, summary: dict[str, Any]) -> dict[str, str]:
+def _titles(folder: Path, id: str) -> dict[str, str]:
     """The method and column of a run in a grid's folder: a grid has titles of its own."""
     ledger = folder.parent.parent / LEDGER
     if folder.parent.name != files.GRID_CELLS or not ledger.is_file():
         return {}
-    row = _rows(ledger, ledger.stat().st_mtime_ns).get(str(summary.get("id")), {})
+    row = _rows(ledger, ledger.stat().st_mtime_ns).get(id, {})
     return {name: row[name] for name in ("method", "column") if isinstance(row.get(name), str)}
 
 
@@ -171,11 +148,8 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     for place, path in enumerate(paths):
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
-        cells = path / files.GRID_CELLS
-        folders = sorted(cell for cell in cells.iterdir() if cell.is_dir()) if cells.is_dir() else [path]
-        if not folders:
-            raise DataError(f"{path} is a grid without a run: {cells} is empty")
-        places = dict.fromkeys(folders, place) | places
+        cells = [cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()]
+        places = dict.fromkeys(cells or [path], place) | places
     runs, notes = list[Run](), list[str]()
     for folder in places:
         try:
@@ -186,43 +160,7 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
             notes.append(str(error))
     if not runs:
         raise DataError("no finished run was found: " + "; ".join(notes))
-    return sorted(runs, key=lambda run: (places[run.folder], run.summary["started"])), notes
-
-
-# As pandas tables --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class RunFrames:
-    """A finished run, as `puridiver.read_run` returns it.
-
-    `summary` is the run's summary, a dict. `metrics` has a row for each measurement (`event`: anytime, task or epoch);
-    lists, such as accuracy by class, stay lists. `splits` has a row for each task and memory sample at its end.
-    `trace` has a row for each sample that was ever in the memory, or is None if the run was not traced.
-    """
-
-    summary: dict[str, Any]
-    metrics: DataFrame
-    splits: DataFrame
-    trace: DataFrame | None
-
-
-def read_run(folder: Path | str) -> RunFrames:
-    """Read the finished run that `puridiver run --out FOLDER` wrote."""
-    import pandas as pd
-
-    run = load_run(Path(folder))
-    metrics = pd.DataFrame(run.of_kind("anytime", "task", "epoch"))
-    metrics = metrics.astype({name: "Int64" for name in ("seen", "epoch") if name in metrics})  # also beside gaps
-    splits = [
-        pd.DataFrame({"task": event["task"], **{new: event[old] for old, new in SPLIT.items()}})
-        for event in run.of_kind("split")
-    ]
-    divided = pd.concat(splits, ignore_index=True) if splits else pd.DataFrame()
-    if splits:
-        divided["set"] = divided["set"].map(dict(enumerate(SET_NAMES)))
-    trace = sample_history(run.class_names, run.events) if run.begun.traced else None
-    return RunFrames(run.summary, metrics, divided, trace)
+    return sorted(runs, key=lambda run: (places[run.folder], run.summary["started"])), sorted(notes)
 
 
 # Grouping ----------------------------------------------------------------------------------------------------------
@@ -241,60 +179,34 @@ class Group:
 def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
     """Runs of one method, column and settings together, in order of first appearance.
 
-    `ignore` names an option that neither separates nor labels groups; a title may stand for it, so sampler and trainer
+    `ignore` names an option that neither separates nor labels groups. A title may stand for it, so sampler and trainer
     name the method then.
     """
-    alike: dict[tuple[str, str], list[Run]] = {}
-    for run in runs:
-        method = f"{run.summary['sampler']} + {run.summary['trainer']}" if ignore else run.method
-        alike.setdefault((method, run.column), []).append(run)
-    found: dict[tuple[str, str], list[Run]] = {}
-    for (method, column), members in alike.items():
-        names = dict.fromkeys(name for run in members for name in run.settings if name != ignore)
-        differing = [name for name in names if len({run.settings.get(name) for run in members}) > 1]
-        for run in members:
-            own = [f"{name}={run.settings[name]}" for name in differing if name in run.settings]
-            found.setdefault((", ".join([method, *own]), column), []).append(run)
-    labels = list(dict.fromkeys(label for label, _ in found))
+    methods = [f"{run.summary['sampler']} + {run.summary['trainer']}" if ignore else run.method for run in runs]
+    columns, labels = [run.column for run in runs], pd.Series(methods)
+    settings = pd.DataFrame([run.settings for run in runs]).drop(columns=ignore, errors="ignore")
+    for _, alike in settings.groupby([methods, columns], sort=False):
+        differing = alike.loc[:, alike.nunique(dropna=False) > 1]
+        for place, row in differing.iterrows():
+            labels[place] = ", ".join([methods[place], *(f"{name}={value}" for name, value in row.dropna().items())])
+    numbers = {label: number for number, label in enumerate(labels.unique())}
     return [
-        Group(label, column, sorted(members, key=lambda run: run.seed), labels.index(label))
-        for (label, column), members in found.items()
+        Group(label, column, sorted((runs[place] for place in part.index), key=lambda run: run.seed), numbers[label])
+        for (label, column), part in labels.groupby([labels, columns], sort=False)
     ]
 
 
-@dataclass(frozen=True)
-class Facet:
-    """The groups of one pair of axes."""
-
-    title: str
-    groups: list[Group]
-
-    @property
-    def runs(self) -> list[Run]:
-        return [run for group in self.groups for run in group.runs]
-
-
-def facets(runs: Sequence[Run], usable: Callable[[Run], bool] = lambda run: True, ignore: str = "") -> list[Facet]:
-    """Divide groups into axes: one for each column, or several where its groups could not be told apart."""
-    groups = [replace(group, runs=list(filter(usable, group.runs))) for group in grouped(runs, ignore)]
-    columns: dict[str, list[Group]] = {}
-    for group in groups:
-        if group.runs:
-            columns.setdefault(group.column, []).append(group)
-    found = []
-    for column, members in columns.items():
-        parts = -(-len(members) // FEW)
-        size = -(-len(members) // parts)
-        for part in range(parts):
-            title = f", {column}" * (len(columns) > 1) + f" ({part + 1} of {parts})" * (parts > 1)
-            found.append(Facet(title, members[part * size : (part + 1) * size]))
-    return found
+def by_column(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    """The groups of each column, by what its name adds to a title: nothing where there is one column."""
+    groups = list(groups)
+    several = len({group.column for group in groups}) > 1
+    names = dict.fromkeys(group.column for group in groups)
+    return {f", {name}" * several: [group for group in groups if group.column == name] for name in names}
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:
     """The lowest seed of each group, by a name that tells it apart."""
-    groups = grouped(runs)
-    several = len({group.column for group in groups}) > 1
     return {
-        g.label + f", {g.column}" * several + f", seed {g.runs[0].seed}" * (len(g.runs) > 1): g.runs[0] for g in groups
-    }
+        g.label + column + f", seed {g.runs[0].seed}" * (len(g.runs) > 1): g.runs[0]
+        for column, groups in by_column(grouped(runs)).items() for g in groups
+    }  # fmt: skip

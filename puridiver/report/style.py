@@ -7,8 +7,7 @@ import io
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
@@ -17,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
 from puridiver.files import read_regular, write_atomically
+from puridiver.report.reading import damage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
-    from matplotlib.figure import Figure
 else:
     Axes = Any  # matplotlib is loaded when the first figure is painted
 
@@ -31,8 +30,6 @@ SERIES = ("#0072b2", "#c2410c", "#00795a", "#a3458a", "#8a6100", "#5b5bd6", "#5f
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "<")
 PANEL = (4.9, 3.1)  # inches: about the width of a phone, so that text stays readable there
-DPI = 300
-TITLE_WIDTH, LEGEND_WIDTH = 48, 62  # characters of a line
 # The kinds of pictures with their metadata: the mark, and no date, so that the same runs give the same file.
 METADATA: dict[str, dict[str, Any]] = {
     "png": {"Comment": MARK}, "svg": {"Date": None, "Title": MARK}, "pdf": {"CreationDate": None, "Subject": MARK},
@@ -67,18 +64,14 @@ def check_installed(extra: str, *libraries: str) -> None:
             raise DataError(f"this needs {library}: pip install 'puridiver[{extra}]'") from error
 
 
-# Painting ----------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _painted(panels: Sequence[Panel], columns: int) -> Iterator[Figure]:
-    """The panels in rows, each with its legend below; without a screen, whatever the user's own style is."""
-    check_installed("plot", "matplotlib")
+def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None, **saving: Any) -> bytes:
+    """Render panels, two in a row, each with its legend below; on white, whatever the user's own style is."""
+    check_installed("report", "matplotlib")
     import matplotlib
     from matplotlib.figure import Figure
 
+    content, columns = io.BytesIO(), min(2, len(panels))
     style = resources.files("puridiver.report") / "templates" / "figures.mplstyle"
-    columns = min(columns, len(panels))
     with matplotlib.rc_context(), warnings.catch_warnings(), resources.as_file(style) as file:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(matplotlib.rc_params_from_file(file, use_default_template=False))
@@ -88,46 +81,31 @@ def _painted(panels: Sequence[Panel], columns: int) -> Iterator[Figure]:
         grid = figure.add_gridspec(len(heights), columns)
         for number, panel in enumerate(panels):
             row, column = divmod(number, columns)
-            part = figure.add_subfigure(grid[row, column])
-            axes = part.add_subplot()
-            panel.paint(axes)
-            title = textwrap.fill(panel.title, TITLE_WIDTH)
-            axes.set_title(title)
-            heights[row] = max(heights[row], panel.height + _add_legend(part, axes) + 0.2 * title.count("\n"))
+            heights[row] = max(heights[row], _paint(figure.add_subfigure(grid[row, column]), panel))
         grid.set_height_ratios(heights)
         figure.set_size_inches(PANEL[0] * columns, sum(heights))
-        yield figure
+        figure.savefig(content, format=kind, **{"dpi": dpi or 300, "metadata": METADATA[kind], **saving})
+    return content.getvalue()
 
 
-def _add_legend(part: Any, axes: Axes) -> float:
-    """Name the series below the axes; returns the height in inches. One series needs no legend: the title names it."""
-    from matplotlib.container import ErrorbarContainer
-
+def _paint(part: Any, panel: Panel) -> float:
+    """Paint a panel and name its series below, if there are several; returns the height in inches."""
+    axes, title = part.add_subplot(), textwrap.fill(panel.title, 48)
+    with damage(f"what {panel.title!r} shows"):
+        panel.paint(axes)
+    axes.set_title(title)
     handles, found = axes.get_legend_handles_labels()
     if len(found) < 2:
-        return 0
-    labels = [textwrap.fill(label, LEGEND_WIDTH) for label in found]
-    widest = max(len(line) for label in labels for line in label.split("\n"))
-    columns = max(1, min(len(labels), (LEGEND_WIDTH + 6) // (widest + 6)))  # a handle takes about 6 characters
-    points = [handle[0] if isinstance(handle, ErrorbarContainer) else handle for handle in handles]
-    part.legend(points, labels, loc="outside lower left", ncols=columns, borderaxespad=0)
-    lines = [label.count("\n") + 1 for label in labels]
-    return 0.1 + 0.18 * (sum(lines) if columns == 1 else max(lines) * -(-len(labels) // columns))
-
-
-def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None) -> bytes:
-    """Render panels as PNG, SVG or PDF, on white."""
-    content = io.BytesIO()
-    with _painted(panels, columns=2) as figure:
-        figure.savefig(content, format=kind, dpi=dpi or DPI, facecolor="white", metadata=METADATA[kind])
-    return content.getvalue()
+        return panel.height + 0.2 * title.count("\n")
+    labels = [textwrap.fill(label, 62) for label in found]
+    columns = 2 if max(map(len, labels)) < 28 else 1
+    part.legend(handles, labels, loc="outside lower left", ncols=columns, borderaxespad=0)
+    lines = sum(label.count("\n") + 1 for label in labels)
+    return panel.height + 0.2 * title.count("\n") + 0.1 + 0.18 * -(-lines // columns)
 
 
 def inline_svg(panel: Panel, name: str, description: str) -> str:
     """A panel for the page: transparent, in the page's colours, its ids apart from every other figure's."""
-    content = io.StringIO()
-    with _painted([panel], columns=1) as figure:
-        figure.savefig(content, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
 
     def suited(match: re.Match[str]) -> str:
         tag = match.group()
@@ -140,7 +118,7 @@ def inline_svg(panel: Panel, name: str, description: str) -> str:
         tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number.group()):.2f}", tag)  # a third of the size
         return re.sub(r"font-family: [^;\"]*", "font-family: var(--font)", tag)
 
-    svg = content.getvalue()
+    svg = picture([panel], "svg", transparent=True, metadata={"Date": None, "Creator": None}).decode()
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     svg = re.sub(r"<[^>]+>", suited, re.sub(r"\s*\n\s*", " ", svg))  # only tags: a class may be called like a colour
     words = f'<title id="{name}-title">{escape(panel.title)}</title><desc id="{name}-desc">{escape(description)}</desc>'

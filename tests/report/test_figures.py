@@ -12,12 +12,8 @@ from matplotlib.figure import Figure
 
 from puridiver.errors import DataError
 from puridiver.report import figures, style
-from puridiver.report.figures.mix import by_first_task, draw_mix, mix_over_time
-from puridiver.report.figures.mixtures import component_counts
-from puridiver.report.figures.sets import set_precision
+from puridiver.report.figures.sets import component_counts, set_precision
 from puridiver.report.reading import Run, find_runs, load_run
-from puridiver.streams import make_stream
-from tests.streams.samples import small_source
 
 
 def painted(panel: style.Panel) -> Any:
@@ -67,6 +63,17 @@ def test_a_figure_says_what_it_needs(grid: Path) -> None:
         figures.draw("pie", plain)
 
 
+def test_a_damaged_event_is_told_and_no_traceback(one: Run) -> None:
+    events = [{name: value for name, value in event.items() if name != "confusion"} for event in one.events]
+    damaged = dataclasses.replace(one, events=events)
+    with pytest.raises(DataError, match=r"metrics.jsonl of .*puridiver-0 is damaged: KeyError: 'confusion'"):
+        figures.draw("confusion", [damaged])
+    for event in damaged.of_kind("split"):
+        event["loss_mixture"] = {name: value for name, value in event["loss_mixture"].items() if name != "span"}
+    with pytest.raises(DataError, match="'Loss, task 1' shows is damaged: KeyError: 'span'"):
+        style.picture(figures.draw("mixtures", [damaged]).panels, "svg")
+
+
 def test_every_figure_of_a_run_without_true_labels_is_drawn_and_claims_no_truth(one: Run) -> None:
     for name, figure in figures.figures().items():
         if not figure.usable(blind(one)):
@@ -74,7 +81,7 @@ def test_every_figure_of_a_run_without_true_labels_is_drawn_and_claims_no_truth(
         drawing = figures.draw(name, [blind(one)])
         for panel in drawing.panels:
             painted(panel)
-        for words in ("Right means", "point up", "true ones (marks)", "true class", "classifies correctly"):
+        for words in ("Right means", "show the truth", "true ones (marks)", "true class", "classifies correctly"):
             assert words not in drawing.caption
     assert len(figures.draw("tasks", [blind(one)]).panels) == 1
     assert painted(figures.draw("confusion", [blind(one)]).panels[0]).get_ylabel() == "labelled class"
@@ -112,22 +119,6 @@ def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
     np.testing.assert_allclose([x[y.argmax()] for y in found], [1 + 8 * 0.2, 1 + 8 * 0.7], atol=0.1)
 
 
-@pytest.mark.parametrize("n_wrong", [0, 2])
-def test_a_few_wrong_labels_are_seen_beside_many_right_ones(one: Run, n_wrong: int) -> None:
-    n = 100
-    right = [0] * n_wrong + [1] * (n - n_wrong)
-    flat = {"weights": [0.5, 0.5], "means": [0, 3], "variances": [100, 100], "offset": 0, "span": 1}
-    losses = [3.0 + i / 1_000 if r == 0 else 0.1 for i, r in enumerate(right)]
-    event = {**one.of_kind("split")[-1], "loss_mixture": flat, "losses": losses, "right": right, "sets": [0] * n,
-             "uncertainties": losses, "guess_right": right}  # fmt: skip
-    made = dataclasses.replace(one, events=[*one.tasks, event])
-    losses_axes, none_doubted = (painted(panel) for panel in figures.draw("mixtures", [made]).panels)
-    heights = [bar.get_height() for bar in losses_axes.patches]
-    assert max(heights) == pytest.approx(1)
-    assert min(heights) == pytest.approx(-1 if n_wrong else 0)
-    assert none_doubted.texts[0].get_text() == "every sample counts as clean"
-
-
 def test_sets_are_right_by_label_by_prediction_and_against_the_label() -> None:
     event = {"sets": [0, 0, 1, 1, 2, 2], "right": [1, 0, 0, 0, 0, None], "guess_right": [0, 0, 1, None, 1, 1]}
     assert [set_precision(event, code) for code in range(3)] == [50, 100, 100]
@@ -139,23 +130,14 @@ def test_the_accuracy_of_each_class_is_that_of_the_events(one: Run) -> None:
     last = one.tasks[-1]["class_accuracy"]
     for name, share in zip(one.class_names, last, strict=True):
         assert table.loc[name, f"task {len(one.tasks)}"] == pytest.approx(100 * share)
-    first = table.index[: len(one.manifest.major_classes[0])]
-    assert set(first) == {one.class_names[c] for c in one.manifest.major_classes[0]}
 
 
-MANIFEST = make_stream(small_source(), n_tasks=5, noise="sym-40", seed=1)
-
-
-def test_the_mix_of_a_stream_has_the_shares_of_its_parts_and_the_order_of_its_tasks() -> None:
-    shares = mix_over_time(MANIFEST, windows=6)  # of 50 samples each
-    first = MANIFEST.labels[:50].tolist()
-    assert shares[:, 0] == pytest.approx([first.count(label) / 50 for label in range(10)])
-    assert (mix_over_time(MANIFEST, windows=10_000).argmax(axis=0) == MANIFEST.labels).all()
-    order = by_first_task(MANIFEST)
-    assert order[:2] == list(MANIFEST.major_classes[0])
-    assert sorted(order) == list(range(10))
-    numbers = draw_mix({"one": MANIFEST}).numbers
-    np.testing.assert_array_equal(numbers.iloc[:, 2:].to_numpy(), MANIFEST.counts()[order])
+def test_the_mix_of_a_stream_is_the_share_of_each_label_in_each_task(one: Run) -> None:
+    drawing, counts = figures.draw("mix", [one]), one.manifest.counts()
+    axes = painted(drawing.panels[0])
+    first = one.manifest.major_classes[0][0]  # the first row: classes are in the order of their tasks
+    assert axes.get_yticklabels()[0].get_text() == one.class_names[first]
+    np.testing.assert_allclose(axes.images[0].get_array()[0], 100 * counts[first] / counts.sum(axis=0))
 
 
 # Files -------------------------------------------------------------------------------------------------------------

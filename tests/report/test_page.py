@@ -14,7 +14,6 @@ import pytest
 from PIL import Image
 
 from puridiver.metrics import METRICS, Metric
-from puridiver.report import gallery
 from puridiver.report import page as pages
 from puridiver.report.page import comparison as compared
 from puridiver.report.page import headlines, percent, spread
@@ -97,22 +96,22 @@ def test_a_damaged_memory_and_what_was_left_out_stand_on_the_page(evil: Path, tm
 # Galleries ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "shape"), [(40, (8, 6, 3)), (2 * gallery.PER_SHEET - 3, (4, 4, 1))])
+@pytest.mark.parametrize(("n", "shape"), [(40, (8, 6, 3)), (2 * pages.PER_SHEET - 3, (4, 4, 1))])
 def test_every_thumbnail_is_where_the_page_looks_for_it(n: int, shape: tuple[int, int, int]) -> None:
     images = np.random.default_rng(0).integers(256, size=(n, *shape), dtype=np.uint8)
-    contents = [base64.b64decode(uri.partition(",")[2]) for uri in gallery.sprite_sheets(images)]
+    contents = [base64.b64decode(uri.partition(",")[2]) for uri in pages.sprite_sheets(images)]
     sheets = [np.asarray(Image.open(io.BytesIO(content))) for content in contents]
     height, width, _ = shape
     for i in {0, n // 2, n - 1}:
-        sheet, place = sheets[i // gallery.PER_SHEET], i % gallery.PER_SHEET
-        row, column = divmod(place, gallery.COLUMNS)
+        sheet, place = sheets[i // pages.PER_SHEET], i % pages.PER_SHEET
+        row, column = divmod(place, pages.COLUMNS)
         found = sheet[row * height : (row + 1) * height, column * width : (column + 1) * width]
         np.testing.assert_array_equal(found, images[i].squeeze())
 
 
 def test_the_rows_of_a_gallery_are_those_of_the_memory(evil: Path, tmp_path: Path) -> None:
     run = load_run(evil)
-    made, memory = gallery.memory_gallery(run, "g"), run.memory
+    made, memory = pages.memory_gallery(run, "g"), run.memory
     assert made is not None
     assert memory is not None
     rows = json.loads(made["data"])["rows"]
@@ -121,11 +120,11 @@ def test_the_rows_of_a_gallery_are_those_of_the_memory(evil: Path, tmp_path: Pat
     assert sorted([row[i] for i in (0, 1, 2, 4, 5)] for row in rows) == sorted(np.stack(columns, axis=1).tolist())
     differs = [row[1] != row[2] for row in rows]
     assert differs == sorted(differs, reverse=True)
-    assert gallery.memory_gallery(dataclasses.replace(run, folder=tmp_path), "g") is None
+    assert pages.memory_gallery(dataclasses.replace(run, folder=tmp_path), "g") is None
 
 
 def test_nothing_in_the_data_can_end_its_script_element() -> None:
     classes = ["</script><script>alert(1)</script>", "<!--", "a & b", "\u2028"]
-    text = gallery.gallery_json(classes, np.zeros((1, 2, 2, 1)), [], "x.csv")
+    text = pages.gallery_json(classes, np.zeros((1, 2, 2, 1)), [], "x.csv")
     assert json.loads(text)["classes"] == classes
     assert not set("<>&\u2028") & set(text)
