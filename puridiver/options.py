@@ -99,9 +99,10 @@ SHARED: dict[str, Option] = {
         "memory training starts from it (0: none)", low=0, high=0.99999,
     ),
     "online_prediction": Option(
-        "network", "what predicts between consolidations: the live network, the snapshot of the last consolidation, or "
-        "the mean of both; the live network always predicts classes that the snapshot saw too little of",
-        ("network", "consolidated", "both"), off="network",
+        "network", "what predicts between consolidations: the live network, the snapshot of the last consolidation, "
+        "the mean of both, or both weighed by how well each named the labels that arrived since; the live network always "
+        "predicts classes that the snapshot saw too little of",
+        ("network", "consolidated", "both", "weighed"), off="network",
     ),
     "alpha_loss": Option(
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")

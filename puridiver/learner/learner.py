@@ -178,6 +178,8 @@ class Learner:
                 replayed = None
                 if replays and len(self.memory.samples) and trainer.learns_online:
                     replayed = self.memory.replay(options.batch_size, trainer.strong_view, self.generators["sampler"])
+                if self.predictor.weighs:
+                    self.predictor.weigh(x, y)
                 loss = trainer.observe(x, y, replayed, freeze)
                 batch = Samples(x, y, arrivals, torch.zeros(n, device=device), torch.full_like(y, -1))
                 self.memory.update(batch, self.moment(loss), trainer.on_candidates)

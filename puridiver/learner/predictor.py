@@ -17,7 +17,9 @@ from puridiver.runtime.model import Snapshot, TrainableModel
 from puridiver.trainers import Trainer
 
 FAIR_ENOUGH = 0.5  # of a fair share of the memory, for a class to count as taught
-SNAPSHOT_SHARES = {"network": 0.0, "consolidated": 1.0, "both": 0.5}  # of the snapshot, by `online_prediction`
+SNAPSHOT_SHARES = {"network": 0.0, "consolidated": 1.0, "both": 0.5, "weighed": 0.5}  # by `online_prediction`
+EVIDENCE_DECAY = 0.98  # a batch: evidence counts for about 50 batches
+EVIDENCE_SCALE = 40.0  # a lead of five points in agreement gives a share of 88 %
 
 Snapshots = list[Snapshot]  # one of each network
 
@@ -37,6 +39,7 @@ class _Answer:
     labels: np.ndarray  # of the columns of the probabilities
     now: Snapshots | None  # None: the live networks, for readers that hold the lock
     kept: _Kept | None = None  # answers beside `now` for the classes that it was taught
+    share: float | Tensor = 1.0  # of `kept` in these
 
 
 class Predictor:
@@ -46,16 +49,22 @@ class Predictor:
     - "consolidated", "both": once the network has learnt from the stream, the snapshot of the last memory training, or
       its mean with the live network. The live network alone answers for classes that the snapshot saw too little of.
       While memory training runs, and if it stops early, the previous answer holds until a learning-rate minimum.
+    - "weighed": the same, with the share of each by how well it named the labels that arrived since, before the
+      network learnt them. Wrong labels disturb both alike, and every class counts the same, so that neither a network
+      that forgets nor a snapshot that stands still takes over.
 
     On a CPU `publish` copies the live network after each change, so that a prediction waits for nobody. On a GPU
     captured passes refer to fixed addresses, so a prediction holds the learner's lock instead.
     """
 
     def __init__(self, trainer: Trainer, classes: Sequence[Label]) -> None:
-        self._trainer, self._share = trainer, SNAPSHOT_SHARES[trainer.options.online_prediction]
+        self._trainer, mode = trainer, trainer.options.online_prediction
+        self.weighs, self._keeps, self._share = mode == "weighed", mode != "network", SNAPSHOT_SHARES[mode]
         self.needs_lock = trainer.runtime.device.type != "cpu"
         self._kept: _Kept | None = None
         self._held: _Answer | None = None  # answers, whatever the live network does, until that learns from the stream
+        # (3, C): decayed counts of arrivals that the network named, that the snapshot named, and of all.
+        self._evidence = torch.zeros(3, 0, device=trainer.runtime.device)
         self.grow(classes)
 
     def predict(self, images: Tensor, live: bool = False) -> tuple[Tensor, np.ndarray]:
@@ -66,7 +75,18 @@ class Predictor:
         if kept is None:
             return found, answer.labels
         then = self._trainer.probabilities(lambda k: models[k].outputs(images, kept.networks[k]).logits)
-        return joined(found, then, kept.taught, self._share), answer.labels
+        return joined(found, then, kept.taught, answer.share), answer.labels
+
+    def weigh(self, images: Tensor, labels: Tensor) -> None:
+        """Compare the live network and the snapshot on arriving images and class ids, before these are learnt."""
+        if self._kept is None:
+            return
+        models, kept = self._trainer.models, self._kept.networks
+        now = self._trainer.probabilities(lambda k: models[k].outputs(images).logits).argmax(dim=1)
+        then = self._trainer.probabilities(lambda k: models[k].outputs(images, kept[k]).logits).argmax(dim=1)
+        hits = torch.stack([now == labels, then == labels, torch.ones_like(labels, dtype=torch.bool)]).float()
+        grown = F.pad(self._evidence, (0, self._trainer.n_classes - self._evidence.shape[1]))
+        self._evidence = EVIDENCE_DECAY * grown + hits @ self._trainer.one_hot(labels)
 
     # Changes; the caller holds the lock --------------------------------------------------------------------------
 
@@ -74,7 +94,11 @@ class Predictor:
         """Let predictions see the networks as they are now; `learnt_online`: they have learnt from the stream."""
         if learnt_online:
             self._held = None
-        self._answer = self._held or _Answer(self._labels, None if self.needs_lock else self._snapshots(), self._kept)
+        now = None if self.needs_lock else self._snapshots()
+        self._answer = self._held or _Answer(self._labels, now, self._kept, self._snapshot_share())
+
+    def _snapshot_share(self) -> float | Tensor:
+        return snapshot_share(self._evidence) if self.weighs else self._share
 
     def grow(self, classes: Sequence[Label]) -> None:
         """The networks know these classes from now on."""
@@ -84,16 +108,17 @@ class Predictor:
     def hold(self) -> None:
         """Memory training begins: let what answers now go on to."""
         has_learnt = self._kept is not None or self._trainer.learns_online
-        if self._share and self._held is None and has_learnt:
-            self._held = _Answer(self._labels, self._snapshots(), self._kept)
+        if self._keeps and self._held is None and has_learnt:
+            self._held = _Answer(self._labels, self._snapshots(), self._kept, self._snapshot_share())
         self.publish()
 
     def keep(self, labels: Tensor) -> None:
         """Memory training on these class ids is at a minimum of its rate: let the networks as they are now answer."""
-        if self._share:
+        if self._keeps:
             networks = self._snapshots(self._kept.networks if self._kept else None)
             self._kept = _Kept(networks, well_taught(labels, self._trainer.n_classes))
             self._held = _Answer(self._labels, networks)
+            self._evidence = torch.zeros_like(self._evidence)  # of the snapshot before
         self.publish()
 
     def _snapshots(self, older: Snapshots | None = None) -> Snapshots:
@@ -102,7 +127,7 @@ class Predictor:
     # State -------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        found, kept, held = dict[str, Tensor](), self._kept, self._held
+        found, kept, held = {"evidence": self._evidence}, self._kept, self._held
         if kept is not None:
             found |= {"taught": kept.taught, **_named("kept", kept.networks)}
         if held is not None:
@@ -117,10 +142,13 @@ class Predictor:
         self._kept = _Kept(networks, self._trainer.runtime.move(tensors["taught"])) if networks else None
         if self._kept is not None and self._kept.taught.shape != networks[0].tensors["head.linear.weight"].shape[:1]:
             raise ValueError(f"predictor.taught should have one value for each class, but is {self._kept.taught.shape}")
-        self._held = None
+        self._held, self._evidence = None, self._trainer.runtime.move(tensors["evidence"])
+        if self._evidence.ndim != 2 or len(self._evidence) != 3 or self._evidence.shape[1] > self._trainer.n_classes:
+            raise ValueError(f"predictor.evidence should be (3, classes), but is {tuple(self._evidence.shape)}")
         if "held_jointly" in tensors:
             jointly = self._kept if bool(tensors["held_jointly"]) else None
-            self._held = _Answer(self._labels, self._loaded("held", tensors) or networks, jointly)
+            held = self._loaded("held", tensors) or networks
+            self._held = _Answer(self._labels, held, jointly, self._snapshot_share())
         self.publish()
 
     def _loaded(self, name: str, tensors: Mapping[str, Tensor]) -> Snapshots:
@@ -144,6 +172,16 @@ def well_taught(labels: Tensor, n_classes: int) -> Tensor:
     counts = F.one_hot(labels, n_classes).sum(dim=0)
     fair_share = counts.sum() / (counts > 0).sum().clamp(min=1)
     return (counts >= FAIR_ENOUGH * fair_share).float()
+
+
+def snapshot_share(evidence: Tensor) -> Tensor:
+    """The snapshot's share in a prediction, (), by its lead in agreement with arriving labels, the mean over classes.
+
+    `evidence` is (3, C): arrivals that the network named, that the snapshot named, and all. Without any it is 0.5.
+    """
+    by_network, by_snapshot, arrived = evidence
+    lead = (by_snapshot - by_network) / arrived.clamp(min=1)
+    return torch.sigmoid(EVIDENCE_SCALE * lead.sum() / (arrived > 0).sum().clamp(min=1))
 
 
 def joined(now: Tensor, then: Tensor, taught: Tensor, share: float | Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from puridiver import Learner
-from puridiver.learner.predictor import joined, well_taught
+from puridiver.learner.predictor import joined, snapshot_share, well_taught
 from tests.learner_samples import SHAPE, feed, patterns, probabilities, tiny_learner
 
 TEST = patterns(20, seed=9)[0]
@@ -55,6 +55,27 @@ def test_both_are_the_mean_of_the_two() -> None:
     np.testing.assert_allclose(learner.predict_proba(TEST), (before + own(learner)) / 2, atol=1e-6)
 
 
+def test_weighed_by_how_well_each_named_the_labels_that_arrived_since(tmp_path: Path) -> None:
+    learner, before = learned("weighed")
+    share = float(snapshot_share(learner.predictor.state()["evidence"]))
+    assert share != 0.5
+    expected = share * before + (1 - share) * own(learner)
+    np.testing.assert_allclose(learner.predict_proba(TEST), expected, atol=1e-6)
+    np.testing.assert_array_equal(
+        Learner.load(learner.save(tmp_path / "l")).predict_proba(TEST), learner.predict_proba(TEST)
+    )
+    learner.consolidate()  # its evidence begins anew
+    assert not learner.predictor.state()["evidence"].any()
+
+
+def test_the_snapshots_share_is_its_mean_lead_over_the_classes_that_arrived() -> None:
+    assert float(snapshot_share(torch.zeros(3, 4))) == 0.5
+    # A class that the stream is full of counts as much as a rare one: 90 % against 80 %, and 0 of 2 against 2 of 2.
+    evidence = torch.tensor([[90.0, 0, 0], [80, 2, 0], [100, 2, 0]])
+    assert float(snapshot_share(evidence)) == pytest.approx(1 / (1 + np.exp(-40 * (-0.1 + 1) / 2)))
+    assert float(snapshot_share(evidence[[1, 0, 2]])) == pytest.approx(1 - float(snapshot_share(evidence)), abs=1e-6)
+
+
 LOWS = (7, 15)  # epochs after which the rate of warm restarts is low, and what is trained is good enough
 
 
@@ -77,7 +98,7 @@ def test_a_first_consolidation_before_which_no_label_taught_anything_has_nothing
         np.testing.assert_array_equal(learner.predict_proba(TEST), own(learner))
 
 
-@pytest.mark.parametrize(("mode", "left_after"), [("consolidated", 9), ("both", 2)])
+@pytest.mark.parametrize(("mode", "left_after"), [("consolidated", 9), ("both", 2), ("weighed", 2)])
 def test_saved_within_a_consolidation_it_predicts_the_same(mode: str, left_after: int, tmp_path: Path) -> None:
     learner, _ = learned(mode, grow=True)
     learner.observe(*patterns(8, 4, 5))  # of another class, so that two copies know different ones
@@ -190,7 +211,7 @@ def test_a_class_that_the_memory_had_few_of_counts_as_one_that_came_since(mode: 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-3), ("bfloat16", 0.1)])
-@pytest.mark.parametrize("mode", ["consolidated", "both"])
+@pytest.mark.parametrize("mode", ["consolidated", "weighed"])
 def test_captured_it_is_the_same(mode: str, precision: str, tolerance: float) -> None:
     """Over so many rounds that captured looks are replayed after the copy changed, and after a class was added."""
     found = []
