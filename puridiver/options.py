@@ -100,8 +100,8 @@ SHARED: dict[str, Option] = {
     ),
     "online_prediction": Option(
         "network", "what predicts between consolidations: the live network, the snapshot of the last consolidation, "
-        "the mean of both, or both weighed by how well each named the labels that arrived since; the live network always "
-        "predicts classes that the snapshot saw too little of",
+        "the mean of both, or both weighed by how well each named the labels that arrived since; the live network "
+        "always predicts classes that the snapshot saw too little of",
         ("network", "consolidated", "both", "weighed"), off="network",
     ),
     "alpha_loss": Option(
