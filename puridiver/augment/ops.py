@@ -56,32 +56,25 @@ def equalise(images: Tensor) -> Tensor:
     return torch.where(step.unsqueeze(3) > 0, mapped, images)
 
 
-def brightness(images: Tensor, factor: float | Tensor) -> Tensor:
-    """Blend black (factor 0) with the image (1), or go beyond, as ImageEnhance.Brightness."""
-    return _blend(torch.zeros_like(images), images, factor)
+def enhance(images: Tensor, factor: float | Tensor, kind: str) -> Tensor:
+    """Blend a degenerate image (factor 0) with the image (1), or go beyond, as ImageEnhance and Image.blend.
 
-
-def colour(images: Tensor, factor: float | Tensor) -> Tensor:
-    """Blend the grey image (factor 0) with the image (1), or go beyond, as ImageEnhance.Color."""
-    return _blend(_luma(images), images, factor)
-
-
-def contrast(images: Tensor, factor: float | Tensor) -> Tensor:
-    """Blend the mean grey (factor 0) with the image (1), or go beyond, as ImageEnhance.Contrast."""
-    pixels = images.shape[2] * images.shape[3]
-    total = _luma(images).sum((2, 3), keepdim=True, dtype=torch.int64)
-    rounded_mean = (2 * total + pixels) // (2 * pixels)
-    return _blend(rounded_mean, images, factor)
-
-
-def sharpness(images: Tensor, factor: float | Tensor) -> Tensor:
-    """Blend a smoothed image (factor 0) with the image (1), or go beyond, as ImageEnhance.Sharpness."""
-    levels = images.float()
-    rows = levels[..., :-2] + levels[..., 1:-1] + levels[..., 2:]
-    weighted = rows[..., :-2, :] + rows[..., 1:-1, :] + rows[..., 2:, :] + 4 * levels[..., 1:-1, 1:-1]
-    # Pillow's SMOOTH filter; a 13th never lies half-way between grey levels, so float32 rounds like exact arithmetic
-    levels[..., 1:-1, 1:-1] = (weighted / 13 + 0.5).floor_()
-    return _blend(levels, images, factor)
+    The degenerate image of "brightness" is black, of "colour" grey, of "contrast" the mean grey, of "sharpness" smooth.
+    """
+    start = torch.zeros_like(images, dtype=torch.float32)
+    if kind == "colour":
+        start = luma(images).float()
+    elif kind == "contrast":
+        pixels = images.shape[2] * images.shape[3]
+        total = luma(images).sum((2, 3), keepdim=True, dtype=torch.int64)
+        start = ((2 * total + pixels) // (2 * pixels)).float()  # the mean, rounded
+    elif kind == "sharpness":
+        start = images.float()
+        rows = start[..., :-2] + start[..., 1:-1] + start[..., 2:]
+        weighted = rows[..., :-2, :] + rows[..., 1:-1, :] + rows[..., 2:, :] + 4 * start[..., 1:-1, 1:-1]
+        # Pillow's SMOOTH filter; a 13th never lies half-way between grey levels, so float32 rounds like exact numbers
+        start[..., 1:-1, 1:-1] = (weighted / 13 + 0.5).floor_()
+    return (start + _per_sample(factor, images).float() * (images - start)).clamp_(0, 255).to(torch.uint8)
 
 
 def _per_sample(value: float | Tensor, images: Tensor) -> Tensor:
@@ -89,13 +82,7 @@ def _per_sample(value: float | Tensor, images: Tensor) -> Tensor:
     return torch.as_tensor(value).to(images.device, non_blocking=True).view(-1, 1, 1, 1)
 
 
-def _blend(degenerate: Tensor, images: Tensor, factor: float | Tensor) -> Tensor:
-    """Compute `degenerate + factor * (images - degenerate)` in float32, clip and truncate, as Image.blend."""
-    start = degenerate.float()
-    return (start + _per_sample(factor, images).float() * (images - start)).clamp_(0, 255).to(torch.uint8)
-
-
-def _luma(images: Tensor) -> Tensor:
+def luma(images: Tensor) -> Tensor:
     """Convert RGB to grey with Pillow's fixed-point weights, (N, 1, H, W)."""
     if images.shape[1] == 1:
         return images
@@ -106,24 +93,14 @@ def _luma(images: Tensor) -> Tensor:
 # Geometry, nearest pixel --------------------------------------------------------------------------------------------
 
 
-def shear_x(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
-    """Shift each row left by `factor` times its distance from the top."""
-    return affine(images, (1, factor, 0, 0, 1, 0), fill)
+def shift(images: Tensor, value: float | Tensor, fill: int = 0, *, entry: int) -> Tensor:
+    """Replace one entry of the identity matrix: 1 shears rows, 3 shears columns.
 
-
-def shear_y(images: Tensor, factor: float | Tensor, fill: int = 0) -> Tensor:
-    """Shift each column up by `factor` times its distance from the left."""
-    return affine(images, (1, 0, 0, factor, 1, 0), fill)
-
-
-def translate_x(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
-    """Shift the image left by a fraction of its width."""
-    return affine(images, (1, 0, fraction * images.shape[3], 0, 1, 0), fill)
-
-
-def translate_y(images: Tensor, fraction: float | Tensor, fill: int = 0) -> Tensor:
-    """Shift the image up by a fraction of its height."""
-    return affine(images, (1, 0, 0, 0, 1, fraction * images.shape[2]), fill)
+    Entries 2 and 5 move the image left and up by a fraction of its side.
+    """
+    matrix: list[float | Tensor] = [1, 0, 0, 0, 1, 0]
+    matrix[entry] = value * {2: images.shape[3], 5: images.shape[2]}.get(entry, 1)
+    return affine(images, matrix, fill)
 
 
 def rotate(images: Tensor, degrees: float | Tensor, fill: int = 0) -> Tensor:

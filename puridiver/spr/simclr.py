@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.augment.ops import brightness, colour, contrast
+from puridiver.augment.ops import enhance
 
 JITTERED = 0.8  # share of views with colour jitter
 STRENGTH = 0.4  # largest change of brightness, contrast and saturation
@@ -52,11 +52,13 @@ def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Gener
 def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
     """Crop, mirror and recolour each image; hue and saturation apply to RGB images only."""
     view = resized_crop(images, draw)
-    view = contrast(brightness(view, draw.brightness), draw.contrast)
+    view = enhance(enhance(view, draw.brightness, "brightness"), draw.contrast, "contrast")
     if images.shape[1] == 1:
         return view
-    view = turn_hue(colour(view, draw.saturation), draw.hue)
-    return torch.where(draw.grey.to(images.device, non_blocking=True).view(-1, 1, 1, 1), colour(view, 0.0), view)
+    view = turn_hue(enhance(view, draw.saturation, "colour"), draw.hue)
+    return torch.where(
+        draw.grey.to(images.device, non_blocking=True).view(-1, 1, 1, 1), enhance(view, 0.0, "colour"), view
+    )
 
 
 def resized_crop(images: Tensor, draw: SimCLRDraw) -> Tensor:

@@ -59,7 +59,7 @@ def test_posterise_and_solarise() -> None:
 )
 def test_enhancements(name: str, factor: float, shape: tuple[int, int, int]) -> None:
     images = telling_images(shape)
-    ours = getattr(ops, name)(images, factor)
+    ours = ops.enhance(images, factor, name)
     reference = by_pillow(images, lambda image: ENHANCEMENTS[name](image).enhance(factor))
     assert ours.dtype == torch.uint8
     assert (ours.int() - reference.int()).abs().max() <= (0 if PILLOW_BLENDS_UNFUSED else 1)
@@ -87,17 +87,13 @@ def test_geometric_operations(shape: tuple[int, int, int]) -> None:
     images, (_, height, width) = random_images(2, shape), shape
     fill: Any = 128 if shape[0] == 1 else (128,) * 3
     for value in (0.27, -0.13, 0.0):
-        matrices = {
-            "shear_x": (1, value, 0, 0, 1, 0),
-            "shear_y": (1, 0, 0, value, 1, 0),
-            "translate_x": (1, 0, value * width, 0, 1, 0),
-            "translate_y": (1, 0, 0, 0, 1, value * height),
-        }
-        for name, data in matrices.items():
+        for entry, side in ((1, 1), (2, width), (3, 1), (5, height)):
+            data = [1, 0, 0, 0, 1, 0]
+            data[entry] = value * side
             reference = by_pillow(
                 images, lambda image, data=data: image.transform(image.size, data=data, fillcolor=fill, **NEAREST)
             )
-            assert torch.equal(getattr(ops, name)(images, value, 128), reference), (name, value)
+            assert torch.equal(ops.shift(images, value, 128, entry=entry), reference), (entry, value)
     for angle in (0, 45, 90, 180, 270, 360, -45, -90, 12.5, 133):
         reference = by_pillow(images, lambda image, angle=angle: image.rotate(angle, fillcolor=fill))
         assert torch.equal(ops.rotate(images, angle, 128), reference), angle

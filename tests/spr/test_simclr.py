@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from puridiver.augment.ops import _luma
+from puridiver.augment.ops import luma
 from puridiver.spr.simclr import SimCLRDraw, draw_simclr, resized_crop, simclr_view, turn_hue
 from tests.augment.samples import SHAPES, generator, random_images, rows
 
@@ -53,11 +53,11 @@ def test_crops_and_colour_changes_have_their_ranges() -> None:
     assert not draw_simclr(50, 0.25, False, generator()).flip.any()
 
 
-def test_a_turn_of_hue_changes_colour_and_keeps_luma() -> None:
+def test_a_turn_of_hue_changes_colour_and_keepsluma() -> None:
     red = torch.tensor([150, 60, 60], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 4, 4).contiguous()
     turned = turn_hue(red, torch.tensor([1 / 3]))
     assert turned[0, :, 0, 0].argmax() != 0
-    assert abs(int(_luma(turned)[0, 0, 0, 0]) - int(_luma(red)[0, 0, 0, 0])) <= 2
+    assert abs(int(luma(turned)[0, 0, 0, 0]) - int(luma(red)[0, 0, 0, 0])) <= 2
     assert (turn_hue(red, torch.tensor([1.0])).int() - red.int()).abs().max() <= 1
 
 

@@ -9,6 +9,7 @@ are shares of the image's side (at most 150 / 331).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -47,29 +48,29 @@ def _plain(apply: Callable[[Tensor], Tensor]) -> Operation:
     return Operation(apply, 1, _ramp(0, 0))
 
 
-def _enhancement(apply: Callable[[Tensor, Tensor], Tensor]) -> Operation:
-    return Operation(apply, 2, _ramp(0, 0.9), signed=True, centre=1.0)
+def _enhancement(kind: str) -> Operation:
+    return Operation(partial(ops.enhance, kind=kind), 2, _ramp(0, 0.9), signed=True, centre=1.0)
 
 
-def _move(apply: Callable[[Tensor, Tensor, int], Tensor], furthest: float) -> Operation:
-    return Operation(apply, 3, _ramp(0, furthest), signed=True)
+def _shift(entry: int, furthest: float) -> Operation:
+    return Operation(partial(ops.shift, entry=entry), 3, _ramp(0, furthest), signed=True)
 
 
 OPERATIONS: dict[str, Operation] = {
     "autocontrast": _plain(ops.autocontrast),
-    "brightness": _enhancement(ops.brightness),
-    "colour": _enhancement(ops.colour),
-    "contrast": _enhancement(ops.contrast),
+    "brightness": _enhancement("brightness"),
+    "colour": _enhancement("colour"),
+    "contrast": _enhancement("contrast"),
     "equalise": _plain(ops.equalise),
     "invert": _plain(torch.bitwise_not),
     "posterise": Operation(ops.posterise, 2, tuple(float(round(bits)) for bits in _ramp(8, 4))),
-    "rotate": _move(ops.rotate, 30),
-    "sharpness": _enhancement(ops.sharpness),
-    "shear_x": _move(ops.shear_x, 0.3),
-    "shear_y": _move(ops.shear_y, 0.3),
+    "rotate": Operation(ops.rotate, 3, _ramp(0, 30), signed=True),
+    "sharpness": _enhancement("sharpness"),
+    "shear_x": _shift(1, 0.3),
+    "shear_y": _shift(3, 0.3),
     "solarise": Operation(ops.solarise, 2, _ramp(256, 0)),
-    "translate_x": _move(ops.translate_x, 150 / 331),
-    "translate_y": _move(ops.translate_y, 150 / 331),
+    "translate_x": _shift(2, 150 / 331),
+    "translate_y": _shift(5, 150 / 331),
 }
 
 # the publication prints magnitudes of invert, autocontrast and equalise, but these have no effect
