@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import torch
 from torch import nn
 
 from puridiver.discovery import members
-from puridiver.nets.base import Network, Outputs, check_new
-from puridiver.nets.layers import Head, global_draws, initialise, initialise_afresh
+from puridiver.nets.base import Head, Network, Outputs, check_new, global_draws, initialise, initialise_afresh
 from puridiver.options import Options, declare_family
 
 __all__ = [
@@ -21,43 +18,38 @@ NETWORKS: dict[str, type[Network]] = members(__name__, Network)  # type: ignore[
 declare_family("network", NETWORKS)
 
 
-def build_network(
-    name: str, n_classes: int, image_shape: tuple[int, int, int], settings: Options, generator: torch.Generator
-) -> Network:
-    """Build a network with new weights; `image_shape` is (height, width, channels)."""
-    return _build(_known(name), (n_classes, image_shape, settings), generator)
-
-
-def _known(name: str) -> type[Network]:
+def known(name: str) -> type[Network]:
     if name not in NETWORKS:
         names = ", ".join(sorted(NETWORKS))
         raise ValueError(f"network should be one of {names}, but got {name!r} (one of your own needs its plugin)")
     return NETWORKS[name]
 
 
-def _build(
-    kind: type[Network], words: tuple[int, tuple[int, int, int], Options], generator: torch.Generator
+def build_network(
+    of: str | type[Network],
+    n_classes: int,
+    image_shape: tuple[int, int, int],
+    settings: Options,
+    generator: torch.Generator,
 ) -> Network:
-    seed = None
-    if not kind.is_own():
+    """Build a network with new weights; `image_shape` is (height, width, channels)."""
+    kind = known(of) if isinstance(of, str) else of
+    # Two networks in a row must differ. But a class that derives from the package's networks gets the same weights as
+    # they do: its seed leaves the generator unchanged.
+    seed = int(torch.randint(1 << 62, (), generator=generator)) if kind.keeps_weights else generator.initial_seed()
+    with global_draws(seed):
         try:
-            inspect.signature(kind).bind(*words)
+            network = kind(n_classes, image_shape, settings)
         except TypeError as error:
             raise ValueError(
                 f"network {kind.name!r}: the constructor should be {kind.__name__}(n_classes, image_shape, settings), "
-                f"but it takes {inspect.signature(kind)}"
+                f"but raised: {error}"
             ) from error
-        # Two networks in a row must differ. But a class that derives from the package's networks gets the same weights
-        # as they do: its seed leaves the generator unchanged.
-        drawn_from = generator if kind.keeps_weights else torch.Generator().set_state(generator.get_state())
-        seed = int(torch.randint(1 << 62, (), generator=drawn_from))
-    with global_draws(seed):
-        network = kind(*words)
         if not kind.is_own():
-            check_new(network, *words[:2])
+            check_new(network, n_classes, image_shape)
     if not kind.keeps_weights:
         initialise(network, generator)
-    network.made_as = words
+    network.made_as = n_classes, image_shape, settings
     return network
 
 
@@ -67,7 +59,7 @@ def make_new(network: Network, generator: torch.Generator) -> None:
         initialise_afresh(network, generator)
         return
     # A network from outside may have parameters that `initialise_afresh` does not know.
-    weights = _build(type(network), network.made_as, generator).state_dict()
+    weights = build_network(type(network), *network.made_as, generator).state_dict()
     network.load_state_dict({k: v for k, v in weights.items() if not k.startswith("head.")}, strict=False)
     head: nn.Module = network.head
     initialise_afresh(head, generator)
@@ -79,7 +71,7 @@ def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.d
     On a CPU that is always the small one: a larger one trains for hours.
     """
     if name != "auto":
-        return _known(name).name
+        return known(name).name
     size = max(image_shape[:2])
     if size < 24 or device.type == "cpu":
         return "small"

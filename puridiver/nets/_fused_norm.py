@@ -1,11 +1,9 @@
 """Triton kernels for BatchNorm with the ReLU and the residual addition that follow it, forward and backward.
 
-At batch 16 on an H200, torch's channels-last BatchNorm took a third of a training step: four kernels of 4 to 10 µs a
-layer over very little data, and separate kernels for ReLU and the addition. Here a layer takes two kernels in each
-direction. Only `puridiver.nets.layers` imports this module, since it needs Triton.
+At batch 16 on an H200, torch's channels-last BatchNorm took a third of a training step, in four kernels a layer. Here a
+layer takes two in each direction. Only `puridiver.nets.base` imports this module, since it needs Triton.
 
-Tensors are (rows, channels) in memory: channels-last images. Partial sums are added in a fixed order, so that results
-are the same in every run.
+Tensors are (rows, channels) in memory. Partial sums are added in a fixed order, so that every run gives the same.
 """
 # mypy: ignore-errors
 # (Triton compiles kernels from their source: their arguments have no Python types)
@@ -19,13 +17,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-# What follows the norm; the kernels use the numbers.
-MODES = {"none": 0, "relu": 1, "relu_add": 2, "add_relu": 3}
-# The best of twelve settings on an H200 (batch 16 to 48, layers of a ResNet-18): 14.9 µs a layer and step at batch
-# 16. With 64 parts of 64 channels it was 20.3 µs.
-MOST_PARTS = 128
-BLOCK_ROWS = 64
-MOST_CHANNELS = 32  # of one program
+RELU_ADD, ADD_RELU = 2, 3  # a MODE is an index of `puridiver.nets.base.FOLLOWERS`
+# The best of twelve settings on an H200 (batch 16 to 48, layers of a ResNet-18); MOST_CHANNELS are of one program.
+MOST_PARTS, BLOCK_ROWS, MOST_CHANNELS = 128, 64, 32
 
 
 @triton.jit
@@ -105,13 +99,22 @@ def _forward_kernel(
 
 
 @triton.jit
-def _passed_gradient(gradient, normal, gain, offset, out, place, inside, MODE: tl.constexpr):
-    """Zero the gradient where ReLU was off."""
+def _statistics(mean_in, scale_in, weight, bias, channel, exists):
+    """Mean, scale, gain and offset of some channels."""
+    mean, scale = tl.load(mean_in + channel, mask=exists, other=0), tl.load(scale_in + channel, mask=exists, other=0)
+    return mean, scale, tl.load(weight + channel, mask=exists, other=0), tl.load(bias + channel, mask=exists, other=0)
+
+
+@triton.jit
+def _gradient(gradient_out, x, out, mean, scale, gain, offset, place, inside, MODE: tl.constexpr):
+    """The gradient, 0 where ReLU was off, and the normalised values."""
+    gradient = tl.load(gradient_out + place, mask=inside, other=0).to(tl.float32)
+    normal = (tl.load(x + place, mask=inside, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
     if MODE == 1 or MODE == 2:
         gradient = tl.where(normal * gain[None, :] + offset[None, :] > 0, gradient, 0)
     if MODE == 3:
         gradient = tl.where(tl.load(out + place, mask=inside, other=0) > 0, gradient, 0)
-    return gradient
+    return gradient, normal
 
 
 @triton.jit
@@ -122,10 +125,7 @@ def _gradient_sums_kernel(
     """Sums of the gradient, and of gradient times normalised value, of each channel over one part of the rows."""
     channel = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     exists = channel < n_channels
-    mean = tl.load(mean_in + channel, mask=exists, other=0)
-    scale = tl.load(scale_in + channel, mask=exists, other=0)
-    gain = tl.load(weight + channel, mask=exists, other=0)
-    offset = tl.load(bias + channel, mask=exists, other=0)
+    mean, scale, gain, offset = _statistics(mean_in, scale_in, weight, bias, channel, exists)
     start = tl.program_id(0) * part_rows
     end = tl.minimum(start + part_rows, n_rows)
     total = tl.zeros((BLOCK_ROWS, BLOCK), tl.float32)
@@ -134,9 +134,7 @@ def _gradient_sums_kernel(
         row = start + tl.arange(0, BLOCK_ROWS)
         inside = (row < end)[:, None] & exists[None, :]
         place = row[:, None] * n_channels + channel[None, :]
-        gradient = tl.load(gradient_out + place, mask=inside, other=0).to(tl.float32)
-        normal = (tl.load(x + place, mask=inside, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
-        gradient = _passed_gradient(gradient, normal, gain, offset, out, place, inside, MODE)
+        gradient, normal = _gradient(gradient_out, x, out, mean, scale, gain, offset, place, inside, MODE)
         total += gradient
         with_value += gradient * normal
         start += BLOCK_ROWS
@@ -158,16 +156,11 @@ def _backward_kernel(
     if tl.program_id(0) == 0:
         tl.store(gradient_bias + channel, total, mask=exists)
         tl.store(gradient_weight + channel, with_value, mask=exists)
-    mean = tl.load(mean_in + channel, mask=exists, other=0)
-    scale = tl.load(scale_in + channel, mask=exists, other=0)
-    gain = tl.load(weight + channel, mask=exists, other=0)
-    offset = tl.load(bias + channel, mask=exists, other=0)
     row = tl.program_id(0) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
     inside = (row < n_rows)[:, None] & exists[None, :]
     place = row[:, None] * n_channels + channel[None, :]
-    gradient = tl.load(gradient_out + place, mask=inside, other=0).to(tl.float32)
-    normal = (tl.load(x + place, mask=inside, other=0).to(tl.float32) - mean[None, :]) * scale[None, :]
-    gradient = _passed_gradient(gradient, normal, gain, offset, out, place, inside, MODE)
+    mean, scale, gain, offset = _statistics(mean_in, scale_in, weight, bias, channel, exists)
+    gradient, normal = _gradient(gradient_out, x, out, mean, scale, gain, offset, place, inside, MODE)
     if MODE == 3:
         tl.store(gradient_residual + place, gradient.to(gradient_residual.dtype.element_ty), mask=inside)
     if BY_BATCH:
@@ -185,8 +178,7 @@ class _Grid:
         self.block = min(MOST_CHANNELS, triton.next_power_of_2(self.channels))
         column_blocks = triton.cdiv(self.channels, self.block)
         row_blocks = triton.cdiv(self.rows, BLOCK_ROWS)
-        wanted = min(MOST_PARTS, row_blocks)
-        self.part_rows = triton.cdiv(row_blocks, wanted) * BLOCK_ROWS
+        self.part_rows = triton.cdiv(row_blocks, min(MOST_PARTS, row_blocks)) * BLOCK_ROWS
         self.parts = triton.cdiv(self.rows, self.part_rows)
         self.sums = (self.parts, column_blocks)
         self.elements = (row_blocks, column_blocks)
@@ -216,7 +208,7 @@ class FusedNorm(torch.autograd.Function):
             BLOCK_ROWS=BLOCK_ROWS, BLOCK=grid.block, MOST_PARTS=MOST_PARTS, BY_BATCH=by_batch, MODE=mode,
         )  # fmt: skip
         ctx.by_batch, ctx.mode = by_batch, mode
-        ctx.save_for_backward(x, out if mode == MODES["add_relu"] else x, mean, scale, weight, bias)
+        ctx.save_for_backward(x, out if mode == ADD_RELU else x, mean, scale, weight, bias)
         return out
 
     @staticmethod
@@ -229,11 +221,11 @@ class FusedNorm(torch.autograd.Function):
             BLOCK_ROWS=BLOCK_ROWS, BLOCK=grid.block, MODE=ctx.mode,
         )  # fmt: skip
         gradient_x, gradient_weight, gradient_bias = (torch.empty_like(t) for t in (x, weight, bias))
-        passed = torch.empty_like(x) if ctx.mode == MODES["add_relu"] else gradient
+        passed = torch.empty_like(x) if ctx.mode == ADD_RELU else gradient
         _backward_kernel[grid.elements](
             gradient, x, out, mean, scale, weight, bias, grid.partial, grid.parts,
             gradient_x, passed, gradient_weight, gradient_bias, grid.rows, grid.channels,
             BLOCK_ROWS=BLOCK_ROWS, BLOCK=grid.block, MOST_PARTS=MOST_PARTS, BY_BATCH=ctx.by_batch, MODE=ctx.mode,
         )  # fmt: skip
-        gradient_residual = passed if ctx.mode >= MODES["relu_add"] else None
+        gradient_residual = passed if ctx.mode >= RELU_ADD else None
         return gradient_x, gradient_residual, gradient_weight, gradient_bias, None, None, None, None, None, None

@@ -1,21 +1,30 @@
-"""The base class of networks, and the checks of networks from outside the package."""
+"""What networks are made of: the base class, the head, convolution with a fused BatchNorm, and initial weights."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
-import weakref
+import math
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from puridiver.nets.layers import Head
+from puridiver.errors import first_line
 from puridiver.options import Option, Options
 
 logger = logging.getLogger(__name__)
-_warned: weakref.WeakSet[type] = weakref.WeakSet()
+
+# What may follow the norm: nothing, ReLU, ReLU and then the addition of a residual, or the addition and then ReLU.
+FOLLOWERS = ("none", "relu", "relu_add", "add_relu")
+MOMENTUM = 0.1  # of BatchNorm's running statistics
+
+_global_generator = threading.RLock()
 
 
 class Outputs(NamedTuple):
@@ -56,37 +65,155 @@ class Network(nn.Module, ABC):
         return Outputs(features, self.head(features))
 
 
-# Networks from outside the package ---------------------------------------------------------------------------------
+class Head(nn.Module):
+    """The classifier: a linear layer, or one without bias and BatchNorm on the logits."""
+
+    def __init__(self, width: int, n_classes: int, settings: Options) -> None:
+        super().__init__()
+        self.settings = settings
+        self.linear = nn.Linear(width, n_classes, bias=settings.head == "linear")
+        self.norm: nn.Module = nn.Identity()
+        if settings.head == "linear_batchnorm":
+            self.norm = nn.BatchNorm1d(n_classes, eps=settings.batchnorm_epsilon)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.norm(self.linear(features))
+
+    @torch.no_grad()
+    def grow(self, n_classes: int, generator: torch.Generator) -> None:
+        """Add classes and keep all that was learnt for the old ones."""
+        with global_draws():
+            new = Head(self.linear.in_features, n_classes, self.settings).train(self.training)
+        initialise(new, generator)
+        for name, value in self.state_dict().items():  # num_batches_tracked has no class axis
+            new.state_dict()[name][slice(len(value)) if value.ndim else ...] = value.cpu()
+        self.linear, self.norm = new.linear, new.norm
+
+
+class ConvNorm(nn.Module):
+    """A convolution, its BatchNorm, and what follows: `then` is one of FOLLOWERS.
+
+    Fused kernels run on a GPU. On a CPU, in float32, in eval mode and without gradients, BatchNorm is folded into the
+    convolution's weights, which saves a pass over every activation. BatchNorm does not count its batches: that would
+    cost a kernel each time.
+    """
+
+    def __init__(
+        self, width_in: int, width: int, kernel: int, stride: int, settings: Options, then: str = "none"
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(width_in, width, kernel, stride, padding=kernel // 2, bias=False)
+        self.norm = nn.BatchNorm2d(width, eps=settings.batchnorm_epsilon, momentum=MOMENTUM)
+        self.then = then
+
+    def forward(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
+        conv, norm, mean, var = self.conv, self.norm, self.norm.running_mean, self.norm.running_var
+        assert mean is not None
+        assert var is not None
+        is_plain = x.device.type == "cpu" and x.dtype == torch.float32
+        if is_plain and not self.training and not torch.is_grad_enabled():
+            scale = norm.weight * (var + norm.eps).rsqrt()
+            weight, bias = conv.weight * scale[:, None, None, None], norm.bias - mean * scale
+            return follow(F.conv2d(x, weight, bias, conv.stride, conv.padding), self.then, residual)
+        x = conv(x)
+        if x.is_cuda and fused_norm_works(x.device):
+            return fused_norm(x, residual, norm.weight, norm.bias, mean, var, self.training, norm.eps, self.then)
+        x = F.batch_norm(x, mean, var, norm.weight, norm.bias, self.training, MOMENTUM, norm.eps)
+        return follow(x, self.then, residual)
+
+
+def follow(y: Tensor, then: str, residual: Tensor | None) -> Tensor:
+    """Apply ReLU and addition as separate operations."""
+    if then in ("relu", "relu_add"):
+        y = F.relu(y)
+    if residual is not None:
+        y = y + residual
+    return F.relu(y) if then == "add_relu" else y
+
+
+def fused_norm(
+    x: Tensor, residual: Tensor | None, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor,
+    by_batch: bool, epsilon: float, then: str,
+) -> Tensor:  # fmt: skip
+    """BatchNorm by batch or running statistics and what follows, in Triton's kernels."""
+    from puridiver.nets._fused_norm import FusedNorm
+
+    with torch.cuda.device(x.device) if x.is_cuda else contextlib.nullcontext():  # Triton launches on the current one
+        mode = FOLLOWERS.index(then)
+        return FusedNorm.apply(x, residual, weight, bias, mean, var, by_batch, MOMENTUM, epsilon, mode)
+
+
+@functools.cache
+def fused_norm_works(device: torch.device) -> bool:
+    """Try once whether the fused kernels compile and run here; they need Triton and a C compiler."""
+    try:
+        x = torch.ones(4, 16, 2, 2, device=device, requires_grad=True)
+        weight, bias, mean, var = torch.ones(4, 16, device=device)
+        with torch.enable_grad():
+            fused_norm(x, None, weight, bias, mean, var, True, 1e-5, "relu").sum().backward()
+    except Exception as error:  # a missing or unsuitable compiler raises errors of many types
+        logger.warning("BatchNorm runs unfused, about a third slower: %s", first_line(error))
+        return False
+    return True
+
+
+# Initial weights ---------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def global_draws(seed: int = 0) -> Iterator[None]:
+    """Seed torch's global CPU generator inside the context and restore it afterwards.
+
+    Constructors of torch's layers draw from this generator. Lanes are threads of one process, so one thread at a time
+    may enter.
+    """
+    with _global_generator, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs' generators
+        yield
+
+
+@torch.no_grad()
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """Draw the weights of convolutions and linear layers from one CPU generator, so that every device gets the same."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            fan_out = part.out_channels * part.kernel_size[0] * part.kernel_size[1]
+            part.weight.copy_(torch.randn(part.weight.shape, generator=generator) * math.sqrt(2 / fan_out))
+        elif isinstance(part, nn.Linear):
+            for values in (part.weight, part.bias):
+                if values is not None:
+                    uniform = torch.rand(values.shape, generator=generator) * 2 - 1
+                    values.copy_(uniform * (1 / math.sqrt(part.in_features)))
+
+
+def initialise_afresh(module: nn.Module, generator: torch.Generator) -> None:
+    """Reset weights and BatchNorm statistics in place to those of a new module."""
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d):
+            part.reset_parameters()
+    initialise(module, generator)
 
 
 @torch.no_grad()
 def check_new(network: Network, n_classes: int, image_shape: tuple[int, int, int]) -> None:
-    """Raise a ValueError unless a new network has a head that fits, and features of the right shape and type."""
+    """Raise a ValueError unless a new network from outside has a fitting head, and features of its width."""
     height, width, channels = image_shape
-    head = getattr(network, "head", None)
-    told = f"network {network.name!r}:"
+    head, told = getattr(network, "head", None), f"network {network.name!r}:"
     if not isinstance(head, Head):
         raise ValueError(f"{told} set self.head = puridiver.Head(width, n_classes, settings), for features (N, width)")
     if head.linear.out_features != n_classes:
         raise ValueError(f"{told} the head should have {n_classes} classes, but has {head.linear.out_features}")
-    network.eval()
-    features: object = network.features(torch.zeros(2, channels, height, width))
+    features = network.eval().features(torch.zeros(2, channels, height, width))
     network.train()
-    expected = 2, head.linear.in_features
-    if not isinstance(features, Tensor) or features.dtype != torch.float32 or features.shape != expected:
-        found = f"{features.dtype} {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
-        raise ValueError(
-            f"{told} features of 2 images should be torch.float32 {expected} for its head, but are {found}"
-        )
-    dropouts = [name for name, part in network.named_modules() if _drops(part)]
-    if dropouts and type(network) not in _warned:
-        _warned.add(type(network))
+    found = f"{getattr(features, 'dtype', type(features))} {tuple(getattr(features, 'shape', ()))}"
+    expected = f"torch.float32 {(2, head.linear.in_features)}"
+    if found != expected:
+        raise ValueError(f"{told} features of 2 images should be {expected} for its head, but are {found}")
+    shares = [
+        (name, getattr(part, "dropout" if isinstance(part, nn.MultiheadAttention) else "p", 0))
+        for name, part in network.named_modules()
+    ]
+    if drop := ", ".join(name for name, share in shares if isinstance(share, float) and share > 0):
         logger.warning(
-            "%s dropout (%s) draws from a global generator: the same seed will give other results",
-            told, ", ".join(dropouts),
-        )  # fmt: skip
-
-
-def _drops(part: nn.Module) -> bool:
-    share = part.dropout if isinstance(part, nn.MultiheadAttention) else getattr(part, "p", 0)
-    return isinstance(part, nn.modules.dropout._DropoutNd | nn.MultiheadAttention) and share > 0
+            "%s dropout (%s) draws from a global generator: the same seed will give other results", told, drop
+        )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import Network
-from puridiver.nets.layers import ConvNorm, Head
+from puridiver.nets.base import ConvNorm, Head, Network
 from puridiver.options import Options
 
 SMALL_IMAGE = 64  # up to this size in pixels the stem keeps the resolution
@@ -46,22 +45,19 @@ class ResNet(Network):
         super().__init__()
         blocks, widths = STAGES[self.depth]
         height, width, channels = image_shape
-        self.stem = self._stem(channels, widths[0], max(height, width) <= SMALL_IMAGE, settings)
-        stages: list[nn.Module] = []
+        if max(height, width) <= SMALL_IMAGE:
+            self.stem = nn.Sequential(ConvNorm(channels, widths[0], 3, 1, settings, "relu"))
+        else:
+            stem = ConvNorm(channels, widths[0], 7, 2, settings, "relu")
+            self.stem = nn.Sequential(stem, nn.MaxPool2d(3, 2, padding=1))
+        self.blocks = nn.Sequential()
         previous = widths[0]
-        for stage, (n_blocks, stage_width) in enumerate(zip(blocks, widths, strict=True)):
+        for n_blocks, stage_width in zip(blocks, widths, strict=True):
             for block in range(n_blocks):
-                stride = 2 if stage > 0 and block == 0 else 1
-                stages.append(BasicBlock(previous, stage_width, stride, settings))
+                stride = 2 if block == 0 and self.blocks else 1
+                self.blocks.append(BasicBlock(previous, stage_width, stride, settings))
                 previous = stage_width
-        self.blocks = nn.Sequential(*stages)
         self.head = Head(previous, n_classes, settings)
-
-    @staticmethod
-    def _stem(channels: int, width: int, small: bool, settings: Options) -> nn.Sequential:
-        if small:
-            return nn.Sequential(ConvNorm(channels, width, 3, 1, settings, "relu"))
-        return nn.Sequential(ConvNorm(channels, width, 7, 2, settings, "relu"), nn.MaxPool2d(3, 2, padding=1))
 
     def features(self, images: Tensor) -> Tensor:
         return self.blocks(self.stem(images)).mean(dim=(2, 3), dtype=torch.float32)

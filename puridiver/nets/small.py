@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from puridiver.nets.base import Network
-from puridiver.nets.layers import ConvNorm, Head
+from puridiver.nets.base import ConvNorm, Head, Network
 from puridiver.options import Options
 
 

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from puridiver.nets import Head, build_network, layers
-from puridiver.nets.layers import FOLLOWERS, Norm, follow
+from puridiver.nets import Head, base, build_network
+from puridiver.nets.base import FOLLOWERS, ConvNorm, follow, fused_norm
 from puridiver.options import Options
 
 SHAPES = [(6, 100, 1, 1), (3, 16, 7, 5)]  # several blocks of channels; several blocks of rows
@@ -41,9 +41,7 @@ def results(fused: bool, shape: tuple[int, ...], then: str, by_batch: bool, devi
     leaves = [t.requires_grad_() for t in (x, residual, weight, bias)]
     added = residual if "add" in then else None
     if fused:
-        from puridiver.nets._fused_norm import MODES, FusedNorm
-
-        y = FusedNorm.apply(x, added, weight, bias, mean, var, by_batch, 0.1, 1e-5, MODES[then])
+        y = fused_norm(x, added, weight, bias, mean, var, by_batch, 1e-5, then)
     else:
         y = follow(F.batch_norm(x, mean, var, weight, bias, by_batch, 0.1, 1e-5), then, added)
     y.backward(gradient)
@@ -73,44 +71,44 @@ def test_in_tritons_interpreter_the_kernels_compute_batchnorm() -> None:
 
 @pytest.mark.gpu
 def test_on_a_gpu_the_kernels_compute_batchnorm() -> None:
-    assert layers.fused_norm_works(torch.device("cuda"))
+    assert base.fused_norm_works(torch.device("cuda"))
     assert compare_all("cuda") > 0
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("then", FOLLOWERS)
 def test_on_a_gpu_bfloat16_stays_within_its_rounding(then: str) -> None:
-    layer = Norm(64).cuda()
     x, residual = torch.randn(2, 48, 64, 16, 16, device="cuda").to(torch.bfloat16)
-    added = residual if "add" in then else None
-    ours = layer(x, then, added).float()
+    added, ones, zeros = residual if "add" in then else None, torch.ones(64).cuda(), torch.zeros(64).cuda()
+    ours = fused_norm(x, added, ones, zeros, zeros.clone(), ones.clone(), True, 1e-5, then).float()
     torchs = follow(F.batch_norm(x.float(), None, None, training=True), then, None if added is None else added.float())
-    assert float((ours - torchs).detach().norm() / torchs.norm()) < 1e-2
+    assert float((ours - torchs).norm() / torchs.norm()) < 1e-2
 
 
 def test_without_triton_the_norm_falls_back_with_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setitem(sys.modules, "puridiver.nets._fused_norm", None)
-    layers.fused_norm_works.cache_clear()
+    base.fused_norm_works.cache_clear()
     try:
-        assert [layers.fused_norm_works(torch.device("cpu")) for _ in range(3)] == [False] * 3
+        assert [base.fused_norm_works(torch.device("cpu")) for _ in range(3)] == [False] * 3
         assert sum("unfused" in record.message for record in caplog.records) == 1
     finally:
-        layers.fused_norm_works.cache_clear()
+        base.fused_norm_works.cache_clear()
 
 
 @pytest.mark.parametrize("then", FOLLOWERS)
-def test_on_a_cpu_the_norm_is_torchs_with_what_follows(then: str) -> None:
-    x, residual = torch.randn(2, 4, 6, 3, 3, generator=seeded(1))
-    normal = F.batch_norm(x, None, None, training=True)
+def test_a_convolution_is_followed_by_batchnorm_and_the_rest(then: str) -> None:
+    layer = ConvNorm(2, 6, 3, 1, Options(), then)
+    x, residual = torch.randn(4, 2, 3, 3, generator=seeded(1)), torch.randn(4, 6, 3, 3, generator=seeded(2))
+    normal = F.batch_norm(layer.conv(x), None, None, training=True)
     expected = {
         "none": normal,
         "relu": normal.relu(),
         "relu_add": normal.relu() + residual,
         "add_relu": (normal + residual).relu(),
     }
-    torch.testing.assert_close(Norm(6)(x, then, residual if "add" in then else None), expected[then])
+    torch.testing.assert_close(layer(x, residual if "add" in then else None), expected[then])
 
 
 # Folding -----------------------------------------------------------------------------------------------------------
@@ -152,7 +150,7 @@ def test_a_growing_head_keeps_all_that_was_learnt(kind: str) -> None:
     heads = []
     for seed in (5, 5, 6):
         head = Head(6, 4, Options(head=kind))
-        layers.initialise(head, seeded())
+        base.initialise(head, seeded())
         head(torch.randn(16, 6, generator=seeded(1)))  # statistics other than the initial ones
         head.eval()
         before, state = head.state_dict(), torch.get_rng_state()
