@@ -143,16 +143,13 @@ def _source(asked: dict[str, Any], out: Path | None, progress: Progress) -> Data
 
 
 def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
-    """What the user asked for, then what suits the data; on a CPU the small network, as the others take too long."""
-    from puridiver.auditing.passes import AuditSettings
+    """What the user asked for, then what suits the data."""
+    from puridiver.auditing.passes import LIMITS, AuditSettings
     from puridiver.options import declared
-    from puridiver.runtime.device import choose_runtime
 
-    on_cpu = choose_runtime(asked.get("device", "auto")).device.type == "cpu"
     suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
-    network = asked.get("network") or ("auto" if on_cpu else source.defaults.get("network", "auto"))
-    said = {name: asked[name] for name in ("passes", "parts", "memory", "seed", "epochs", "device") if name in asked}
-    return AuditSettings(**said, network=network, options={**suits, **flags.options_of(asked.get("assignments"))})
+    said = {name: asked[name] for name in (*LIMITS, "network", "device") if name in asked}
+    return AuditSettings(**said, options={**suits, **flags.options_of(asked.get("assignments"))})
 
 
 def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+import weakref
 from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from time import monotonic, time
@@ -36,6 +38,9 @@ class Consolidation:
         return f"consolidation {self.epochs_done} of {self.epochs} under way"
 
 
+Owner = list[weakref.ref[Generator[int, None, None]]]  # one entry: the generator of a `run`
+
+
 class TimeBudget:
     """Stops memory training at the last learning-rate minimum that fits a number of seconds.
 
@@ -67,13 +72,27 @@ class Consolidations:
         self.count = 0  # of those that ended, at their end or after an epoch or more
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
         self.last: dict[str, Any] | None = None  # how far the last one came, and when, for `Learner.status`
-        self.running: object | None = None  # stands for the `run` that is under way
+        self._owner: Owner | None = None  # the `run` that is under way
         self._minima: list[int] = []  # numbers of epochs after which the networks are good enough to answer
 
     def run(self, epochs: int | None, seconds: float | None, warn_if_left: bool) -> Generator[int, None, None]:
         """Train for some epochs, or continue what was begun; yields the number of each finished epoch."""
+        me: Owner = []
+        found = self._run(me, epochs, seconds, warn_if_left)
+        me.append(weakref.ref(found))
+        return found
+
+    @property
+    def running(self) -> bool:
+        """Whether a `run` is under way. One that an interrupt ended is not, wherever the interrupt came."""
+        generator = self._owner[0]() if self._owner else None
+        return generator is not None and inspect.getgeneratorstate(generator) != inspect.GEN_CLOSED
+
+    def _run(
+        self, me: Owner, epochs: int | None, seconds: float | None, warn_if_left: bool
+    ) -> Generator[int, None, None]:
         asked_at = monotonic()  # the seconds include the time spent waiting
-        lock, me = self._learner.lock, object()
+        lock = self._learner.lock
         steps: Generator[int, None, None] | None = None
         timed_out = False
         try:
@@ -87,12 +106,12 @@ class Consolidations:
                     trainer.runtime.wait()  # for what a GPU has yet to do
                     timed_out = budget.is_spent(epoch + 1)
         finally:  # also where the caller leaves before the last epoch
-            if self.running is me:
+            if self._owner is me:
                 why = f", when its {seconds:g} seconds were over" if timed_out else ""
                 lock.run(self._end, steps, warn_if_left, why)
 
     def check_none_under_way(self, before: str) -> None:
-        if self.running is not None:
+        if self.running:
             raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
     def abandon(self) -> None:
@@ -100,7 +119,7 @@ class Consolidations:
         self._learner.trainer.end_consolidation()
         self._end(None, warn_if_left=True)
 
-    def _begin(self, me: object, epochs: int | None, with_budget: bool) -> Consolidation:
+    def _begin(self, me: Owner, epochs: int | None, with_budget: bool) -> Consolidation:
         learner, memory = self._learner, self._learner.memory
         if not len(memory) and not len(memory.waiting):
             raise ValueError("the memory is empty: observe a batch before consolidating")
@@ -125,7 +144,7 @@ class Consolidations:
                 memory.choose_waiting(learner.moment(no_loss), learner.trainer.on_candidates)
         learner.runtime.wait()  # other lanes have the host meanwhile
         memory.counts()  # whoever asks for them during the training need not wait for the device
-        self.begun, self.running = replace(begun, begun_at=time()), me
+        self.begun, self._owner = replace(begun, begun_at=time()), me
         learner.predictor.hold()
         return begun
 
@@ -155,4 +174,4 @@ class Consolidations:
                     "answer (online_prediction='network': the live network) until another one has come to its end",
                     done, epochs, why,
                 )  # fmt: skip
-        self.begun = self.running = None
+        self.begun = self._owner = None

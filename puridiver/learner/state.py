@@ -244,7 +244,7 @@ def status_of(learner: Learner) -> dict[str, Any]:
             "held": held.total(), "waiting": waiting, "checked": checked.total(), "capacity": learner.capacity
         },
         "consolidations": going.count,
-        "consolidation": begun and {"running": going.running is not None, **asdict(begun)},
+        "consolidation": begun and {"running": going.running, **asdict(begun)},
         "last_consolidation": going.last,
         "sets": None if sets is None else dict(zip(SET_NAMES, sets.sizes(), strict=True)),
         "diverged": learner.has_said_nan,

@@ -101,6 +101,22 @@ def test_a_consolidation_left_early_goes_back_to_learning_online():
     assert float(learner.trainer.models[0].rate) == pytest.approx(0.003)
 
 
+def test_an_interrupt_amid_the_end_of_a_consolidation_leaves_a_learner_that_goes_on(monkeypatch):
+    learner = fed(tiny_learner(online_lr=0.003, lr=0.05))
+
+    def interrupted(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(learner.consolidating, "_end", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            learner.consolidate(1)
+    learner.observe(IMAGES[:8], LABELS[:8])
+    assert float(learner.trainer.models[0].rate) == pytest.approx(0.003)
+    learner.consolidate(1)
+    assert learner.status()["consolidation"] is None
+
+
 def test_an_audit_finds_the_labels_put_wrong():
     images, labels = patterns(60, seed=5)
     given = labels.copy()
