@@ -74,7 +74,7 @@ class Recording:
 
     def purity(self) -> float:
         samples = self.learner.memory.samples
-        true = TrueLabels(self.source, self.manifest).of(torch.tensor(self.positions)[samples.arrivals])
+        true = TrueLabels.of(self.source, self.manifest).true[torch.tensor(self.positions)[samples.arrivals]]
         return float((true == samples.labels).double().mean())
 
 

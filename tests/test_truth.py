@@ -70,7 +70,7 @@ def test_nor_by_way_of_a_setting(tmp_path, monkeypatch):
     summary, state = run(SOURCE, tmp_path / "a", monkeypatch, **changes)
     other_summary, other_state = run(with_other_truth(SOURCE), tmp_path / "b", monkeypatch, **changes)
     assert differing(state, other_state) == []
-    assert summary["memory_purity"] != other_summary["memory_purity"]
+    assert summary["task_purity"] != other_summary["task_purity"]
     assert summary["last_accuracy"] != other_summary["last_accuracy"]
 
 
@@ -105,6 +105,6 @@ def test_a_stream_holds_no_true_labels():
         assert torch.equal(one.labels, two.labels)
         assert torch.equal(one.images, two.images)
     positions = torch.arange(len(MANIFEST))
-    truths = [TrueLabels(*pair).of(positions) for pair in zip((SOURCE, other), manifests, strict=True)]
+    truths = [TrueLabels.of(*pair).true[positions] for pair in zip((SOURCE, other), manifests, strict=True)]
     assert (truths[0] != truths[1]).all()
     assert not [field.name for field in dataclasses.fields(StreamManifest) if "tru" in field.name]

@@ -43,7 +43,7 @@ class TracingRecorder(Recorder):
         self._compare(task)  # samples that waited may have entered as the consolidation began
         super().epoch(task, epoch, number, evaluate, last)
         if last and (sets := self.learner.trainer.sets) is not None:
-            given = self.truth.given_at(sets.arrivals)
+            given = self.truth.given[sets.arrivals]
             suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses).tolist()
             event = {"event": "sets", "task": task, "seen": self.learner.seen, "arrivals": sets.arrivals.tolist()}
             self.emit({**event, "sets": sets.codes.tolist(), "suggested": suggested})
@@ -59,12 +59,12 @@ class TracingRecorder(Recorder):
         if not entered and not left:
             return
         at = torch.tensor(entered, dtype=torch.int64)
-        names = self.truth.names_at(at)
+        rows, names = self.truth.rows[at].tolist(), self.truth.names
         self.emit({
             "event": "memory", "task": task, "seen": self.learner.seen, "entered": entered,
-            "images": self.truth.rows_at(at).tolist(), "given": self.truth.given_at(at).tolist(),
-            "true": [None if label == UNKNOWN else label for label in self.truth.of(at).tolist()], "left": left,
-            **({} if names is None else {"names": names}),
+            "images": rows, "given": self.truth.given[at].tolist(),
+            "true": [None if label == UNKNOWN else label for label in self.truth.true[at].tolist()], "left": left,
+            **({} if names is None else {"names": [names[row] for row in rows]}),
         })  # fmt: skip
 
 

@@ -77,7 +77,7 @@ class Recorder:
 
     def task_ended(self, task: int) -> Event:
         """After a task's stream and consolidation: everything."""
-        learner, samples, came = self.learner, self.learner.memory.samples, torch.arange(self.learner.seen)
+        learner, samples = self.learner, self.learner.memory.samples
         found, confusion, guesses = self.evaluate()
         recalls = confusion.diagonal().double() / confusion.sum(dim=1)  # nan for a class without test images
         split = learner.split()
@@ -93,10 +93,10 @@ class Recorder:
             share = float(right.double().mean()) if len(right) else None
             event |= {"evaluated": len(labels), "verified": len(right), "verified_accuracy": share}
         self.alphas, self.alphas_told = [], 0
-        counts = {"stream_per_class": self.truth.given_at(came), "stream_per_true_class": self.truth.of(came)}
-        bulky = {name: measures.per_class(labels, len(learner.classes)) for name, labels in counts.items()}
+        counts = {"stream_per_class": self.truth.given, "stream_per_true_class": self.truth.true}
+        bulky = {name: measures.per_class(by[: learner.seen], len(learner.classes)) for name, by in counts.items()}
         self._note(event, confusion=confusion.tolist(), **bulky)
-        trace = measures.split_trace(split, samples.labels.cpu(), self.truth.of(samples.arrivals.cpu()))
+        trace = measures.split_trace(split, samples.labels.cpu(), self.truth.true[samples.arrivals.cpu()])
         self.emit({"event": "split", "task": task, **trace})
         return event
 
@@ -134,7 +134,7 @@ class Recorder:
         found = torch.cat([torch.from_numpy(learner.predict_proba(part, as_it_is)) for part in parts])
         guesses = found.argmax(dim=1)
         confusion = measures.confusion_matrix(guesses, self.evaluation.labels, len(learner.classes))
-        seen = self.truth.given_at(torch.arange(learner.seen)).unique().tolist()
+        seen = self.truth.given[: learner.seen].unique().tolist()
         told = {"accuracy": measures.accuracy(confusion), "seen_accuracy": measures.accuracy(confusion, seen)}
         return {**told, **({} if found.isfinite().all() else {"diverged": True})}, confusion, guesses
 
@@ -147,14 +147,14 @@ class Recorder:
         samples = self.learner.memory.samples
         arrivals, n_classes = samples.arrivals.cpu(), len(self.learner.classes)
         features = None if self.features is None else self.features[arrivals]
-        return measures.memory_metrics(samples.labels.cpu(), self.truth.of(arrivals), n_classes, features)
+        return measures.memory_metrics(samples.labels.cpu(), self.truth.true[arrivals], n_classes, features)
 
     def _split(self, sets: Sets | None) -> Event:
         """How right the division of the memory is, if the trainer divides it."""
         if sets is None:
             return {}
         # Given labels from the stream and not from the memory, which lies on the device: this must not wait for it.
-        return measures.split_metrics(sets, self.truth.given_at(sets.arrivals), self.truth.of(sets.arrivals))
+        return measures.split_metrics(sets, self.truth.given[sets.arrivals], self.truth.true[sets.arrivals])
 
 
 def _mean(values: list[Tensor]) -> float | None:

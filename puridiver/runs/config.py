@@ -102,6 +102,8 @@ class RunConfig:
     noise_file: str | None = setting(None, Role.STREAM, "for human noise: CIFAR-10N's or CIFAR-100N's file", path=True)
     noise_map: str | None = setting(None, Role.STREAM, "class map of asymmetric noise: next, pairs or spr-cifar10 "
         "(default: the data's own)")
+    imbalance: float | None = setting(None, Role.STREAM, "long-tailed classes in a generated stream: the rarest has "
+        "this share of the most frequent one's images", least=0)
     holdout: int = setting(0, Role.STREAM, "train images kept out of a generated stream for validation", least=0)
     evaluate_on: str = setting("test", Role.IDENTITY, "what accuracy is measured on", ("test", "validation"))
     seed: int = setting(0, Role.IDENTITY, "seed of the learner and of a generated stream", least=0, axis=True)

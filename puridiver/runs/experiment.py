@@ -184,7 +184,7 @@ class Experiment:
     def _keep_memory(self, file: Path, recorder: Recorder) -> None:
         from puridiver.metrics.memory_snapshot import MemorySnapshot
 
-        true = recorder.truth.of(self.learner.memory.samples.arrivals.cpu())
+        true = recorder.truth.true[self.learner.memory.samples.arrivals.cpu()]
         write_atomically(file, MemorySnapshot.of(self.learner, true).to_bytes())
 
     def _keep_learner(self, folder: Path) -> None:
@@ -224,7 +224,7 @@ class Experiment:
             from puridiver.metrics.history import TracingRecorder
 
             kind = TracingRecorder
-        truth = TrueLabels(self.source, manifest)
+        truth = TrueLabels.of(self.source, manifest)
         recorder = kind(self.learner, evaluation, manifest.major_classes, truth, emit, features)
         return RunLoop(self.config, self.stream, recorder, self.progress)
 

@@ -66,7 +66,7 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
         "phase_seconds": dict(loop.seconds),
     }  # fmt: skip
     told_where_so = {
-        "noise_matrix": manifest.noise_matrix, "left_out": list(run.source.left_out),
+        "noise_matrix": manifest.noise_matrix, "imbalance": manifest.imbalance, "left_out": list(run.source.left_out),
         "plugins": plugins.codes(*run.resolved.methods),
         "task_trainings": loop.trainings if min(loop.trainings) < options.consolidations else None,
         **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},

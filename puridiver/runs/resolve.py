@@ -93,7 +93,7 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     return resolve_stream(
         manifest_path(config.stream, config.seed), source,
         splits=config.splits or config.data_root or data.default_root(), n_tasks=found.tasks, noise=found.noise,
-        noise_file=config.noise_file, seed=config.seed, holdout=config.holdout,
+        noise_file=config.noise_file, seed=config.seed, holdout=config.holdout, imbalance=config.imbalance,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,
     )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Makes a stream from a data source and a seed, and makes it again to verify it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,26 @@ def make_stream(
     noise_map: ClassMap | None = None,  # of asymmetric noise; by default the source's map, else the next class
     noise_file: Path | str | None = None,  # of human noise: the published label file
     noise_matrix: ArrayLike | None = None,  # of noise "matrix": row the true class, column the given one
+    imbalance: float | None = None,  # long-tailed classes: the rarest has this share of the most frequent one's images
     seed: int = 0,
     holdout: int = 0,  # train samples that stay out of the stream for validation, balanced over the source's labels
 ) -> StreamManifest:
     """Make a seeded stream over the train images of a source; noise comes on top of the labels that it gives.
 
-    Tasks are cut by the noisy labels, as published. The holdout, the noise and the tasks draw from independent
-    generators, so that the same seed puts the same labels wrong whatever the tasks are.
+    Tasks are cut by the noisy labels, as published. The holdout, the noise, the tasks and the imbalance draw from
+    independent generators, so that the same seed puts the same labels wrong whatever the tasks are.
     """
     n_classes, labels = len(source.class_names), source.train.labels.numpy()
     require(kind in CUTTERS, "kind", f"one of {', '.join(CUTTERS)}", kind)
     require(0 <= holdout < len(labels), "holdout", f"from 0 to below the {len(labels)} train images", holdout)
     noise_id, rate, class_map, matrix = read_noise(source, noise, noise_map, noise_matrix)
-    children = np.random.SeedSequence(seed).spawn(3)
-    holdout_rng, noise_rng, tasks_rng = map(np.random.default_rng, children)
+    children = np.random.SeedSequence(seed).spawn(4)
+    holdout_rng, noise_rng, tasks_rng, imbalance_rng = map(np.random.default_rng, children)
 
     held = draw_holdout(labels, n_classes, holdout, holdout_rng) if holdout else np.arange(0)
     samples = np.setdiff1d(np.arange(len(labels)), held)
+    if imbalance is not None:
+        samples = samples[long_tail(labels[samples], imbalance, imbalance_rng)]
     setting = NoiseSetting(n_classes, rate, samples, source.train.images, class_map, noise_file, matrix)
     given = noise_kind(noise_id).apply(noise_rng, labels[samples], setting)
     times = None if source.train.times is None else source.train.times.numpy()[samples]
@@ -52,7 +56,7 @@ def make_stream(
     order = np.concatenate(tasks.indices)
     return StreamManifest.of(
         source, samples[order], given[order], kind=kind, seed=seed, n_tasks=n_tasks, minor_share=share,
-        noise=noise_id, noise_rate=float(rate), noise_map=class_map, noise_matrix=matrix,
+        noise=noise_id, noise_rate=float(rate), noise_map=class_map, noise_matrix=matrix, imbalance=imbalance,
         task_ends=tuple(np.cumsum([len(part) for part in tasks.indices]).tolist()),
         major_classes=tuple(tasks.major_classes), holdout=held,
     )  # fmt: skip
@@ -67,6 +71,19 @@ def draw_holdout(labels: IntArray, n_classes: int, n_held: int, rng: np.random.G
     require(quota[c] <= counts[c], "holdout", f"{counts[c]} or fewer of class {c}", f"{n_held} with {quota[c]} of it")
     picks = [rng.permutation(np.flatnonzero(labels == c))[: quota[c]] for c in range(n_classes)]
     return np.sort(np.concatenate(picks))
+
+
+def long_tail(labels: IntArray, imbalance: float, rng: np.random.Generator) -> IntArray:
+    """Sorted indices of the samples that stay: of the r-th of C classes, in random order, n imbalance^(r / (C - 1)).
+
+    As since Cui et al., "Class-balanced loss" (CVPR 2019); n is as high as the data allow.
+    """
+    require(0 < imbalance <= 1, "imbalance", "above 0 and at most 1", imbalance)
+    classes, counts = np.unique(labels, return_counts=True)
+    shares = imbalance ** (rng.permutation(len(classes)) / max(len(classes) - 1, 1))
+    quotas = np.rint((counts / shares).min() * shares).clip(1).astype(int)
+    kept = [rng.permutation(np.flatnonzero(labels == c))[:n] for c, n in zip(classes, quotas, strict=True)]
+    return np.sort(np.concatenate(kept))
 
 
 def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = None, **options: Any) -> StreamManifest:
@@ -105,20 +122,17 @@ def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
         check_belongs(source, manifest)
     except ManifestError as error:
         return [str(error)]
-    problems = []
     measured = realised_noise(manifest.labels, source.train.true_labels.numpy()[manifest.order])
     if measured != manifest.realised_noise:
-        problems.append(f"the realised noise should be {manifest.realised_noise}, but is {measured}")
+        return [f"the realised noise should be {manifest.realised_noise}, but is {measured}"]
     if manifest.kind not in CUTTERS or noise_kind(manifest.noise).from_file:  # no seed makes these again
-        return problems
-    names = ("kind", "n_tasks", "minor_share", "noise_map", "noise_matrix", "seed")
+        return []
+    names = ("kind", "n_tasks", "minor_share", "noise_map", "noise_matrix", "imbalance", "seed")
     options: dict[str, Any] = {name: getattr(manifest, name) for name in names}
-    options |= {"noise": (manifest.noise, manifest.noise_rate), "holdout": len(manifest.holdout)}
+    noise = "matrix" if manifest.noise_matrix else (manifest.noise, manifest.noise_rate)
     try:
-        again = make_stream(source, **options).to_dict()
+        again = make_stream(source, noise=noise, holdout=len(manifest.holdout), **options)
     except ValueError as error:
-        return [*problems, f"the stream cannot be made again from seed {manifest.seed}: {error}"]
-    for name, recorded in manifest.to_dict().items():
-        if recorded != again.get(name) and name != "source":  # the same data may go by another name
-            problems.append(f"making the stream again from seed {manifest.seed} gives another {name}")
-    return problems
+        return [f"the stream cannot be made again from seed {manifest.seed}: {error}"]
+    same = replace(again, source=manifest.source) == manifest  # the same data may go by another name
+    return [] if same else [f"making the stream again from seed {manifest.seed} gives another one"]

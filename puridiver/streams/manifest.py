@@ -15,21 +15,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from puridiver.data.base import UNKNOWN, DataSource
-from puridiver.errors import DataError, ManifestError, few, first_line
+from puridiver.errors import DataError, ManifestError, few
 from puridiver.files import check_json, read_json, write_atomically
 from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.names import is_manifest
-from puridiver.streams.noise import Matrix, noise_kind
+from puridiver.streams.noise import Matrix
 from puridiver.streams.tasks import fullest_tasks
 
 FORMAT = 1
 CUSTOM = "custom"  # order and labels as somebody gave them
 ARRAYS = ("holdout", "order", "labels")
-# The types of a file's fields; those of the lists and of the noise map are checked with their values.
-KINDS: dict[str, Any] = {
-    **dict.fromkeys(("source", "source_fingerprint", "kind", "cut_by", "noise"), str), "class_names": [str, None],
-    **dict.fromkeys(("n_classes", "seed", "n_tasks"), int), **dict.fromkeys(("minor_share", "noise_rate"), float),
-    "realised_noise": (float, None), "imbalance": (float, None),
+UNWRITTEN = ("noise_matrix", "imbalance")  # not in the file, nor in the hash, where there is none
+# What a file holds: see `check_json`.
+SCHEMA: dict[str, Any] = {
+    **dict.fromkeys(("source", "source_fingerprint", "kind", "cut_by", "noise", "content_hash"), str),
+    **dict.fromkeys(("format", "n_classes", "seed", "n_tasks"), int),
+    **{key: [int, None] for key in ("holdout", "order", "labels", "task_ends")},
+    **dict.fromkeys(("minor_share", "noise_rate"), float),
+    **dict.fromkeys(("realised_noise", "imbalance"), (float, None)),
+    "class_names": [str, None], "major_classes": [[int, None], None], "noise_map": ({str: int}, None),
+    "noise_matrix": ([[float, None], None], None),
 }  # fmt: skip
 
 
@@ -57,29 +62,23 @@ class StreamManifest:
     labels: IntArray  # for each arrival, its given label
     format: int = FORMAT  # of the file
     noise_matrix: Matrix | None = None  # of the noise "matrix:HASH": row the true class, column the given one
+    imbalance: float | None = None  # the rarest class's share of the most frequent one's samples
 
     def __post_init__(self) -> None:
-        n_classes, ends = self.n_classes, [0, *self.task_ends]
-        require(self.seed >= 0, "seed", "at least 0", self.seed)
-        noise_kind(self.noise).check_matrix(self.noise_matrix, n_classes)
-        for a, b in (self.noise_map or {}).items():
-            fine = a != b and min(a, b) >= 0 and max(a, b) < n_classes
-            require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
-        require(len(ends) == self.n_tasks + 1 > 1, "task_ends", f"one for each of {self.n_tasks} tasks", self.task_ends)
-        fine = ends == sorted(ends) and ends[-1] == len(self.order) == len(self.labels)
-        require(fine, "task_ends", f"rising to {len(self.order)}, the arrivals, each with a label", self.task_ends)
-        major = [label for group in self.major_classes for label in group]
-        fine = len(self.major_classes) == self.n_tasks and len({*major}) == len(major)
-        require(fine, "major_classes", f"{self.n_tasks} groups, each class at most once", self.major_classes)
-        as_ids("major_classes", major, n_classes)
-        as_ids("labels", self.labels, n_classes)
-        samples = np.concatenate([self.order, self.holdout])
-        fine = len(np.unique(samples)) == len(samples) and samples.min(initial=0) >= 0
-        require(fine, "order and holdout", "each sample at most once, from 0", "others")
         for name in ARRAYS:
             frozen = np.array(getattr(self, name), dtype=np.int64)
             frozen.setflags(write=False)
             object.__setattr__(self, name, frozen)
+        ends, samples = [0, *self.task_ends], np.concatenate([self.order, self.holdout])
+        fine = ends == sorted(ends) and ends[-1] == len(self.order) == len(self.labels)
+        require(fine, "task_ends", f"rising to {len(self.order)}, the arrivals, each with a label", self.task_ends)
+        fine = len(self.task_ends) == len(self.major_classes) == self.n_tasks > 0
+        require(fine, "task_ends and major_classes", f"one for each of {self.n_tasks} tasks", "others")
+        fine = len(np.unique(samples)) == len(samples) and samples.min(initial=0) >= 0
+        require(fine, "order and holdout", "each sample at most once, from 0", "others")
+        major, swaps = [c for group in self.major_classes for c in group], self.noise_map or {}
+        as_ids("labels, major_classes and noise_map", [*self.labels, *major, *swaps, *swaps.values()], self.n_classes)
+        require(len(self.class_names) == self.n_classes, "class_names", f"{self.n_classes}", len(self.class_names))
 
     @classmethod
     def of(cls, source: DataSource, order: IntArray, labels: IntArray, **others: Any) -> Self:
@@ -101,18 +100,16 @@ class StreamManifest:
 
     @cached_property
     def content_hash(self) -> str:
-        """SHA-256 of every field."""
+        """SHA-256 of every field, as canonical JSON."""
         return _hash(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Every field as JSON can hold it, without the hash; without the noise matrix where there is none."""
+        """Every field as JSON can hold it, without the hash."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values |= {name: values[name].tolist() for name in ARRAYS}
         if self.noise_map is not None:
             values["noise_map"] = {str(key): item for key, item in sorted(self.noise_map.items())}
-        if self.noise_matrix is None:
-            del values["noise_matrix"]
-        return values
+        return {name: value for name, value in values.items() if value is not None or name not in UNWRITTEN}
 
     def task_slice(self, task: int) -> slice:
         """The arrivals of one task."""
@@ -134,37 +131,31 @@ class StreamManifest:
     def load(cls, path: Path | str) -> Self:
         """Read a manifest; a ManifestError names a file that is none, or that was changed."""
         try:
-            content = read_json(Path(path))
-            if not isinstance(content, dict) or content.get("format") != FORMAT:
-                raise ValueError(f"format should be {FORMAT}, as `puridiver stream make` writes it")
-            if content.pop("content_hash", None) != _hash(content):
+            content = check_json(read_json(Path(path)), SCHEMA, str(path))
+            if content.pop("content_hash") != _hash(content):
                 raise ValueError("it was changed after it was written: its content hash does not match")
-            check_json(content, KINDS, str(path))
-            return cls(**{name: _of_json(name, value) for name, value in content.items()})
+            if content["noise_map"] is not None:
+                content["noise_map"] = {int(key): label for key, label in content["noise_map"].items()}
+            return cls(**{name: _tuples(value) for name, value in content.items()})
         except DataError as error:
-            raise ManifestError(str(error)) from error
-        # Any value may be of any type.
-        except (ArithmeticError, AttributeError, RecursionError, TypeError, ValueError) as error:
-            raise ManifestError(f"{path}: {first_line(error)}") from error
+            raise ManifestError(f"{error}; `puridiver stream make` writes streams") from error
+        except (RecursionError, TypeError, ValueError) as error:
+            raise ManifestError(f"{path}: {error}") from error
 
 
 def _hash(content: dict[str, Any]) -> str:
-    """SHA-256 of canonical JSON."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def realised_noise(given: IntArray, true: IntArray) -> float | None:
     """The share of wrong labels among those whose true label is known; None without any."""
     known = true != UNKNOWN
     return float(np.mean(given[known] != true[known])) if known.any() else None
-
-
-def _of_json(name: str, value: Any) -> Any:
-    """A JSON value of a manifest as its field has it: lists as tuples, keys of the noise map as numbers."""
-    if name == "noise_map" and value is not None:
-        return {int(key): label for key, label in value.items()}
-    return tuple(_of_json("", item) for item in value) if isinstance(value, list) else value
 
 
 def write_manifest(
@@ -189,12 +180,11 @@ def write_manifest(
     given = as_ids("labels", found, len(ids))
     require(len(given) == len(rows) > 0, "labels", f"as many as order, {len(rows)}, and not none", len(given))
     ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
-    require((np.diff(ends, prepend=0) > 0).all(), "task_ends", f"rising to {len(rows)}", ends)
     groups = major_classes or fullest_tasks(np.split(given, ends[:-1]), len(ids))
     manifest = StreamManifest.of(
         source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends), noise="none" if (given == own).all() else CUSTOM,
-        task_ends=tuple(ends.tolist()), major_classes=tuple(map(tuple, groups)),
-        holdout=as_ids("holdout", holdout, n_train),
+        task_ends=tuple(ends.tolist()), holdout=as_ids("holdout", holdout, n_train),
+        major_classes=tuple(tuple(as_ids("major_classes", group, len(ids)).tolist()) for group in groups),
     )  # fmt: skip
     manifest.save(path)
     return manifest

@@ -44,20 +44,16 @@ class Noise:
     name: ClassVar[str]
     title: ClassVar[str]  # what a wrong label is
     written: ClassVar[str]  # how users write it; empty if they cannot
-    variants: ClassVar[tuple[str, ...]] = ("",)  # such as "worst" of "human:worst"
+    variants: ClassVar[tuple[str, ...] | None] = ("",)  # such as "worst" of "human:worst"; None: any
     has_rate: ClassVar[bool] = True
     uses_map: ClassVar[bool] = False
     from_file: ClassVar[bool] = False  # a seed alone cannot make its labels again
     hint: ClassVar[str] = "asym"  # the kind that a run tells its trainer with `tell_noise`
 
     def __init__(self, variant: str = "") -> None:
-        allowed = ", ".join(self.variants) or "none"
-        require(variant in self.variants, f"the variant of noise {self.name}", f"one of {allowed}", variant)
+        if self.variants is not None:
+            require(variant in self.variants, f"the variant of noise {self.name}", self.variants, repr(variant))
         self.variant = variant
-
-    def check_matrix(self, matrix: Matrix | None, n_classes: int) -> None:
-        """Refuse a matrix that does not belong to this noise."""
-        require(matrix is None, "noise_matrix", "left out", f"one for noise {self.name}")
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         """The noisy labels; `labels` stay as they are."""
@@ -98,19 +94,22 @@ def read_noise(
 ) -> tuple[str, float, ClassMap | None, Matrix | None]:
     """The kind and the rate of a noise, and the class map and the matrix that it uses."""
     n_classes, matrix = len(source.class_names), None
-    if noise_matrix is not None or str(noise).startswith(MATRIX_FILE):
+    if isinstance(noise, str) and noise.startswith("matrix"):
         from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
 
-        values = read_matrix(str(noise).removeprefix(MATRIX_FILE)) if noise_matrix is None else noise_matrix
+        values = read_matrix(noise.removeprefix(MATRIX_FILE)) if noise_matrix is None else noise_matrix
         matrix = as_matrix(values, n_classes)
-        noise = (matrix_name(matrix), 0.0) if str(noise).startswith("matrix") else noise
+        noise = (matrix_name(matrix), 0.0)
+    require(matrix or noise_matrix is None, "noise_matrix", "left out but for noise matrix", f"one for {noise}")
     kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
     found = noise_kind(kind)
-    found.check_matrix(matrix, n_classes)
     require(0 <= rate < 1, "noise rate", "at least 0 and below 1", rate)
     require(found.has_rate or not rate, "noise rate", f"0 for noise {kind}", rate)
     require(found.uses_map or noise_map is None, "noise_map", "left out but for asymmetric noise", f"one for {kind}")
     class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if found.uses_map else None
+    for a, b in (class_map or {}).items():
+        fine = a != b and 0 <= a < n_classes and 0 <= b < n_classes
+        require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
     if kind != "none" and not source.train.truth_known:  # nobody could say how many labels are wrong afterwards
         raise ValueError(
             f"noise cannot be planted in {source.name!r}, whose true labels are unknown: say --trust-labels"

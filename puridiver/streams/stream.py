@@ -1,7 +1,8 @@
 """What the learner sees of a stream (`Stream`), and what only the metrics see (`TrueLabels`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -53,32 +54,20 @@ class Stream:
         return Batch(self._images[rows], self._labels[start:stop], torch.arange(start, stop), task, names)
 
 
-class TrueLabels:
-    """The true label of each arrival, UNKNOWN where nobody knows: for the metrics alone, never for a learner."""
+class TrueLabels(NamedTuple):
+    """What only the metrics may know of each arrival, never a learner; (N,) each, on the CPU."""
 
-    def __init__(self, source: DataSource, manifest: StreamManifest) -> None:
+    true: Tensor  # class ids, UNKNOWN where nobody knows
+    given: Tensor  # class ids, as they arrived
+    rows: Tensor  # of the train images
+    names: Sequence[str] | None  # of all train images, by row; None where the data do not tell them
+
+    @classmethod
+    def of(cls, source: DataSource, manifest: StreamManifest) -> "TrueLabels":
+        """The true labels of a stream."""
         check_belongs(source, manifest)
-        self._rows, self._names = torch.tensor(manifest.order), source.train.names
-        self._given, self._true = torch.tensor(manifest.labels), source.train.true_labels[self._rows]
-
-    def __len__(self) -> int:
-        return len(self._true)
-
-    def rows_at(self, positions: Tensor) -> Tensor:
-        """Which of the train images arrived there."""
-        return self._rows[positions.cpu()]
-
-    def names_at(self, positions: Tensor) -> list[str] | None:
-        """Where these images came from; None where the data do not tell it."""
-        return None if self._names is None else [self._names[row] for row in self.rows_at(positions).tolist()]
-
-    def given_at(self, positions: Tensor) -> Tensor:
-        """The labels with which these samples arrived, to be compared with the true ones."""
-        return self._given[positions.cpu()].to(positions.device)
-
-    def of(self, positions: Tensor) -> Tensor:
-        """The true labels at these arrival numbers, on the positions' device."""
-        return self._true[positions.cpu()].to(positions.device)
+        rows = torch.tensor(manifest.order)
+        return cls(source.train.true_labels[rows], torch.tensor(manifest.labels), rows, source.train.names)
 
 
 def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
@@ -88,6 +77,7 @@ def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
             f"the manifest belongs to {manifest.source!r}, but {source.name!r} is other data or was read otherwise: "
             "say the same --data, --image-size, --test-share, --bad-files and --trust-labels as then"
         )
-    largest = max(manifest.order.max(initial=-1), manifest.holdout.max(initial=-1))
-    if largest >= len(source.train):
-        raise ManifestError(f"order and holdout name sample {largest}, but the data have only {len(source.train)}")
+    if max(manifest.order.max(initial=-1), manifest.holdout.max(initial=-1)) >= len(source.train):
+        raise ManifestError(
+            f"order and holdout should name samples below {len(source.train)}, as many as the data have"
+        )

@@ -26,7 +26,7 @@ TRUE = SOURCE.train.labels[torch.from_numpy(MANIFEST.order.copy())]
 
 def recorder(learner: Learner, emit: Any, verified: torch.Tensor | None = None) -> Recorder:
     evaluation = EvaluationSet(TEST.images, TEST.labels, verified)
-    return Recorder(learner, evaluation, MANIFEST.major_classes, TrueLabels(SOURCE, MANIFEST), emit, FEATURES)
+    return Recorder(learner, evaluation, MANIFEST.major_classes, TrueLabels.of(SOURCE, MANIFEST), emit, FEATURES)
 
 
 class Watched:

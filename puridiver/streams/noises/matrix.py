@@ -26,15 +26,8 @@ class MatrixNoise(Noise):
     name = "matrix"
     title = "labels by a transition matrix of your own (.npy or .csv)"
     written = "matrix:FILE"
+    variants = None
     has_rate = False
-
-    def __init__(self, variant: str = "") -> None:
-        require(variant, "noise by a matrix", repr(self.written), repr(self.name))
-        self.variant = variant
-
-    def check_matrix(self, matrix: Matrix | None, n_classes: int) -> None:
-        found = "none" if matrix is None else matrix_name(as_matrix(matrix, n_classes))
-        require(found == MATRIX_FILE + self.variant, "noise_matrix", f"that of {MATRIX_FILE}{self.variant}", found)
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         noisy = labels.copy()
@@ -49,30 +42,30 @@ def matrix_name(matrix: Matrix) -> str:
     return MATRIX_FILE + hashlib.sha256(np.asarray(matrix, dtype="<f8").tobytes()).hexdigest()[:12]
 
 
-def as_matrix(values: ArrayLike, n_classes: int | None = None, what: str = "the noise matrix") -> Matrix:
-    """Checked entries as plain floats; `n_classes` is how many classes the data have, where that is known."""
+def as_matrix(values: ArrayLike, n_classes: int) -> Matrix:
+    """Checked entries as plain floats."""
     try:
         array = np.asarray(values, dtype=np.float64) + 0.0  # no minus before a zero: it would be another content
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{what} should be numbers of shape (classes, classes): {error}") from error
-    size = n_classes or (len(array) if array.ndim else 0)
-    require(array.shape == (size, size) != (0, 0), what, "of shape (classes, classes)", f"{array.shape}")
+        raise ValueError(f"the noise matrix should be numbers: {error}") from error
+    shape = (n_classes, n_classes)
+    require(array.shape == shape, "the noise matrix", f"of shape (classes, classes), {shape}", array.shape)
     sums = array.sum(axis=1)
     fine = np.isfinite(array).all() and array.min() >= 0 and abs(sums - 1).max() <= TOLERANCE
     found = f"entries from {array.min():g} and sums from {sums.min():.6g} to {sums.max():.6g}"
-    require(fine, f"each row of {what}, a true class,", "finite numbers from 0 with the sum 1", found)
+    require(fine, "each row of the noise matrix, a true class,", "finite numbers from 0 with the sum 1", found)
     return tuple(map(tuple, array.tolist()))
 
 
-def read_matrix(file: Path | str) -> Matrix:
-    """The matrix of an .npy file, or of a .csv file of numbers without a heading."""
+def read_matrix(file: Path | str) -> np.ndarray:
+    """The numbers of an .npy file, or of a .csv file without a heading."""
     path = Path(file).expanduser()
     require(path.suffix in (".npy", ".csv"), "a noise matrix", "a file that ends in .npy or .csv", repr(str(file)))
     if path.suffix == ".npy":
-        return as_matrix(read_arrays(path, ("matrix",), alone="matrix")["matrix"], what=f"the noise matrix of {path}")
+        return read_arrays(path, ("matrix",), alone="matrix")["matrix"]
     with open_regular(path) as content:
         try:
-            return as_matrix(np.loadtxt(content, delimiter=",", ndmin=2, encoding="utf-8-sig"), what="the noise matrix")
+            return np.loadtxt(content, delimiter=",", ndmin=2, encoding="utf-8-sig")
         except ValueError as error:
             raise DataError(f"{path} should hold numbers between commas, and no heading: {error}") from error
 
