@@ -3,8 +3,8 @@
 Each file of this folder that is not in `HELPERS` is a command: it has a function of its own name, or several in
 `ACTIONS`. Their signatures are the options, their docstrings the help. To add a command, add a file.
 
-Exit codes: 0 success; 1 a check found a difference (`verify`), a cell failed (`grid`) or a plugin raised; 2 wrong
-usage, bad input or missing data; 3 out of memory; 130 interrupted with Ctrl-C.
+Exit codes: 0 success; 1 a check found a difference (`verify`) or a cell failed (`grid`); 2 wrong usage, bad input or
+missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import importlib
 import inspect
 import io
 import itertools
+import os
 import pkgutil
 import sys
 import traceback
@@ -24,7 +25,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from puridiver._version import __version__
-from puridiver.cli.output import forget_stdout, plain
+from puridiver.cli.output import tell
 from puridiver.discovery import listing
 from puridiver.errors import PuridiverError, meant
 from puridiver.runs.config import SETTINGS
@@ -73,10 +74,10 @@ def build(names: Sequence[str]) -> TyperGroup:
     for name in names:
         module = importlib.import_module(f"puridiver.cli.{name}")
         actions = getattr(module, "ACTIONS", None)
-        group = app if actions is None else _group(module.__doc__ or "", _actions)
+        group = _group(module.__doc__ or "", _actions) if actions else app
         for action in actions or [getattr(module, name)]:
             group.command(action.__name__.rstrip("_"), cls=PanelCommand, **_help(action.__doc__ or ""))(action)
-        if actions is not None:
+        if actions:
             app.add_typer(group, name=name)
     return typer.main.get_command(app)  # type: ignore[return-value]
 
@@ -96,7 +97,7 @@ def _help(text: str) -> dict[str, Any]:
 def _actions(ctx: typer.Context) -> None:
     """Show the help where no command is named: that is a wrong use."""
     if ctx.invoked_subcommand is None:
-        print(ctx.get_help(), file=sys.stderr)
+        tell(ctx.get_help())
         raise typer.Exit(2)
 
 
@@ -117,40 +118,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal cannot show should not end the work
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = _run(words)
+        if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
+            raise ValueError("an argument is empty: is a variable of the shell not set?")
+        names = command_names()
+        program = build([word for word in words if word in names][:1] or names)
+        with program.make_context("puridiver", list(words), obj=words) as context:
+            code = int(program.invoke(context) or 0)
         sys.stdout.flush()  # here, where a reader that left is no error
         return code
+    except typer.Exit as stop:  # --help and --version
+        return stop.exit_code
     except KeyboardInterrupt:
-        print("puridiver: interrupted", file=sys.stderr)
+        tell("puridiver: interrupted")
         return 130
     except BrokenPipeError:  # `puridiver ... | head`: the reader left, which is no error of ours
-        forget_stdout()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing still to be printed may fail
         return 0
     except Exception as error:
         return _report(error, words)
 
 
-def _run(words: list[str]) -> int:
-    if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
-        raise ValueError("an argument is empty: is a variable of the shell not set?")
-    names = command_names()
-    program = build([word for word in words if not word.startswith("-") and word in names][:1] or names)
-    try:
-        with program.make_context("puridiver", list(words), obj=words) as context:
-            return int(program.invoke(context) or 0)
-    except typer.Exit as stop:  # --help and --version
-        return stop.exit_code
-
-
 def _report(error: Exception, words: Sequence[str]) -> int:
     """Print what the user can mend in one line and return the exit code; raise what is a fault of our own."""
-    frames = [] if isinstance(error, PuridiverError) else traceback.walk_tb(error.__traceback__)
-    plugins = [frame.f_globals for frame, _ in frames if frame.f_globals["__name__"].startswith("puridiver_plugin_")]
     code, message = 2, str(error)
     if isinstance(error, USAGE_ERROR):
         message = _usage(error, words)
-    elif plugins:
-        code, message = 1, f"the plugin {plugins[-1]['__file__']} raised {type(error).__name__}: {error}"
     elif isinstance(error, MemoryError) or any(sign in message.lower() for sign in NO_MEMORY):
         code, message = 3, "out of memory: try a smaller --memory, --image-size or --network"
     elif isinstance(error, RecursionError):
@@ -159,9 +151,9 @@ def _report(error: Exception, words: Sequence[str]) -> int:
         message = f"{error.filename}: {error.strerror.lower()}"
     elif not isinstance(error, PuridiverError | ValueError | OSError):
         raise error
-    if plugins or "--debug" in words:
+    if "--debug" in words:
         traceback.print_exception(error)
-    print(f"puridiver: error: {plain(' '.join(message.split()))}", file=sys.stderr)
+    tell(f"puridiver: error: {' '.join(message.split())}")
     return code
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated
 
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, say, say_table
+from puridiver.cli.output import Progress, say, say_problems, say_table
 
 Name = Annotated[str, Arg("NAME", "a name from `puridiver data list` (or, to verify, an .npz file)")]
 Root = Annotated[Path | None, Opt("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", "FOLDER")]
@@ -39,15 +39,13 @@ def fetch(name: Name, root: Root = None, url: Annotated[str | None, Opt("a mirro
     """Download, check and unpack a data set.
 
     Examples:
-      puridiver data fetch cifar10
       puridiver data fetch cifar100 --root ~/datasets
       puridiver data fetch cifar10 --url https://mirror.example/cifar-10-binary.tar.gz
     """
     from puridiver.data.download import fetch_source
 
     with Progress() as progress:
-        folder = fetch_source(name, root, url=url, progress=progress.count)
-    say(f"{name} is in {folder}")
+        say(f"{name} is in {fetch_source(name, root, url=url, progress=progress.count)}")
     return 0
 
 
@@ -60,10 +58,7 @@ def verify(name: Name, root: Root = None) -> int:
     """
     from puridiver import data
 
-    problems = data.verify(name, root)
-    for problem in problems or ["good"]:
-        say(f"{name}: {problem}")
-    return int(bool(problems))
+    return say_problems(name, data.verify(name, root))
 
 
 ACTIONS = (list_, fetch, verify)

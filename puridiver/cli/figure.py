@@ -8,7 +8,7 @@ from typing import Annotated
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import note, say, say_table
 from puridiver.cli.report import RUNS, ForceForeign
-from puridiver.errors import DataError, meant
+from puridiver.errors import meant
 
 
 def figure(
@@ -23,10 +23,8 @@ def figure(
 
     Examples:
       puridiver figure --list
-      puridiver figure accuracy runs/a runs/b --out comparison.png
-          accuracy over the stream, of two runs
-      puridiver figure figure-tasks runs/figure-tasks --out tasks.pdf
-          a figure of the paper, after `puridiver grid figure-tasks`
+      puridiver figure accuracy runs/a runs/b --out comparison.png       two runs over the stream
+      puridiver figure figure-tasks runs/figure-tasks --out tasks.pdf    a figure of the paper, after its grid
     """
     from puridiver.grid.presets import PRESETS
     from puridiver.report.figures import draw, figures, save
@@ -41,27 +39,9 @@ def figure(
         raise ValueError(f"a figure should be one of {', '.join(drawn_by)}, but got {name!r}{meant(name, drawn_by)}")
     if name not in PRESETS and not runs:
         raise ValueError(f"name the folders of the runs to draw, as in `puridiver figure {name} runs/a`")
-    places = runs or [Path("runs") / name]
-    found, left_out = find_runs(_cells_of(name, places) if name in PRESETS else places)
+    found, left_out = find_runs(runs or [Path("runs") / name])
     drawing = draw(drawn_by[name], found)
     for text in left_out:
         note(f"left out: {text}")
     say(save(drawing, out or Path(f"{name}.png"), dpi, force))
     return 0
-
-
-def _cells_of(preset: str, folders: list[Path]) -> list[Path]:
-    """The run folders of a preset in the folders of grids, in the order of its methods."""
-    from puridiver.grid.presets import PRESETS
-    from puridiver.grid.spec import cells, find_grid
-    from puridiver.grid.table import read
-
-    rows = read(folders)
-    rows = rows[rows["grid"] == preset]
-    ids = {(row["method"], row["column"], row["seed"]): row["id"] for row in rows.to_dict("records")}
-    present = [name for name in PRESETS[preset].sizes if name in set(rows["data"])]
-    wanted = [(cell.method, cell.column, cell.config.seed) for cell in cells(find_grid(preset, present))]
-    found = [place for key in wanted if key in ids for top in folders for place in top.glob(f"cells/*-{ids[key]}")]
-    if not found:
-        raise DataError(f"{folders[0]} holds no finished runs of {preset}: run `puridiver grid {preset}` first")
-    return found

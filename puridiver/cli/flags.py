@@ -12,7 +12,7 @@ import typer
 
 from puridiver.cli.output import Progress
 from puridiver.errors import DataError, meant
-from puridiver.runs.config import SETTINGS, Role, Setting
+from puridiver.runs.config import MATRIX_FILE, SETTINGS, Role, Setting
 
 if TYPE_CHECKING:
     from puridiver.data.base import DataSource
@@ -37,29 +37,24 @@ def Opt(
 
     The parameter's name is the flag's unless `name` is another. A switch needs `name`; without it typer adds --no-...
     """
+
+    def check(value: str | None) -> str | None:
+        if value in (None, *choices):
+            return value
+        raise typer.BadParameter(f"should be one of {', '.join(choices)}, but got {value!r}{meant(value, choices)}")
+
     if choices:
-        metavar, more["callback"] = "|".join(choices), one_of(choices)
+        metavar, more["callback"] = "|".join(choices), check
     names, metavar = [name] if name else [], metavar or (None if least is None else "N")
     return typer.Option(*names, help=help, metavar=metavar, min=least, show_default=False, **more)
 
 
-def one_of(choices: Sequence[str]) -> Callable[[str | None], str | None]:
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in choices:
-            near = meant(value, choices)
-            raise typer.BadParameter(f"should be one of {', '.join(choices)}, but got {value!r}{near}")
-        return value
-
-    return check
-
-
 def load_plugins(places: list[str] | None) -> list[str]:
     """Import the plugins while the command line is read, so that every later step knows their methods."""
-    if places:
+    for place in places or []:
         from puridiver import plugins
 
-        for place in places:
-            plugins.add(place)
+        plugins.add(place)
     return places or []
 
 
@@ -111,7 +106,7 @@ def is_place(name: str, value: str) -> bool:
 
     if name == "data":
         return bool(own_kind(value))
-    return {"stream": value.endswith(".json"), "noise": value.startswith("matrix:")}.get(name, SETTINGS[name].path)
+    return {"stream": value.endswith(".json"), "noise": value.startswith(MATRIX_FILE)}.get(name, SETTINGS[name].path)
 
 
 def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +114,7 @@ def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
     found = dict(settings)
     for name, value in settings.items():
         if isinstance(value, str) and is_place(name, value):
-            prefix = "matrix:" if name == "noise" else ""
+            prefix = MATRIX_FILE if name == "noise" else ""
             found[name] = prefix + str(Path(value.removeprefix(prefix)).expanduser().absolute())
     return found
 
@@ -135,9 +130,8 @@ def check_new(file: Path, force: bool) -> None:
 
 def check_outside(data: str, out: Path) -> None:
     """Raise an error where --out lies in a folder of data, whose folders are taken for classes."""
-    for found in (Path.absolute, Path.resolve):  # by the names as they are, and by what links lead to
-        if is_place("data", data) and Path(data).is_dir() and found(out).is_relative_to(found(Path(data))):
-            raise DataError(f"--out {out} lies in the folder of the data ({data}): name a folder outside of it")
+    if is_place("data", data) and out.resolve().is_relative_to(Path(data).resolve()):
+        raise DataError(f"--out {out} lies in the folder of the data ({data}): name a folder outside of it")
 
 
 def load_data(place: str, settings: dict[str, Any], side: int | None, progress: Progress) -> DataSource:

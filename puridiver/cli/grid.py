@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,10 +41,10 @@ def grid(
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
     dry_run: Annotated[bool, Opt("only show the runs and the time they may take", name="--dry-run")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
-    shard: Annotated[str, Opt("run only this part, such as 1/3 on one of three machines", "I/N")] = "1/1",
-    engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or a Ray cluster", choices=ENGINES)] = "auto",
+    engine: Annotated[
+        str, Opt("threads on a GPU, processes on a CPU, or Ray ($RAY_ADDRESS, or local)", choices=ENGINES)
+    ] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
-    ray_address: Annotated[str | None, Opt("of a Ray cluster (default: $RAY_ADDRESS, or local)", "ADDRESS")] = None,
     gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)", "X")] = None,
     assignments: flags.Assignments = None,
     quiet: flags.Quiet = False,
@@ -57,12 +57,9 @@ def grid(
 
     Examples:
       puridiver grid --list
-      puridiver grid table1 --data digits --dry-run
-          its runs, which of them are done, and how long the rest may take
+      puridiver grid table1 --data digits --dry-run    which runs are done, and the time of the rest
       puridiver grid table1 table3 --data cifar10 --splits splits/ --workers 8 --out runs/paper
-          two tables on the published streams; a run that stands in both is made once
       puridiver grid my.toml --seeds 1,2,3 --methods RSV --methods PuriDivER
-          some rows and seeds of a grid of your own
     """
     from puridiver.grid.engines import make_engine
     from puridiver.grid.run import LOGS, GridRun, failure_text
@@ -75,9 +72,6 @@ def grid(
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
     if wrong := [text for text in listed(seeds) if not text.isdecimal()]:
         raise ValueError(f"--seeds should be whole numbers such as 1,2,3, but got {wrong[0]!r}")
-    part, _, of = shard.partition("/")
-    if not (part.isdecimal() and of.isdecimal() and 1 <= int(part) <= int(of)):
-        raise ValueError(f"--shard should be I/N with I from 1 to N, such as 1/3, but got {shard!r}")
     found = [find_grid(name, data or [], [*map(int, listed(seeds))], official="splits" in settings) for name in grids]
     found = only(found, methods or (), listed(noises))
     folder = out or Path("runs") / "+".join(dict.fromkeys(each.name for each in found))
@@ -85,11 +79,9 @@ def grid(
         flags.check_outside(place, folder)
     options = flags.options_of(assignments)
     changes = {**settings, "options": options} if options else settings
-    planned = GridRun([with_changes(each, changes) for each in found], folder, (int(part), int(of)))
-    chosen = make_engine(
-        engine, workers, device=settings.get("device", "auto"), sources=planned.sources, logs=folder / LOGS,
-        ray_address=ray_address, gpus=gpus_per_run,
-    )  # fmt: skip
+    planned = GridRun([with_changes(each, changes) for each in found], folder)
+    words: Any = {"device": settings.get("device", "auto"), "sources": planned.sources, "gpus": gpus_per_run}
+    chosen = make_engine(engine, workers, logs=folder / LOGS, **words)
     done, waiting = planned.done(), planned.waiting(limit)
     time = duration(planned.expected_seconds(waiting, chosen.workers))
     state = f"{counted(len(planned.runs), 'run')}: {len(done)} done, {len(waiting)} to run, {time}"
@@ -99,9 +91,8 @@ def grid(
             say(f"{word:<12} {cells[0].slug}")
         say(state)
         return 0
-    with GridProgress(hidden=quiet) as progress:
-        progress.begin(waiting, state)
-        outcome = planned.run(chosen, limit, progress.happened)
+    with Progress(hidden=quiet) as progress:
+        outcome = planned.run(chosen, limit, _follow(progress, waiting, state))
     if outcome.failures:
         note(failure_text(outcome, folder))
     if outcome.interrupted:
@@ -112,25 +103,24 @@ def grid(
     return 130 if outcome.interrupted else int(bool(outcome.failures))
 
 
-class GridProgress(Progress):
-    """A bar for the whole grid with the time left, and a line for each run that ends."""
+def _follow(progress: Progress, waiting: Sequence[str], state: str) -> Callable[[Event, str], None]:
+    """Show the state of a grid, and what happens to its runs: a bar for all, and a line for each that ends."""
+    shares, ended = dict.fromkeys(waiting, 0.0), list[str]()
+    progress.start(max(len(waiting), 1))
+    progress.tell(state)
 
-    def begin(self, waiting: Sequence[str], state: str) -> None:
-        self.shares, self.ended = dict.fromkeys(waiting, 0.0), 0
-        self.start(max(len(waiting), 1))
-        if not self.hidden:
-            tell(state)
+    def happened(event: Event, name: str) -> None:
+        if event.kind in ("finished", "failed"):
+            ended.append(event.id)
+        shares[event.id] = 1.0 if event.id in ended else event.detail.get("share", 0.0)
+        progress.bar.update(progress.task, completed=sum(shares.values()), description=f"{len(shares)} runs")
+        if event.kind == "finished":
+            progress.tell(f"[{len(ended)}/{len(shares)}] {name}: {percent(event.detail['last_accuracy'])}")
+        elif event.kind in ("failed", "lost"):
+            error = str(event.detail.get("error")).splitlines()[0]
+            progress.tell(f"[{len(ended)}/{len(shares)}] {name}: {event.kind}: {error}")
 
-    def happened(self, event: Event, name: str) -> None:
-        """Show what happened to a run."""
-        over = event.kind in ("finished", "failed")
-        self.ended += over
-        self.shares[event.id] = 1.0 if over else event.detail.get("share", 0.0)
-        self.bar.update(self.task, completed=sum(self.shares.values()), description=f"{len(self.shares)} runs")
-        if not self.hidden and event.kind in ("finished", "failed", "lost"):
-            error = f"{event.kind}: {str(event.detail.get('error')).splitlines()[0]}"
-            result = percent(event.detail["last_accuracy"]) if event.kind == "finished" else error
-            tell(f"[{self.ended}/{len(self.shares)}] {name}: {result}")
+    return happened
 
 
 def _print_presets() -> int:

@@ -17,12 +17,9 @@ def methods(
     """List samplers, trainers, networks, recipes and options.
 
     Examples:
-      puridiver methods
-          what --sampler, --trainer, --network and --recipe take
-      puridiver methods --options
-          what --set takes, and its value in each recipe
-      puridiver methods --plugin mine.py --check
-          does my own sampler, trainer or network behave?
+      puridiver methods                             what --sampler, --trainer, --network and --recipe take
+      puridiver methods --options                   what --set takes, and its value in each recipe
+      puridiver methods --plugin mine.py --check    does my own sampler, trainer or network behave?
     """
     if check:
         return _check()
@@ -33,39 +30,32 @@ def methods(
         for name, option in found["options"].items():
             only = f" (only for {', '.join(option['methods'])})" if option["methods"] else ""
             choices = f"; one of {', '.join(option['choices'])}" if option["choices"] else ""
-            help, bracket, row = option["help"].partition(" [row")  # the row of docs/fidelity.md comes last
             values = [f"{recipe}: {told['options'][name]}" for recipe, told in found["recipes"].items()]
-            say(f"{name}{only}\n    {help}{choices}{bracket}{row}\n    {', '.join(values)}")
+            say(f"{name}{only}\n    {option['help']}{choices}\n    {', '.join(values)}")
     else:
         for family in ("samplers", "trainers", "networks", "recipes"):
-            told = {name: each if isinstance(each, str) else each["summary"] for name, each in found[family].items()}
-            say_table(told.items(), ("name", "what it does"), family)
+            say_table(
+                [(name, each["summary"]) for name, each in found[family].items()], ("name", "what it does"), family
+            )
     return 0
 
 
-def listing() -> dict[str, Any]:
+def listing() -> dict[str, dict[str, dict[str, Any]]]:
     """Everything there is to choose from, by short name."""
     from puridiver.options import DESCRIPTIONS, RECIPES, declared, owners, recipe
     from puridiver.plugins import FAMILIES, load_all
 
     load_all()
-    return {
-        **{
-            f"{family}s": {name: kind.summary for name, kind in kinds.items()}
-            for family, (_, kinds) in FAMILIES.items()
-        },
-        "recipes": {name: {"summary": DESCRIPTIONS[name], "options": dict(recipe(name))} for name in RECIPES},
-        "options": {
-            name: {
-                "help": option.help,
-                "type": type(option.default).__name__,
-                "default": option.default,
-                "choices": list(option.allowed()),
-                "methods": owners(name),  # empty: every method has it
-            }
-            for name, option in declared().items()
-        },
+    found: dict[str, dict[str, dict[str, Any]]] = {
+        f"{family}s": {name: {"title": kind.title, "summary": kind.summary} for name, kind in kinds.items()}
+        for family, (_, kinds) in FAMILIES.items()
     }
+    found["recipes"] = {name: {"summary": DESCRIPTIONS[name], "options": dict(recipe(name))} for name in RECIPES}
+    found["options"] = {
+        name: {"help": option.help, "default": option.default, "choices": [*option.allowed()], "methods": owners(name)}
+        for name, option in declared().items()
+    }
+    return found
 
 
 def _check() -> int:

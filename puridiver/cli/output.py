@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import shutil
 import sys
@@ -59,9 +58,11 @@ def say_table(rows: Iterable[Sequence[object]], headings: Sequence[str], title: 
     print(drawn.getvalue(), end="")
 
 
-def forget_stdout() -> None:
-    """Let nothing fail that is still to be printed: the reader has left."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def say_problems(name: object, problems: Sequence[str]) -> int:
+    """Print what a check found; 0 if that is nothing, else 1."""
+    for problem in problems or ["good"]:
+        say(f"{name}: {problem}")
+    return int(bool(problems))
 
 
 def percent(value: float | None) -> str:
@@ -76,8 +77,7 @@ def counted(number: int, noun: str) -> str:
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return "time unknown"
-    size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "min")) if seconds >= 1.5 * size), (1, "s"))
-    return f"about {seconds / size:.{int(size == 3600)}f} {unit}"
+    return f"about {seconds / 3600:.1f} h" if seconds > 5400 else f"about {max(seconds / 60, 1):.0f} min"
 
 
 class Progress:
@@ -105,13 +105,17 @@ class Progress:
     def start(self, total: float) -> None:
         self.bar.reset(self.task, total=total)
 
+    def tell(self, text: str) -> None:
+        """Print a line, unless nothing is to be shown."""
+        if not self.hidden:
+            tell(text)
+
     def advance(self, amount: float, text: str) -> None:
         self.bar.update(self.task, advance=amount, description=plain(text))
         (task,) = self.bar.tasks
         if not self.foretold and (task.elapsed or 0) > FORECAST_AFTER and task.time_remaining is not None:
             self.foretold = True
-            if not self.hidden:
-                tell(f"{duration(task.time_remaining)} left{self.advice}")
+            self.tell(f"{duration(task.time_remaining)} left{self.advice}")
 
     def count(self, done: int, total: int | None) -> None:
         """Show how much of a long reading or download is done."""
@@ -119,6 +123,5 @@ class Progress:
 
     def event(self, event: dict[str, Any]) -> None:
         """Print the figures of a task that has ended."""
-        if not self.hidden:
-            accuracy, purity = percent(event["accuracy"]), percent(event["memory_purity"])
-            tell(f"after task {event['task'] + 1}: accuracy {accuracy}, memory purity {purity}")
+        accuracy, purity = percent(event["accuracy"]), percent(event["memory_purity"])
+        self.tell(f"after task {event['task'] + 1}: accuracy {accuracy}, memory purity {purity}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -21,15 +22,10 @@ def report(
     """Write one HTML page that shows what finished runs did.
 
     Examples:
-      puridiver report runs/a --open
-          everything that `puridiver run --out runs/a` did
-      puridiver report runs/a runs/b --out both.html
-          runs side by side, and each in detail
-      puridiver report runs/table1
-          a grid's finished runs
+      puridiver report runs/a --open                    everything that the run did
+      puridiver report runs/a runs/b --out both.html    runs side by side, and each in detail
+      puridiver report runs/table1                      a grid's finished runs
     """
-    import webbrowser
-
     from puridiver.report.page import write_page
     from puridiver.report.reading import find_runs
 

@@ -47,14 +47,10 @@ def run(
     """Learn from one stream and report accuracy and memory purity.
 
     Examples:
-      puridiver run
-          PuriDivER on scikit-learn's digits, blurry-10, 40 % symmetric noise
-      puridiver run --noise asym-40 --seed 3 --out runs/a
-          another noise and seed; everything about the run goes to a folder
-      puridiver run --out runs/a --resume
-          continue an interrupted run, to the same bits
+      puridiver run                                          PuriDivER on digits, 40 % symmetric noise
+      puridiver run --noise asym-40 --seed 3 --out runs/a    keep everything about the run in a folder
+      puridiver run --out runs/a --resume                    continue an interrupted run, to the same bits
       puridiver run --data my-pictures/ --test-share 0.2 --set lr=0.01 --json
-          your own images, another learning rate, the figures for programs
     """
     from puridiver.runs.experiment import Experiment
     from puridiver.runs.ledger import append_row, check_ledger

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, counted, say, say_table
+from puridiver.cli.output import Progress, percent, say, say_problems, say_table
 from puridiver.errors import ManifestError
 from puridiver.runs.config import Role, RunConfig, fields_of
 
@@ -34,8 +34,6 @@ def make(
 
     Examples:
       puridiver stream make --data digits --stream blurry-10 --tasks 5 --noise sym-40 --out stream.json
-      puridiver stream make --data pictures/ --test-share 0.2 --out mine.json
-          says how many images, classes, duplicates and bad files there are
       puridiver stream make --data pictures.csv --test-share 0.2 --stream time --bad-files skip --out mine.json
       puridiver stream make --data cifar10 --stream official:sym40:1 --splits splits/ --out official.json
     """
@@ -89,12 +87,11 @@ def describe(manifest: StreamManifest) -> str:
     """One line on a stream."""
     from puridiver.streams import noise_name
 
-    blur = f"-{manifest.minor_share * 100:g}" if manifest.minor_share else ""
-    rate = manifest.realised_noise
-    realised = "wrong labels not known" if rate is None else f"{rate:.2%} realised"
-    noise = f"noise {noise_name(manifest.noise, manifest.noise_rate)} ({realised})"
-    size = f"{len(manifest):,} samples in {counted(manifest.n_tasks, 'task')}"
-    return f"{manifest.source}, {manifest.kind}{blur}, {size}, {noise}, seed {manifest.seed}"
+    blur, wrong = manifest.minor_share, manifest.realised_noise
+    kind = f"{manifest.kind}-{blur * 100:g}" if blur else manifest.kind
+    noise = f"{noise_name(manifest.noise, manifest.noise_rate)} ({percent(wrong)} of labels wrong)"
+    size = f"{len(manifest):,} samples, {manifest.n_tasks} tasks"
+    return f"{manifest.source}, {kind}, {size}, noise {noise}, seed {manifest.seed}"
 
 
 @flags.settings_flags(("data", *READ_BY))
@@ -118,9 +115,7 @@ def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stre
             problems = find_problems(manifest, load_source(config, progress.count))
     except ManifestError as error:
         problems = [str(error).removeprefix(f"{file}: ")]
-    for problem in problems or ["good"]:
-        say(f"{file}: {problem}")
-    return int(bool(problems))
+    return say_problems(file, problems)
 
 
 ACTIONS = (make, show, verify)

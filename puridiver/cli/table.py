@@ -29,14 +29,10 @@ def table(
     """Print finished runs by method and column, with mean and deviation over seeds.
 
     Examples:
-      puridiver table runs/ledger.jsonl
-          everything that a ledger has; several are read as one
-      puridiver table table1 runs/table1 --format latex
-          the paper's Table 1 from a grid's folder, beside its figures (without a folder: runs/table1)
-      puridiver table mine.toml --against "rsv + plain"
-          differences seed by seed, with an interval and p
+      puridiver table runs/ledger.jsonl                    all that a ledger has; several are read as one
+      puridiver table table1 runs/table1 --format latex    the paper's Table 1, beside its figures
+      puridiver table mine.toml --against "rsv + plain"    differences seed by seed, with an interval and p
       puridiver table table1 --metric memory_purity --noises sym-20,sym-40
-          another figure of the runs, some columns
     """
     from puridiver.grid.presets import PRESETS
     from puridiver.grid.spec import find_grid, only

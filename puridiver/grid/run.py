@@ -39,18 +39,13 @@ class Outcome:
 
 
 class GridRun:
-    """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs.
+    """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs."""
 
-    `shard` (2, 3) is the second of three parts. All methods of a column and seed stay together in one.
-    """
-
-    def __init__(self, grids: Sequence[Grid], folder: str | Path, shard: tuple[int, int] = (1, 1)) -> None:
+    def __init__(self, grids: Sequence[Grid], folder: str | Path) -> None:
         self.grids, self.folder, self.sources = list(grids), Path(folder), Sources()
         self.runs: dict[str, list[Cell]] = {}
-        found = [cell for grid in grids for cell in cells(grid)]
-        groups = list(dict.fromkeys((cell.column, cell.config.seed) for cell in found))[shard[0] - 1 :: shard[1]]
         hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
-        for cell in (cell for cell in found if (cell.column, cell.config.seed) in groups):
+        for cell in (cell for grid in grids for cell in cells(grid)):
             config, source = cell.config, self.sources.of(cell.config)
             stream = (*config.of_role(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
             if stream not in hashes:

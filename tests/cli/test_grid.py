@@ -59,10 +59,10 @@ def test_a_grid_goes_on_where_it_was(tmp_path, capsys):
     assert len(read_lines(tmp_path / "out" / "ledger.jsonl")) == 2
 
 
-def test_settings_options_and_shards(made, tmp_path, capsys):
+def test_settings_and_options(made, tmp_path, capsys):
     words = ["grid", str(made / "mine.toml"), *LANES, "--quiet", "--seeds", "3"]
     out = tmp_path / "out"
-    assert main([*words, "--memory", "15", "--set", "eta=0.5", "--shard", "1/2", "--out", str(out)]) == 0
+    assert main([*words, "--memory", "15", "--set", "eta=0.5", "--noises", "sym-40", "--out", str(out)]) == 0
     rows = read_lines(out / "ledger.jsonl")
     assert len(rows) == 2
     assert {row["memory"] for row in rows} == {15}
@@ -99,7 +99,6 @@ def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, ca
         (["FILE", "--noises", "pink"], "sym-20"),
         (["TYPO"], "but got 'memroy'; did you mean memory?"),
         (["FILE", "--seeds", "1,x"], "but got 'x'"),
-        (["FILE", "--shard", "3/2"], "such as 1/3, but got '3/2'"),
         (["FILE", "--set", "gce_q=0.5"], "gce_q"),
         (["FILE", "--engine", "steam"], "should be one of auto, lanes, processes, ray"),
         (["FILE", "--out", "RUN"], "choose another folder"),

@@ -62,13 +62,12 @@ def test_it_goes_on_with_new_images_and_new_classes(picture_run, more, tmp_path,
     assert all((more / name).is_file() for name in names)
 
 
-def test_the_data_s_test_part_is_judged_on_and_not_learnt(picture_run, tmp_path, capsys):
+def test_the_data_s_test_part_is_not_learnt(picture_run, tmp_path, capsys):
     write_classes(tmp_path / "more" / "train", 8, first_seed=700)
     write_classes(tmp_path / "more" / "test", 4, first_seed=900)
     assert learn(picture_run, tmp_path / "more", tmp_path / "now") == 0
     told = capsys.readouterr().out
     assert "learnt from 24 images, " in told
-    assert "accuracy on the data's test images: " in told
     assert f"saved in {tmp_path / 'now'}" in told
 
 
@@ -84,7 +83,7 @@ def test_a_learner_may_be_replaced_by_itself_and_else_only_by_force(picture_run,
     assert learn(picture_run, more, place, "--force", "--epochs", "0") == 0
     assert Learner.load(place, device="cpu").seen == seen
     assert learn(picture_run, more, picture_run) == 2
-    assert "holds a run" in capsys.readouterr().err
+    assert "is the folder of a run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -109,16 +108,6 @@ def test_a_folder_of_other_files_is_refused_before_the_work(picture_run, more, t
     assert observed == []
 
 
-def test_an_interrupt_leaves_everything_as_it_was(picture_run, more, tmp_path, monkeypatch, capsys):
-    def stop(*anything: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Learner, "consolidate", stop)
-    assert learn(picture_run, more, tmp_path / "now", "--new-classes") == 130
-    assert "nothing is saved; " in capsys.readouterr().err
-    assert not (tmp_path / "now").exists()
-
-
 def test_images_come_in_the_order_of_time_and_else_as_listed(picture_run, more, tmp_path, observed):
     shutil.rmtree(more / "grey")
     files = sorted(more.rglob("*.*"))
@@ -140,13 +129,10 @@ def test_a_learner_of_numbers_and_grey_images_takes_arrays_and_files(tmp_path, c
     np.savez(tmp_path / "more.npz", train_images=images, train_labels=labels)
     assert learn(tmp_path / "small", tmp_path / "more.npz", tmp_path / "now") == 0
     assert Learner.load(tmp_path / "now", device="cpu").seen == 2 * len(images)
-    np.savez(tmp_path / "large.npz", train_images=np.zeros((4, 9, 9, 1), np.uint8), train_labels=np.arange(4) % 2)
-    assert learn(tmp_path / "small", tmp_path / "large.npz", tmp_path / "other") == 2
-    assert "has images of (9, 9, 1), but the learner's are" in capsys.readouterr().err
     for number in range(3):
         (tmp_path / "digits" / str(number)).mkdir(parents=True)
         speckled((80 * number, 90, 20), number).save(tmp_path / "digits" / str(number) / "x.png")
     assert learn(tmp_path / "now", tmp_path / "digits", tmp_path / "now") == 0
     (tmp_path / "digits" / "1").rename(tmp_path / "digits" / "seven")
     assert learn(tmp_path / "now", tmp_path / "digits", tmp_path / "now", "--new-classes") == 2
-    assert "classes are numbers, so that 'seven' cannot become one" in capsys.readouterr().err
+    assert "labels should be all integers or all strings" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 from PIL import Image
 
 from puridiver.cli import main
-from puridiver.grid.spec import cells, find_grid
 from puridiver.report.figures import figures
 
 
@@ -37,16 +35,9 @@ def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     assert main(["figure", "figure-mixtures"]) == 2
     assert "runs/figure-mixtures" in capsys.readouterr().err
-    row = json.loads((finished_run / "summary.json").read_text())
-    row |= cells(find_grid("figure-mixtures", ["digits"]))[0].names
-    folder = tmp_path / "runs" / "figure-mixtures"
-    shutil.copytree(finished_run, folder / "cells" / f"one-{row['id']}")
-    (folder / "ledger.jsonl").write_text(json.dumps(row) + "\n")
+    shutil.copytree(finished_run, tmp_path / "runs" / "figure-mixtures" / "cells" / "one")
     assert main(["figure", "figure-mixtures", "--dpi", "30"]) == 0
     assert capsys.readouterr().out == "figure-mixtures.png\n"
-    (folder / "ledger.jsonl").write_text(json.dumps({**row, "grid": "table1"}) + "\n")
-    assert main(["figure", "figure-mixtures"]) == 2
-    assert "no finished runs of figure-mixtures" in capsys.readouterr().err
 
 
 def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys):

@@ -226,7 +226,7 @@ def test_the_time_left_is_told_once_and_early(monkeypatch, capsys):
             progress.advance(1, "working")
     assert re.fullmatch(r"about \d+ \w+ left; hurry\n", capsys.readouterr().err)
     assert [duration(seconds) for seconds in (None, 40, 200, 9000)] == [
-        "time unknown", "about 40 s", "about 3 min", "about 2.5 h"
+        "time unknown", "about 1 min", "about 3 min", "about 2.5 h"
     ]  # fmt: skip
 
 

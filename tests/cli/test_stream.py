@@ -32,7 +32,7 @@ def test_a_stream_is_made_as_a_run_would_make_it(made, tmp_path):
 def test_a_stream_is_shown(made, capsys):
     assert main(["stream", "show", str(made)]) == 0
     shown = capsys.readouterr().out
-    for words in ("blurry-10", "asym-20", "1,397 samples in 5 tasks"):
+    for words in ("blurry-10", "asym-20", "1,397 samples, 5 tasks"):
         assert words in shown
     rows = {line.split("│")[1].strip(): line.split("│")[2:-1] for line in shown.splitlines() if line.startswith("│")}
     assert sum(int(cell.strip(" *")) for name in map(str, range(10)) for cell in rows[name]) == 1397

@@ -69,14 +69,6 @@ def test_a_failure_is_recorded_and_tried_again_the_next_time(tmp_path: Path) -> 
     assert len(run.waiting()) == 2
 
 
-def test_shards_share_no_run_and_keep_the_methods_of_a_seed_together() -> None:
-    parts = [GridRun([small_grid(seeds=(1, 2, 3))], "unused", (number, 2)).runs for number in (1, 2)]
-    assert not parts[0].keys() & parts[1].keys()
-    seeds = [{cell.config.seed for shared in part.values() for cell in shared} for part in parts]
-    assert seeds == [{1, 3}, {2}]
-    assert [len(part) for part in parts] == [4, 2]
-
-
 def test_a_folder_in_use_and_a_folder_of_a_run_are_refused(tmp_path: Path) -> None:
     run = GridRun([small_grid([RSV])], tmp_path)
     with file_lock(tmp_path / LOCK), pytest.raises(DataError, match="busy with the grid"):
