@@ -108,7 +108,7 @@ SHARED: dict[str, Option] = {
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")
     ),
     # Memory training
-    "epochs": Option(256, "epochs of one consolidation [row 14]", low=1),
+    "epochs": Option(256, "epochs of one consolidation; 0: none [row 14]", low=0),
     "consolidations": Option(1, "consolidations of each task, `epochs` each, the last at the task's end", low=1),
     "lr": Option(0.05, "learning rate of memory training", low=0),
     "schedule": Option(

@@ -82,7 +82,7 @@ def test_options_are_an_immutable_mapping() -> None:
         ("strong", "mine", "autoaugment, autoaugment_grey, none, but got 'mine'"),
         ("epochs", 2.5, "int"),
         ("epochs", True, "int"),
-        ("epochs", 0, "at least 1"),
+        ("epochs", -1, "at least 0"),
         ("flip", 1, "bool"),
         ("eta", math.nan, "nan"),
         ("lr", math.inf, "inf"),
@@ -125,7 +125,7 @@ def test_words_and_numbers_are_parsed(text: str, value: Any) -> None:
         ("lr", "name=value"),
         ("epoch=12", "did you mean epochs"),
         ("epochs=2.5", "epochs should be int, but got '2.5'"),
-        ("epochs=0", "at least 1"),
+        ("epochs=-1", "at least 0"),
         ("flip=maybe", "true or false"),
     ],
 )

@@ -132,7 +132,7 @@ def run_notes(experiment: Experiment) -> Iterator[str]:
     if memory < classes:
         yield f"a memory of {memory} cannot hold a sample of each of the {classes} classes: say a larger --memory"
     for name in WARM_UPS & experiment.resolved.own_options.keys():
-        if options.epochs <= options[name]:
+        if 0 < options.epochs <= options[name]:
             yield f"all epochs are warm-up ({name}={options[name]}) and doubt no label: say more --epochs"
 
 

@@ -91,6 +91,8 @@ class Consolidations:
     def _run(
         self, me: Owner, epochs: int | None, seconds: float | None, warn_if_left: bool
     ) -> Generator[int, None, None]:
+        if epochs == 0 or (epochs is None and self.begun is None and self._learner.options.epochs == 0):
+            return  # the learner trains on its stream alone
         asked_at = monotonic()  # the seconds include the time spent waiting
         lock = self._learner.lock
         steps: Generator[int, None, None] | None = None

@@ -214,7 +214,7 @@ class Learner:
         (unless `warn_if_left=False`). A learner that was saved in the middle of a consolidation and loaded continues
         it here; if it observes a batch instead, that ends it.
         """
-        wanted = None if epochs is None else inputs.as_whole(epochs, "epochs", 1)
+        wanted = None if epochs is None else inputs.as_whole(epochs, "epochs", 0)
         return self.consolidating.run(wanted, inputs.as_seconds(seconds), warn_if_left)
 
     # Using what was learnt -------------------------------------------------------------------------------------

@@ -115,7 +115,8 @@ class RunConfig:
     memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
     network: str | None = setting(None, Role.IDENTITY, "network (default: what suits the data; on a CPU small for data "
         "of your own)", family="puridiver.nets:puridiver.nets.base.Network")
-    epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task (default: the recipe's)", least=1)
+    epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task, 0: none (default: the recipe's)",
+        least=0)
     device: str = setting("auto", Role.MACHINE, "auto, cpu, cuda or cuda:N")
     precision: str = setting("auto", Role.MACHINE, "of convolutions on a GPU", ("auto", "float32", "bfloat16"))
     graphs: bool = setting(True, Role.MACHINE, "capture steps as CUDA graphs on a GPU")

@@ -56,7 +56,7 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
         "data": run.source.name, "stream": begun.stream, "stream_hash": manifest.content_hash, "noise": manifest.noise,
         "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
         "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
-        "options": {**config.options, **({"epochs": config.epochs} if config.epochs else {})},
+        "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
         "memory": run.learner.capacity, "network": run.learner.network, "epochs": options.epochs,
         "consolidations": options.consolidations, "told_noise": config.tell_noise,
         "evaluated_on": config.evaluate_on, "shortened": config.shortened,

@@ -104,7 +104,7 @@ def test_the_version(capsys):
         (["run", "--memroy", "10"], "did you mean --memory? (`puridiver run --help` lists"),
         (["stream", "make", "--nosie", "sym-20"], "did you mean --noise? (`puridiver stream make --help`"),
         (["run", "--epochs", "many"], "but got 'many'"),
-        (["run", "--epochs", "0"], "should be at least 1, but got 0"),
+        (["run", "--memory", "0"], "should be at least 1, but got 0"),
         (["run", "--bad-files", "skp"], "should be one of refuse, skip, but got 'skp'; did you mean skip?"),
         (["run", "--data"], "requires an argument (`puridiver run --help`"),
         (["run", "extra"], "unexpected extra argument"),

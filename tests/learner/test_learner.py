@@ -49,7 +49,7 @@ def test_a_refused_batch_and_a_prediction_change_no_bit():
         ({"network": "vit"}, "network should be one of .*resnet18.*, but got 'vit'"),
         ({"device": "abacus"}, "device should be .*, but got 'abacus'"),
         ({"speed": 3}, "there is no option 'speed'"),
-        ({"epochs": 0}, "epochs should be at least 1, but got 0"),
+        ({"epochs": -1}, "epochs should be at least 0, but got -1"),
         ({"recipe": recipe("paper"), "speed": 3}, "there is no option 'speed'"),
     ],
 )

@@ -157,3 +157,11 @@ def test_diversity_needs_every_true_label(tmp_path):
     true = np.where(np.arange(60) == 7, -1, patterns(60)[1])
     with pytest.raises(ValueError, match="diversity is measured by true labels"):
         Experiment(own_data(tmp_path, true)).run()
+
+
+def test_a_run_without_memory_epochs_learns_from_its_stream_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("puridiver.trainers.base.Trainer.consolidate", lambda *a: pytest.fail("trained on the memory"))
+    run = experiment(tiny_config(epochs=0))
+    summary = run.run(tmp_path)
+    run.learner.consolidate(epochs=0)
+    assert (summary["epochs"], summary["options"]["epochs"], run.learner.seen) == (0, 0, 88)
