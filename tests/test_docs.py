@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from puridiver.options import declared
+from tests.cli.conftest import parse_command
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/**/*.md")]
+COMMAND = re.compile(r"(?:^|`)(?:\$ )?(puridiver [a-z][^`\n|&]*)", re.M)  # in a block or between `, up to | or &
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 FIDELITY = (ROOT / "docs" / "fidelity.md").read_text()
 
@@ -30,6 +32,12 @@ def test_pages_are_short(page: Path) -> None:
     elif page.name != "RESULTS.md":  # tables, written by tools/results.py
         prose = " ".join(line for line in text.splitlines() if not line.startswith("|"))  # tables do not count
         assert len(prose.split()) <= (1_000 if page.name == "README.md" and page.parent == ROOT else 1_500)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_of_a_page_exist_with_these_flags(page: Path) -> None:
+    for line in COMMAND.findall(page.read_text()):
+        parse_command(line)
 
 
 def test_fidelity_names_options_that_exist() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from puridiver import Learner
-from puridiver.cli import main
+from puridiver.cli import app, main
 from tests.wild import write_classes
 
 TINY = (
@@ -22,6 +23,19 @@ def small_learner(classes: Any = 3, **options: Any) -> Learner:
     """A learner of grey images of 8 x 8 pixels."""
     options = {"epochs": 1, "batch_size": 8, "warmup_epochs": 0, **options}
     return Learner(classes, (8, 8, 1), 12, network="small", device="cpu", **options)
+
+
+def parse_command(line: str) -> None:
+    """Let the real parser read a line of a page, without its comment; it raises an error at what does not exist."""
+    words: list[str] = shlex.split(line.replace("\\\n", " "), comments=True)[1:]
+    while "--plugin" in words:  # would be loaded
+        at = words.index("--plugin")
+        del words[at : at + 2]
+    found: Any = app.build(app.command_names())
+    while words and hasattr(found, "commands") and not words[0].startswith("-"):
+        found = found.commands[words.pop(0)]
+    if "--help" not in words and not hasattr(found, "commands"):
+        found.make_context("puridiver", words).close()
 
 
 @pytest.fixture(scope="session")
