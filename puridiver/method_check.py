@@ -58,7 +58,7 @@ def _trial(
     for images, labels in _batches(shape, 4):
         learner.observe(images, labels)
     learner = reload(learner)
-    epochs = learner.consolidation(EPOCHS, warn_if_left=False)
+    epochs = learner.consolidation(EPOCHS)
     next(epochs)
     loaded = reload(learner)
     for _ in epochs if loaded is learner else loaded.consolidation(EPOCHS):

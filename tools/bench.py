@@ -113,7 +113,7 @@ def online_step(size: Size, what: str, **settings: Any) -> Figure:
 def memory_epoch(size: Size, **settings: Any) -> Figure:
     """One epoch of memory training, the split included."""
     learner = filled_learner(size, **{"warmup_epochs": 0, **settings})
-    epochs = learner.consolidation(60, warn_if_left=False)
+    epochs = learner.consolidation(60)
     return measure("memory epoch, PuriDivER trainer", lambda: next(epochs), warmup=20)
 
 
@@ -176,7 +176,7 @@ def latency(args: argparse.Namespace) -> list[Figure]:
     for side, channels in ((8, 1), (32, 3), (224, 3)):
         size, repeats = Size("", (side, side, channels), 10, 100, "small"), 10 if side < 100 else 3
         learner, (images, labels) = filled_learner(size, device="cpu"), noise(size, 16)
-        epochs = learner.consolidation(3 + repeats, warn_if_left=False)
+        epochs = learner.consolidation(3 + repeats)
         for what, work in (
             ("observe 16", partial(learner.observe, images, labels)),
             ("predict 1", partial(learner.predict, images[:1])),

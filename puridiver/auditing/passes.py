@@ -157,7 +157,7 @@ class Pass:
         learner = Learner(
             classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE,
             network=settings.network, device=settings.device, seed=self.seed,
-            **{"checked_share": 1.0, **settings.options},  # the memory may keep all checked samples
+            **settings.options,
         )  # fmt: skip
         for part in np.array_split(self.order, min(settings.parts, len(given))):
             for start in range(0, len(part), BATCH):

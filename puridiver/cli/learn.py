@@ -40,11 +40,11 @@ def learn(
       puridiver learn learners/now march/ --out learners/now --new-classes   in place, with new classes
       puridiver learn learners/now april.csv --out learners/now --every 2000 --epochs 31
     """
-    from puridiver.learner import state, storage
+    from puridiver.learner import storage
     from puridiver.learner.learner import Learner
     from puridiver.runtime.device import steady_threads
 
-    state.check_place(out)  # what would fail at the end must fail before the work
+    storage.check_place(out)  # what would fail at the end must fail before the work
     if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
         raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
     flags.check_outside(data, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
@@ -40,16 +39,6 @@ def as_whole(value: Any, what: str, least: int, unit: str = "") -> int:
     return int(value)
 
 
-def as_seconds(seconds: Any) -> float | None:
-    """A time to spend, or None: as long as it takes."""
-    if seconds is None:
-        return None
-    number = isinstance(seconds, int | float | np.integer | np.floating) and not isinstance(seconds, bool)
-    if not (number and 0 < seconds < math.inf):
-        raise _error("seconds", "a number above 0, or None for as long as it takes", repr(seconds))
-    return float(seconds)
-
-
 # Images ------------------------------------------------------------------------------------------------------------
 
 
@@ -79,9 +68,7 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
             raise _error("images", "uint8, or floats in [0, 1]", f"an array of {images.dtype}")
         # A copy: torch lacks some of NumPy's floats, and cannot read arrays that are read-only or run backwards.
         images = torch.from_numpy(np.array(images, np.float32 if images.dtype.kind == "f" else np.uint8, order="C"))
-    else:
-        _check_dense(images, "images")
-        images = images.detach()
+    _check_dense(images, "images")
     shape = tuple(images.shape)
     if shape and not shape[0]:
         raise ValueError("the batch is empty: images should hold at least one image")
@@ -90,7 +77,7 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
         advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
         raise ValueError(f"images should have the shape (N, {str(image_shape)[1:]}, but got {shape}{advice}")
     if images.dtype != torch.uint8:
-        images = _as_bytes(images)
+        images = _as_bytes(images.detach())
     return images.reshape(-1, *image_shape)
 
 
@@ -98,11 +85,9 @@ def _as_bytes(images: Tensor) -> Tensor:
     """Floats in [0, 1] as uint8."""
     if not images.dtype.is_floating_point:
         raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
-    if not bool(torch.isfinite(images).all()):
-        raise ValueError("images should be finite, but some pixels are nan or infinite")
     low, high = float(images.min()), float(images.max())
-    if low < 0 or high > 1:
-        raise ValueError(f"images of floats should lie in [0, 1], but got values from {low:g} to {high:g}")
+    if not (low >= 0 and high <= 1):  # nan fails too
+        raise ValueError(f"images of floats should be finite and in [0, 1], but got values from {low:g} to {high:g}")
     return (images * 255).round().to(torch.uint8)
 
 
@@ -116,24 +101,19 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     """
     if isinstance(labels, Tensor):
         _check_dense(labels, what)
-        if labels.is_floating_point() or labels.is_complex():  # NumPy does not know all of them
-            raise _error(what, "integers or strings", labels.dtype)
-        labels = labels.cpu().numpy()
+        labels = labels.tolist() if labels.ndim else labels.item()
     if not isinstance(labels, list | tuple):
-        if isinstance(labels, np.ma.MaskedArray):
-            raise _error(what, "integers or strings", "a masked array: leave masked samples out")
-        labels = np.asarray(labels)
-        if labels.ndim == 1 and labels.dtype.kind not in "iuUO":
-            raise _error(what, "integers or strings", labels.dtype)
+        masked, labels = isinstance(labels, np.ma.MaskedArray), np.asarray(labels)
+        if masked or (labels.ndim == 1 and labels.dtype.kind not in "iuUO"):
+            raise _error(what, "integers or strings", "a masked array" if masked else labels.dtype)
         labels = labels.tolist() if labels.ndim == 1 else labels
     if isinstance(labels, np.ndarray) or (n is not None and len(labels) != n):
         raise _error(what, f"of the shape ({n},), one for each image", np.shape(labels)[:1] or "a single one")
-    found, kinds = list(labels), set(map(type, labels))
-    if not (kinds <= {int} or kinds <= {str}):  # NumPy's, or classes derived from int or str
-        found = [str.__str__(v) if isinstance(v, str) else int(v) if is_whole(v) else v for v in found]
-        kinds = set(map(type, found))
-        if not (kinds <= {int} or kinds <= {str}):
-            raise _error(what, "all integers or all strings", ", ".join(sorted(kind.__name__ for kind in kinds)))
+    # NumPy's integers and strings, and classes derived from int or str, become plain ones.
+    found = [str.__str__(v) if isinstance(v, str) else int(v) if is_whole(v) else v for v in labels]
+    kinds = set(map(type, found))
+    if not (kinds <= {int} or kinds <= {str}):
+        raise _error(what, "all integers or all strings", ", ".join(sorted(kind.__name__ for kind in kinds)))
     return found
 
 
@@ -141,16 +121,13 @@ def as_classes(classes: int | Iterable[Label] | None) -> list[Label]:
     """Class labels without repeats: from a number (0 to n - 1), a list, or nothing."""
     if classes is None:
         return []
-    if is_whole(classes) and classes >= 1:
-        _check_names((), int(classes))
+    if is_whole(classes) and 1 <= classes <= MOST_CLASSES:
         return list(range(classes))
     if not isinstance(classes, Iterable) or isinstance(classes, str) or getattr(classes, "ndim", 1) == 0:
-        raise _error("classes", "a positive whole number or a list of labels", repr(classes))
+        raise _error("classes", f"a whole number, 1 to {MOST_CLASSES:,}, or a list of labels", repr(classes))
     found = as_labels(list(classes), what="classes")
-    if not found:
-        raise ValueError("classes should name at least one class; leave it out to let classes grow")
-    if len(set(found)) < len(found):
-        raise ValueError("classes should not name a class twice")
+    if not found or len(set(found)) < len(found):
+        raise ValueError("classes should name at least one class, and none twice; leave it out to let classes grow")
     _check_names(found, len(found))
     return found
 
@@ -179,10 +156,8 @@ def _check_names(new: Iterable[Label], n_classes: int) -> None:
     if n_classes > MOST_CLASSES:
         raise ValueError(f"there should be at most {MOST_CLASSES:,} classes, but got {n_classes:,}")
     for label in new:
-        if isinstance(label, str) and not label.strip():
-            raise ValueError("a new class should have a name, but got a label of nothing or spaces alone")
-        if isinstance(label, str) and len(label) > LONGEST_LABEL:
-            raise _error("a label", f"of at most {LONGEST_LABEL:,} characters", f"{len(label):,}: {label[:20]!r}...")
+        if isinstance(label, str) and not (label.strip() and len(label) <= LONGEST_LABEL):
+            raise _error("a class", f"a name of 1 to {LONGEST_LABEL:,} characters", f"{len(label):,}: {label[:20]!r}")
 
 
 def _unknown(label: Label, known: Iterable[Label], advice: str) -> ValueError:
@@ -201,56 +176,19 @@ def label_array(classes: list[Label]) -> np.ndarray:
     return exact if exact.dtype.kind in "iuU" and bool((exact.astype(object) == array).all()) else array
 
 
-# Samples, by arrival or by the caller's own ids --------------------------------------------------------------------
-
-
-def as_source_ids(ids: Any, n_images: int) -> list[SourceId]:
-    """A plain list of int or str ids, one for each image."""
-    if isinstance(ids, set | frozenset):
-        raise _error("ids", f"a list of {n_images}, one for each image in their order", "a set")
-    found = _as_names(ids, "ids")
-    if len(found) != n_images:
-        raise _error("ids", f"as many as the images, {n_images}", len(found))
-    return found
-
-
-def as_arrivals(samples: Any, seen: int, ids: Mapping[int, SourceId] | None = None) -> list[int]:
-    """Arrivals of samples; with `ids` (those held, by arrival) the samples are named by id instead."""
-    if ids is not None:
-        named = set(_as_names(samples, "ids"))
-        return [arrival for arrival, key in ids.items() if key in named]
-    found = _as_names(samples, "arrivals", (int, np.integer), "whole numbers, as `audit` tells them")
-    if outside := [arrival for arrival in found if not 0 <= int(arrival) < seen]:
-        possible = f"from 0 to {seen - 1}, as seen so far" if seen else "of samples, and nothing was observed yet"
-        raise _error("arrivals", possible, repr(outside[0]))
-    return list(map(int, found))
-
-
-def _as_names(
-    values: Any, what: str, kinds: tuple[type, ...] = (str, int, np.integer), words: str = "strings or integers"
-) -> list[SourceId]:
-    """Python's own integers and strings, from anything that holds such values."""
-    if not isinstance(values, Iterable) or isinstance(values, str | bytes) or getattr(values, "ndim", 1) != 1:
-        raise _error(what, f"a list of {words}", f"a {type(values).__name__}")
-    # Not by way of an array, which would make text of the numbers beside a text.
-    found = values.tolist() if isinstance(values, Tensor | np.ndarray) else list(values)
-    for value in found:
-        if not isinstance(value, kinds) or isinstance(value, bool):
-            raise _error(what, words, f"a {type(value).__name__}: {value!r}")
-    return [str(value) if isinstance(value, str) else int(value) for value in found]
-
-
 def as_corrections(
-    labels: Mapping[Any, Label], known: Mapping[Label, int], seen: int, ids: Mapping[int, SourceId] | None = None
-) -> dict[int, int]:
-    """Class ids by arrival, from labels by arrival; or by id, with `ids` (those held, by arrival)."""
+    labels: Any, known: Mapping[Label, int], seen: int, ids: Mapping[int, SourceId] | None = None
+) -> dict[int, int | None]:
+    """Class ids (or None) by arrival, from labels by arrival; or by id, with `ids` (those held, by arrival)."""
     if not isinstance(labels, Mapping):
         example = "arrival: label, such as {17: 'dog'}" if ids is None else "id: label, such as {'photo-17.png': 'dog'}"
         raise _error("corrections", f"a dict of {example}", f"a {type(labels).__name__}")
-    arrivals = as_arrivals(labels, seen, ids)
     for key, label in labels.items():
-        if not (isinstance(label, str) or is_whole(label)):  # True would be class 1, and 3.0 class 3
-            raise _error("the label of a correction", "an integer or a string", f"{label!r} for {key!r}")
-        if label not in known:
+        if ids is None and not (is_whole(key) and 0 <= key < seen):
+            raise _error("arrivals", f"whole numbers below {seen}, the samples seen so far", repr(key))
+        if not (label is None or isinstance(label, str) or is_whole(label)):  # True would be class 1, and 3.0 class 3
+            raise _error("the label of a correction", "an integer, a string or None", f"{label!r} for {key!r}")
+        if label is not None and label not in known:
             raise _unknown(label, known, "a correction adds no class: a growing learner observes an image of it first")
-    return {arrival: known[labels[arrival if ids is None else ids[arrival]]] for arrival in arrivals}
+    by_arrival = labels if ids is None else {arrival: labels[key] for arrival, key in ids.items() if key in labels}
+    return {int(arrival): None if label is None else known[label] for arrival, label in by_arrival.items()}

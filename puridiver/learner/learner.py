@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,17 @@ from torch import Tensor
 
 from puridiver import plugins
 from puridiver.errors import DataError, first_line
-from puridiver.learner import inputs, state, storage
+from puridiver.learner import inputs, storage
 from puridiver.learner.audit import AuditRow, audit_rows
 from puridiver.learner.consolidation import Consolidation, Consolidations
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.predictor import Predictor, check_finite
-from puridiver.memory import SAMPLERS, Memory, Moment, Sampler, Samples
+from puridiver.memory import SAMPLERS, Moment, Sampler, Samples
 from puridiver.nets import Network, choose_network
 from puridiver.options import Options, check_reached, resolve
 from puridiver.runtime.device import choose_runtime, learning
-from puridiver.trainers import TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
+from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, Trainer, TrainerContext, split_memory
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Learner:
     image_shape
         (height, width, channels) of the images; 1 or 3 channels.
     memory
-        How many samples the episodic memory holds, including those in a sampler's delay buffer.
+        How many samples the episodic memory holds.
     sampler, trainer, recipe, network
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). For images under 24 px some values of a recipe are replaced
@@ -99,7 +99,7 @@ class Learner:
         **options: Any,
     ) -> None:
         self.classes, self.image_shape = inputs.as_classes(classes), inputs.as_image_shape(image_shape)
-        self.capacity = inputs.as_whole(memory, "memory", 1, " sample")  # including those that wait
+        self.capacity = inputs.as_whole(memory, "memory", 1, " sample")
         self.seed = inputs.as_whole(seed, "seed", 0)
         if hint is not None and not isinstance(hint, NoiseHint):
             raise ValueError(f"hint should be a NoiseHint, such as NoiseHint('sym', 0.4), or None, but got {hint!r}")
@@ -115,15 +115,12 @@ class Learner:
         # Sampler, trainer and network as `puridiver.options` names them.
         self.methods = f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
         check_reached(options, self.methods)
-        self.memory = Memory(self.sampler, self.capacity, self.image_shape, self.runtime)
+        self.memory = self.sampler.memory_class(self.sampler, self.capacity, self.image_shape, self.runtime)
         self.source_ids: dict[int, SourceId] = {}  # by arrival; those of evicted samples go now and then
         seeds = zip(("trainer", "sampler"), np.random.SeedSequence(self.seed).generate_state(2).tolist(), strict=True)
         self.generators = {name: torch.Generator().manual_seed(seed) for name, seed in seeds}
         self.seen, self.seen_of = 0, Counter[int]()  # samples, and those of each class id
         self.has_said_nan = False  # among its predictions: it has diverged
-        # When this process last did it, in seconds since 1970. Saves leave it out: equal learners have equal saves.
-        self.observed_at: float | None = None
-        self.saved_at: float | None = None
         # Whoever changes the learner, or reads the live network, holds the lock. Predictions read snapshots.
         self.lock, self._saving = FairLock(), threading.Lock()
         self.consolidating = Consolidations(self)
@@ -150,72 +147,72 @@ class Learner:
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
-        own_ids = None if ids is None else inputs.as_source_ids(ids, len(x))
+        own_ids = None if ids is None else inputs.as_labels(ids, len(x), "ids")
         return self.lock.run(self._observe, x, given, own_ids)
 
     def _observe(self, images: Tensor, labels: list[Label], ids: list[SourceId] | None) -> range:
-        if self.consolidating.begun is not None:
-            self.consolidating.check_none_under_way("observing")
         numbers, new = inputs.class_ids(labels, self._class_ids, self.grow)
         if self.consolidating.begun is not None:
             self.consolidating.abandon()
         if new:
             self._set_classes(self.classes + new)
-        first, options, trainer, device = self.seen, self.options, self._trainer, self.runtime.device
+        first = self.seen
         # A large batch has as much to teach as the small ones that it could have come as.
-        n_parts = max(1, -(-len(images) // (LARGE * options.batch_size)))
+        n_parts = max(1, -(-len(images) // (LARGE * self.options.batch_size)))
         for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
-            n, full = len(part), self.memory.full
+            start = self.seen
             with learning():
-                # (N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing.
-                x, y = self.runtime.move(part).permute(0, 3, 1, 2).contiguous(), self.runtime.move(part_numbers)
-                arrivals = torch.arange(self.seen, self.seen + n, device=device)
-                freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
-                # BatchNorm has no statistics of one: memory samples join a single image before any consolidation.
-                replays = options.replay == "always" or (
-                    options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or n == 1)
-                )
-                replayed = None
-                if replays and len(self.memory.samples) and trainer.learns_online:
-                    replayed = self.memory.replay(options.batch_size, trainer.strong_view, self.generators["sampler"])
-                if self.predictor.weighs:
-                    self.predictor.weigh(x, y)
-                loss = trainer.observe(x, y, replayed, freeze)
-                batch = Samples(x, y, arrivals, torch.zeros(n, device=device), torch.full_like(y, -1))
-                self.memory.update(batch, self.moment(loss), trainer.on_candidates)
-            self.seen += n
+                self._learn(part, part_numbers)
+            self.seen += len(part)
             self.seen_of.update(part_numbers.tolist())
-            self.observed_at = time.time()
-            self.predictor.publish(learnt_online=trainer.learns_online)
+            self.predictor.publish(learnt_online=self._trainer.learns_online)
             if ids is not None:  # not before: if learning fails, the next samples would inherit them
-                self.source_ids |= {a: ids[a - first] for a in range(self.seen - n, self.seen)}
-                if len(self.source_ids) > 2 * self.capacity:  # at every batch the host would wait for a GPU
-                    self.source_ids = self.held_ids()
+                self.source_ids |= zip(range(start, self.seen), ids[start - first :], strict=False)
+        if len(self.source_ids) > 2 * self.capacity:  # at every batch the host would wait for a GPU
+            self.source_ids = self.held_ids()
         return range(first, self.seen)
 
-    def consolidate(
-        self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None, *, seconds: float | None = None
-    ) -> None:
+    def _learn(self, images: Tensor, numbers: Tensor) -> None:
+        """Train on a stream batch, and offer it to the memory."""
+        options, trainer, memory, generator = self.options, self._trainer, self.memory, self.generators["sampler"]
+        # (N, H, W, C) as given to (N, C, H, W) on the device, where the turn costs nothing.
+        x, y = self.runtime.move(images).permute(0, 3, 1, 2).contiguous(), self.runtime.move(numbers)
+        # BatchNorm has no statistics of one: memory samples join a single image before any consolidation.
+        replays = options.replay == "always" or (
+            options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or len(x) == 1)
+        )
+        replayed = None
+        if replays and len(memory.samples) and trainer.learns_online:
+            replayed = memory.replay(options.batch_size, trainer.strong_view, generator)
+        full = len(memory.samples) == memory.capacity
+        freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
+        if self.predictor.weighs:
+            self.predictor.weigh(x, y)
+        loss = trainer.observe(x, y, replayed, freeze)
+        arrivals = torch.arange(self.seen, self.seen + len(x), device=x.device)
+        batch = Samples(x, y, arrivals, torch.zeros(len(x), device=x.device), torch.full_like(y, -1))
+        moment = Moment(
+            trainer.models[0], loss, len(self.classes), self.seen, generator,
+            partial(trainer.strong_view, generator=generator), self.runtime, self.seen_of,
+        )  # fmt: skip
+        memory.update(batch, moment, trainer.on_candidates)
+
+    def consolidate(self, epochs: int | None = None, on_epoch: Callable[[int], None] | None = None) -> None:
         """Train on the memory for some epochs (by default the recipe's); `on_epoch` is called after each.
 
-        After 15, 31, 63, ... epochs the rate of warm restarts is low, and the network at its best. With `seconds`
-        training stops at the last such low that is likely to fit, and at the latest after the epoch in which they end.
+        After 15, 31, 63, ... epochs the rate of warm restarts is low, and the network at its best.
         """
-        for epoch in self.consolidation(epochs, seconds=seconds):
+        for epoch in self.consolidation(epochs):
             if on_epoch is not None:
                 on_epoch(epoch)
 
-    def consolidation(
-        self, epochs: int | None = None, *, seconds: float | None = None, warn_if_left: bool = True
-    ) -> Generator[int, None, None]:
+    def consolidation(self, epochs: int | None = None) -> Generator[int, None, None]:
         """`consolidate`, an epoch at a time: yields the number of each finished epoch.
 
-        If you stop before the last, the weights that answered meanwhile go on to answer, and a warning is logged
-        (unless `warn_if_left=False`). A learner that was saved in the middle of a consolidation and loaded continues
-        it here; if it observes a batch instead, that ends it.
+        If you stop before the last, the weights that answered meanwhile go on to answer. A learner that was saved in
+        the middle of a consolidation and loaded continues it here; if it observes a batch instead, that ends it.
         """
-        wanted = None if epochs is None else inputs.as_whole(epochs, "epochs", 0)
-        return self.consolidating.run(wanted, inputs.as_seconds(seconds), warn_if_left)
+        return self.consolidating.run(None if epochs is None else inputs.as_whole(epochs, "epochs", 0))
 
     # Using what was learnt -------------------------------------------------------------------------------------
 
@@ -261,31 +258,21 @@ class Learner:
         return log_p, torch.cat([part.features.float() for part in seen])
 
     @exclusive
-    def correct(self, labels: Mapping[Any, Label], *, by_id: bool = False) -> int:
+    def correct(self, labels: Mapping[Any, Label | None], *, by_id: bool = False) -> int:
         """Replace the labels of memory samples; returns how many of them are held.
 
         Samples are named by arrival, or with `by_id` by the ids that you gave to `observe`. Tell it every label that a
         person has checked, also those found right: `audit` and the trainer `puridiver` no longer doubt them, and the
-        sampler `puridiver` evicts others first (option `checked_share`). `uncheck` undoes it.
+        sampler `puridiver` evicts others first. None undoes it: the sample gets back the label that it came with.
         """
         self.consolidating.check_none_under_way("correcting labels")
         new = inputs.as_corrections(labels, self._class_ids, self.seen, self.held_ids() if by_id else None)
         return self.memory.correct(new)
 
     @exclusive
-    def uncheck(self, samples: Iterable[Any], *, by_id: bool = False) -> int:
-        """Undo `correct` for samples, named by arrival or id; returns how many of them are held and were checked.
-
-        They get back the labels that they came with, and may be doubted and evicted like any other.
-        """
-        self.consolidating.check_none_under_way("undoing checks of labels")
-        arrivals = inputs.as_arrivals(samples, self.seen, self.held_ids() if by_id else None)
-        return self.memory.uncheck(arrivals)
-
-    @exclusive
     def held_ids(self) -> dict[int, SourceId]:
-        """Your own ids (`observe`) of the samples that are held, by arrival; including those that wait."""
-        arrivals = self.memory.arrivals() if self.source_ids else []
+        """Your own ids (`observe`) of the samples that are held, by arrival."""
+        arrivals = self.memory.held().arrivals.tolist() if self.source_ids else []
         return {arrival: self.source_ids[arrival] for arrival in arrivals if arrival in self.source_ids}
 
     @exclusive
@@ -305,12 +292,23 @@ class Learner:
         return split_memory(logits, samples.labels, samples.arrivals, samples.checked, self.options)
 
     def status(self) -> dict[str, Any]:
-        """Figures to watch a learner by, as JSON can hold them; it waits for nobody, also during a consolidation.
+        """Figures to watch a learner by, as JSON can hold them.
 
-        Samples and classes that came, what of them is held, how far consolidations are, the sizes of the sets of the
-        last memory epoch, when something was last done (seconds since 1970, by this process); see docs/production.md.
+        It takes no lock, so it answers during a consolidation; while a batch is learnt it may tell only a part of it.
         """
-        return state.status_of(self)
+        held, begun = self.memory.held(), self.begun
+        counts, sets = Counter(held.labels.tolist()), self.trainer.sets if self.classes else None
+        return {
+            "samples_seen": self.seen,
+            "classes": [
+                {"label": label, "seen": self.seen_of[k], "held": counts[k]} for k, label in enumerate(self.classes)
+            ],
+            "memory": {"held": len(held), "checked": int(held.checked.sum()), "capacity": self.capacity},
+            "consolidations": self.consolidations,
+            "consolidation": asdict(begun) if begun else None,
+            "sets": dict(zip(SET_NAMES, sets.sizes(), strict=True)) if sets else None,  # of the last memory epoch
+            "diverged": self.has_said_nan,
+        }
 
     @property
     def consolidations(self) -> int:
@@ -335,11 +333,14 @@ class Learner:
 
         Between observations, or between two epochs of a `consolidation`.
         """
+        place = Path(folder)
+        storage.check_place(place)
         with self._saving:  # so that an older state never replaces a newer one
-            frozen = self.lock.run(state.frozen, self, Path(folder))
-            written = storage.write(Path(folder), frozen)  # the disk takes its time: others need not wait for it
-            self.saved_at = time.time()
-            return written
+            frozen = self.lock.run(lambda: storage.freeze(*self.state()))
+            weights = [value for name, value in frozen[1].items() if name.startswith("trainer.network")]
+            if not all(bool(value.isfinite().all()) for value in weights):
+                logger.warning("the learner saved to %s has diverged: its weights are not finite", place)
+            return storage.write(place, frozen)  # the disk takes its time: others need not wait for it
 
     @exclusive
     def __reduce__(self) -> tuple[Any, ...]:
@@ -354,7 +355,7 @@ class Learner:
 
         A `DataError` names what is missing, damaged or does not fit in the save.
         """
-        settings, tensors = state.read(Path(folder), grow, memory)
+        settings, tensors = storage.read_learner(Path(folder), grow, memory)
         choose_runtime(device)  # a device that is not there is no fault of the save
         try:
             return cls._restore(settings, tensors, device)
@@ -364,20 +365,20 @@ class Learner:
 
     @classmethod
     def _restore(cls, settings: dict[str, Any], tensors: dict[str, Tensor], device: str) -> Learner:
-        learner = cls(**state.arguments(settings, device))
+        learner = cls(**storage.arguments(settings, device))
         learner.grow = settings["grow"]
         learner.load_state(settings, tensors)
         return learner
 
     @exclusive
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def state(self) -> storage.State:
         """What `save` writes: settings, which are JSON, and tensors."""
-        return state.settings_of(self), state.tensors_of(self)
+        return storage.state_of(self)
 
     @exclusive
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go back to a `state` of a learner that was made with these settings."""
-        state.restore(self, settings, tensors)
+        storage.restore(self, settings, tensors)
 
     # Inside ----------------------------------------------------------------------------------------------------
 
@@ -393,14 +394,6 @@ class Learner:
             self.predictor.grow(classes)
         # At last: if there can be no trainer, nothing has changed.
         self.classes, self._class_ids = classes, {label: number for number, label in enumerate(classes)}
-
-    def moment(self, loss: Tensor) -> Moment:
-        """What the sampler is told of a batch with this training loss."""
-        trainer, generator = self._trainer, self.generators["sampler"]
-        view = partial(trainer.strong_view, generator=generator)
-        return Moment(
-            trainer.models[0], loss, len(self.classes), self.seen, generator, view, self.runtime, self.seen_of
-        )
 
 
 def _member(registry: Mapping[str, Any], family: str, name: str) -> Any:

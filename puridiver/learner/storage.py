@@ -1,40 +1,59 @@
-"""Saving tensors and settings to a folder so that a crash at any moment leaves a whole state, old or new.
+"""Saving and loading: any settings and tensors in a folder, and the state of a learner, which loading checks.
 
-Tensors go to `state-<hash>.safetensors`, named by their content. `state.json` names that file, its checksum and the
-settings, and is replaced atomically as the last step: it is the commit. One writer at a time. No pickle anywhere.
+A crash at any moment leaves a whole state, old or new. Tensors go to `state-<hash>.safetensors`, named by their
+content. `state.json` names that file, its checksum and the settings, and is replaced atomically as the last step: it is
+the commit. One writer at a time. No pickle anywhere.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from puridiver.errors import DataError, first_line
+from puridiver import plugins
+from puridiver.errors import DataError, few, first_line
 from puridiver.files import file_lock, parse_json, read_regular, write_atomically
+from puridiver.learner.consolidation import Consolidation
+from puridiver.learner.inputs import as_whole
+from puridiver.options import Options
+from puridiver.trainers import NoiseHint
 
-FORMAT = 3
+if TYPE_CHECKING:
+    from puridiver.learner.learner import Learner
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 4
 INDEX, LOCK = "state.json", ".state.lock"
-FIELDS = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": dict}  # of the index
+INDEX_FIELDS = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": dict}
 WAIT_SECONDS = 10.0  # for another writer of the same folder
+IN_RUN = "learner"  # where the folder of a run has the learner
+# What a learner is saved with. Those of `GIVEN` are arguments that make it again, as they are.
+GIVEN = {
+    "memory": int, "sampler": str, "trainer": str, "network": str, "seed": int, "grow": bool, "precision": str,
+    "graphs": bool,
+}  # fmt: skip
+LEARNER_FIELDS: dict[str, Any] = GIVEN | {
+    "classes": list, "image_shape": list, "hint": dict | None, "options": dict, "plugins": dict, "seen": int,
+    "seen_of": list, "consolidations": int, "consolidation": dict | None, "ids": list,
+}  # fmt: skip
 
 Tensors = Mapping[str, Tensor]
+State = tuple[dict[str, Any], dict[str, Tensor]]  # settings, which are JSON, and tensors
 
 
-@dataclass(frozen=True)
-class Frozen:
-    """A state as it was at one moment: nothing in it changes while it is written."""
-
-    settings: dict[str, Any]
-    tensors: dict[str, Tensor]  # on the host
+# A folder with settings and tensors ----------------------------------------------------------------------------------
 
 
 def save(folder: Path, settings: dict[str, Any], tensors: Tensors) -> Path:
@@ -42,25 +61,25 @@ def save(folder: Path, settings: dict[str, Any], tensors: Tensors) -> Path:
     return write(folder, freeze(settings, tensors))
 
 
-def freeze(settings: dict[str, Any], tensors: Tensors) -> Frozen:
-    """A copy of a state in the machine's memory, ready to be written."""
+def freeze(settings: dict[str, Any], tensors: Tensors) -> State:
+    """A copy of a state in the machine's memory: nothing in it changes while it is written."""
     copies = {
         name: torch.empty(value.shape, dtype=value.dtype).copy_(value.detach()) for name, value in tensors.items()
     }
-    return Frozen(json.loads(json.dumps(settings)), copies)
+    return json.loads(json.dumps(settings)), copies
 
 
-def write(folder: Path, frozen: Frozen) -> Path:
+def write(folder: Path, frozen: State) -> Path:
     """Write what was frozen, as `save` does; a `BusyError` where another writer takes too long."""
     folder.mkdir(parents=True, exist_ok=True)
-    content = safetensors.torch.save(frozen.tensors)
+    settings, content = frozen[0], safetensors.torch.save(frozen[1])
     with file_lock(folder / LOCK, WAIT_SECONDS, what=f"saving to {folder}"):
         digest = hashlib.sha256(content).hexdigest()
         name = f"state-{digest[:16]}.safetensors"
         write_atomically(folder / name, content)
         index = {
-            "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _digest_of(frozen.settings),
-            "settings": frozen.settings,
+            "format": FORMAT, "tensors": name, "sha256": digest, "settings_sha256": _digest_of(settings),
+            "settings": settings,
         }  # fmt: skip
         write_atomically(folder / INDEX, json.dumps(index, indent=1).encode())
         for path in folder.iterdir():  # what the save before and killed ones have left
@@ -78,7 +97,7 @@ def is_of_a_save(name: str) -> bool:
     return name == INDEX or re.fullmatch(r"state-[0-9a-f]{16}\.safetensors|\.state.*\.tmp", name) is not None
 
 
-def load(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def load(folder: Path) -> State:
     """Settings and tensors of a save; a `DataError` says what is missing or damaged."""
     index, content = _read_index(folder), None
     while content is None:
@@ -109,7 +128,136 @@ def _read_index(folder: Path) -> dict[str, Any]:
     index = index if isinstance(index, dict) else {}
     if isinstance(index.get("format"), int) and index["format"] != FORMAT:
         raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
-    for name, kind in FIELDS.items():
-        if not isinstance(index.get(name), kind):
-            raise DataError(f"{path} is damaged: it should hold {name!r}, a {kind.__name__}")
+    _check_fields(index, INDEX_FIELDS, f"{path} is damaged")
     return index
+
+
+def _check_fields(found: Mapping[str, Any], fields: Mapping[str, Any], otherwise: str) -> None:
+    for name, kind in fields.items():
+        if not isinstance(found.get(name, ...), kind):
+            raise DataError(f"{otherwise}: its {name!r} should be {getattr(kind, '__name__', kind)}")
+
+
+def check_place(folder: Path) -> None:
+    """A learner has a folder of its own: a new one, an empty one, or one with an older save."""
+    if folder.is_file():
+        raise DataError(f"{folder} is a file: a learner is saved to a folder, so name another")
+    if not folder.is_dir() or (folder / INDEX).exists():
+        return
+    if (folder / IN_RUN / INDEX).exists():
+        raise DataError(
+            f"{folder} is the folder of a run, whose learner is one of its results: save to a folder of its own, such "
+            f"as {folder.name}-later"
+        )
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others := [name for name in names if not is_of_a_save(name)]:
+        raise DataError(
+            f"{folder} has other files and no learner ({few(others, 3)}): name a new folder, or one that a learner was "
+            "saved to"
+        )
+
+
+# The state of a learner ----------------------------------------------------------------------------------------------
+
+
+def state_of(learner: Learner) -> State:
+    """What the learner is and how far it has come, and every tensor that its future depends on."""
+    names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
+    settings = {
+        "classes": learner.classes,
+        "image_shape": list(learner.image_shape),
+        "memory": learner.capacity,
+        **names,
+        "seed": learner.seed,
+        "grow": learner.grow,
+        "precision": learner.runtime.precision,
+        "graphs": learner.runtime.graphs,
+        "hint": asdict(learner.hint) if learner.hint else None,
+        "options": {**learner.options.changed(), **learner.options.of(learner.methods)},
+        "plugins": plugins.codes(*names.items()),
+        "seen": learner.seen,
+        "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
+        "consolidations": learner.consolidations,
+        "consolidation": asdict(learner.begun) if learner.begun else None,
+        "ids": list(learner.held_ids().items()),  # as pairs: JSON's objects have no numbers as keys
+    }
+    parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}
+    parts["memory"] = learner.memory.state()
+    if learner.classes:
+        parts |= {"trainer": learner.trainer.state(), "predictor": learner.predictor.state()}
+    return settings, {f"{part}.{name}": value for part, found in parts.items() for name, value in found.items()}
+
+
+def read_learner(folder: Path, grow: bool | None, memory: int | None) -> State:
+    """The state of the learner that was saved in a folder, or that a run left in its own.
+
+    `grow` and `memory` replace what it was saved with; nobody can tell which samples a smaller memory should lose.
+    """
+    in_run = (folder / IN_RUN / INDEX).exists() and not (folder / INDEX).exists()
+    place = folder / IN_RUN if in_run else folder
+    settings, tensors = load(place)
+    _check_fields(settings, LEARNER_FIELDS, f"{place / INDEX} holds no learner")
+    counts = [settings["seen"], settings["consolidations"], *settings["seen_of"]]
+    if not all(type(count) is int and 0 <= count < 2**62 for count in counts):
+        raise DataError(f"{place / INDEX} holds no learner: its counts should be whole numbers from 0")
+    then = settings["plugins"]
+    now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
+    if edited := [key for key, code in then.items() if now.get(key, code) != code]:
+        found = " and ".join(edited)
+        logger.warning("%s was saved with another version of %s: it may predict and learn otherwise", folder, found)
+    if memory is not None:
+        settings["memory"] = as_whole(memory, "memory", settings["memory"], " samples, as it was saved with")
+    if grow is not None:
+        settings["grow"] = bool(grow)
+    return settings, tensors
+
+
+def arguments(settings: Mapping[str, Any], device: str) -> dict[str, Any]:
+    """What a learner with these settings is made from."""
+    hint, given = settings["hint"], {name: settings[name] for name in GIVEN}
+    if device == "cpu" or not torch.cuda.is_available():
+        given["precision"] = "float32"  # whatever it was on a GPU
+    return given | {
+        "classes": settings["classes"] or None,
+        "image_shape": tuple(settings["image_shape"]),
+        "device": device,
+        "recipe": Options(**settings["options"]),
+        "hint": NoiseHint(**hint) if hint else None,
+    }
+
+
+def restore(learner: Learner, settings: Mapping[str, Any], tensors: Tensors) -> None:
+    """Put a learner that was made with these settings into a saved state; a ValueError names what does not fit."""
+    parts: dict[str, dict[str, Tensor]] = {"predictor": {}}
+    for name, value in tensors.items():
+        part, _, rest = name.partition(".")
+        parts.setdefault(part, {})[rest] = value
+    begun, trainer = settings["consolidation"], parts.get("trainer", {})
+    learner.seen, learner.seen_of = settings["seen"], Counter(dict(enumerate(settings["seen_of"])))
+    learner.consolidating.count = settings["consolidations"]
+    learner.consolidating.begun = Consolidation(**begun) if begun else None
+    learner.memory.load_state(parts["memory"], len(learner.classes), learner.seen)
+    learner.source_ids = dict(settings["ids"])
+    if learner.classes:
+        _check_weights(learner.trainer.state(), trainer, parts["predictor"])
+        learner.trainer.load_state(trainer)
+        learner.predictor.load_state(parts["predictor"])
+    for name, generator in learner.generators.items():
+        generator.set_state(parts["generator"][name])
+
+
+def _check_weights(expected: Tensors, trainer: Tensors, predictor: Tensors) -> None:
+    """Compare types with those of the trainer's state, and shapes of snapshots, which may know fewer classes.
+
+    Snapshots and the optimiser's state have names such as "kept0.x" for "network0.x".
+    """
+    for part, tensors in (("trainer", trainer), ("predictor", predictor)):
+        for name, value in tensors.items():
+            like = expected.get(name, expected.get(re.sub(r"^[a-z_]+(?=\d+\.)", "network", name)))
+            if like is None:
+                continue
+            shape = tuple(like.shape) if part == "predictor" else tuple(value.shape)
+            if part == "predictor" and ".head." in name and shape:  # of as many classes as the snapshot's last layer
+                shape = (len(tensors[re.sub(r"(?<=\.head\.).*", "linear.weight", name)]), *shape[1:])
+            if value.dtype != like.dtype or value.shape != shape or (shape and not 0 < len(value) <= len(like)):
+                raise ValueError(f"{part}.{name} should be {like.dtype} {shape}, but is {value.dtype} {value.shape}")

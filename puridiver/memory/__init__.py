@@ -1,8 +1,7 @@
 """The episodic memory and the samplers that choose what it keeps: one file a sampler, found by listing the folder."""
 
 from puridiver.discovery import members
-from puridiver.memory.base import Moment, NetworkView, Sampler, Samples
-from puridiver.memory.memory import Memory
+from puridiver.memory.base import Memory, Moment, NetworkView, Sampler, Samples
 from puridiver.options import declare_family
 
 __all__ = ["SAMPLERS", "Memory", "Moment", "NetworkView", "Sampler", "Samples"]

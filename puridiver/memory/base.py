@@ -1,10 +1,10 @@
-"""What a sampler is: it chooses which samples of memory + batch stay. And what it is told: samples and the moment."""
+"""The episodic memory, the samplers that choose what it keeps, and what they are told."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from operator import itemgetter, methodcaller
 from typing import ClassVar, Protocol
 
@@ -17,6 +17,10 @@ from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
 
 NTD_VIEWS = Option(8, "augmented views over which an arriving sample's loss is averaged", low=1)
+# Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
+# GPU's host far more than the few images do. So a sample may be replayed up to 15 batches after it was evicted.
+REPLAY_AHEAD = 16
+OnCandidates = Callable[["Samples", int], None]  # gets a pool, and how many of it are the memory's, before a choice
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,107 @@ class Moment:
     seen_of: Mapping[int, int] = field(default_factory=dict)  # samples of each class (by given label) before this batch
 
 
+class Memory:
+    """At most `capacity` samples, chosen by a sampler."""
+
+    parts: ClassVar[tuple[str, ...]] = ("samples",)  # the attributes that hold samples
+
+    def __init__(self, sampler: Sampler, capacity: int, image_shape: tuple[int, int, int], runtime: Runtime) -> None:
+        height, width, channels = image_shape
+        self.sampler, self.capacity, self._runtime = sampler, capacity, runtime
+        images = torch.empty(0, channels, height, width, dtype=torch.uint8, device=runtime.device)
+        numbers = torch.empty(0, dtype=torch.int64, device=runtime.device)
+        self.samples = Samples(images, numbers, numbers, numbers.float(), numbers)
+        self.replay_stock: list[Samples] = []  # a part for each stream batch to come
+        # The package's own samplers are tested, and a GPU would have to wait for the answer.
+        self._checks_choices = not type(sampler).__module__.startswith("puridiver.")
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def trained_on(self) -> Samples:
+        """What a consolidation trains on."""
+        return self.samples
+
+    def update(self, batch: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
+        """Let the sampler choose from the memory and a batch that has arrived."""
+        noted = replace(batch, notes=self._runtime.move(self.sampler.note_arrivals(batch, moment)))
+        pool, n_old = self.samples.joined(noted), len(self.samples)
+        on_candidates(pool, n_old)
+        rows = self.sampler.choose(pool, n_old, self.capacity, moment)
+        if self._checks_choices:
+            check_rows(rows, len(pool), self.capacity)
+        self.samples = pool.take(self._runtime.move(rows))
+
+    def replay(self, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator) -> Samples:
+        """Augmented views of up to `size` distinct samples, to join a stream batch."""
+        if not self.replay_stock:
+            n, ahead = len(self.samples), REPLAY_AHEAD if len(self.samples) == self.capacity else 1
+            drawn = [torch.randperm(n, generator=generator)[:size] for _ in range(ahead)]
+            picked = self.samples.take(self._runtime.move(torch.cat(drawn)))
+            self.replay_stock = replace(picked, images=view(picked.images)).split(min(size, n))
+        return self.replay_stock.pop()
+
+    def held(self) -> Samples:
+        """All samples, also those that a subclass keeps apart."""
+        first, *others = (getattr(self, name) for name in self.parts)
+        for samples in others:
+            first = first.joined(samples)
+        return first
+
+    def correct(self, labels: Mapping[int, int | None]) -> int:
+        """Give held samples the class ids that a person found, by arrival; returns how many were held.
+
+        None takes a correction back: the sample gets the class id that it came with.
+        """
+        self.replay_stock = []  # drawn with the old labels
+        n_held = 0
+        for name in self.parts:
+            old: Samples = getattr(self, name)
+            now, came_with = old.labels.tolist(), old.came_with.tolist()
+            for row, arrival in enumerate(old.arrivals.tolist()):
+                if arrival in labels:
+                    first, new = came_with[row] if came_with[row] >= 0 else now[row], labels[arrival]
+                    now[row], came_with[row] = (first, -1) if new is None else (new, first)
+                    n_held += 1
+            as_tensor = old.labels.new_tensor
+            setattr(self, name, replace(old, labels=as_tensor(now), came_with=as_tensor(came_with)))
+        return n_held
+
+    def state(self) -> dict[str, Tensor]:
+        """Every tensor, under names such as "samples.images"."""
+        held = {name: getattr(self, name) for name in self.parts}
+        held |= {f"replay{number:02}": part for number, part in enumerate(self.replay_stock)}
+        return {f"{part}.{name}": value for part, samples in held.items() for name, value in vars(samples).items()}
+
+    def load_state(self, tensors: Mapping[str, Tensor], n_classes: int, seen: int) -> None:
+        """Go back to a `state` with so many classes and arrivals; a ValueError names what does not fit."""
+        parts: dict[str, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            part, _, field = name.partition(".")
+            parts.setdefault(part, {})[field] = value
+        found = {part: self._loaded(part, parts[part], n_classes, seen) for part in sorted(parts)}
+        if len(found["samples"]) > self.capacity:
+            raise ValueError(f"the memory holds at most {self.capacity} samples, but got {len(found['samples'])}")
+        for name in self.parts:
+            setattr(self, name, found.pop(name))
+        self.replay_stock = list(found.values())
+
+    def _loaded(self, part: str, tensors: Mapping[str, Tensor], n_classes: int, seen: int) -> Samples:
+        n = len(tensors["labels"])
+        for name, like in vars(self.samples).items():
+            value, shape = tensors[name], (n, *like.shape[1:])
+            if value.dtype != like.dtype or value.shape != shape:
+                came = f"{value.dtype} {tuple(value.shape)}"
+                raise ValueError(f"memory.{part}.{name} should be {like.dtype} {shape}, but is {came}")
+        for name, least, end in (("labels", 0, n_classes), ("came_with", -1, n_classes), ("arrivals", 0, seen)):
+            low, high = (int(tensors[name].min()), int(tensors[name].max())) if n else (least, least)
+            if low < least or high >= max(end, 1):
+                raise ValueError(f"memory.{part}.{name} should be from {least} to {end - 1}, but is {low} to {high}")
+        return Samples(**{name: self._runtime.move(tensors[name]) for name in vars(self.samples)})
+
+
 class Sampler(ABC):
     """Decides which samples of a pool stay in the memory. A subclass writes `choose`.
 
@@ -89,9 +194,7 @@ class Sampler(ABC):
     own_options: ClassVar[Mapping[str, Option]] = {}
     # The released program freezes BatchNorm online with this sampler (row 13 of docs/fidelity.md).
     freezes_norm: ClassVar[bool] = False
-    # This share of the memory's places is a delay buffer: arrivals wait there until it is full, and the sampler then
-    # chooses among all of them. 0: it chooses at every batch.
-    delay_share: ClassVar[float] = 0.0
+    memory_class: ClassVar[type[Memory]] = Memory  # where the chosen samples are kept
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -104,7 +207,7 @@ class Sampler(ABC):
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         """Rows of the pool (first the memory's `n_old`, then the batch, in order of arrival) that stay.
 
-        At most `capacity` of them. Called for every batch (every full delay buffer), whether the memory is full or not.
+        At most `capacity` of them. Called for every batch, whether the memory is full or not.
         """
 
     def diagnostics(self) -> dict[str, Tensor]:
@@ -112,18 +215,14 @@ class Sampler(ABC):
         return {}
 
 
-def row_faults(rows: object, n: int, capacity: int) -> Iterator[str]:
-    """What is wrong with a choice among n samples."""
+def check_rows(rows: object, n: int, capacity: int) -> None:
+    """Raise a ValueError unless a sampler has chosen valid rows of n samples."""
     if not isinstance(rows, Tensor) or rows.ndim != 1 or rows.dtype != torch.int64:
         came = f"{rows.dtype} {tuple(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
-        yield f"choose should return row numbers as an int64 tensor (N,), but returns {came}"
-        return
-    if len(rows) > capacity:
-        yield f"choose keeps more samples than the memory holds: {len(rows)} instead of at most {capacity}"
-    if len(rows.unique()) < len(rows):
-        yield "choose keeps a sample twice"
-    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < n):
-        yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
+        raise ValueError(f"choose should return row numbers as an int64 tensor (N,), but returns {came}")
+    found = rows.tolist()
+    if len(found) > capacity or len(set(found)) < len(found) or not set(found) <= set(range(n)):
+        raise ValueError(f"choose should return at most {capacity} different rows of {n}, but returns {found}")
 
 
 def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:
@@ -141,19 +240,3 @@ def class_counts(labels: Tensor, members: Tensor, n_classes: int) -> Tensor:
 def surviving_rows(alive: Tensor, n: int) -> Tensor:
     """The rows of the `n` True entries, in order, without asking the device how many there are."""
     return alive.logical_not().to(torch.uint8).argsort(stable=True)[:n]
-
-
-def rows_by_class(labels: list[int]) -> dict[int, list[int]]:
-    """The rows of each class, in order."""
-    rows_of: dict[int, list[int]] = {}
-    for row, label in enumerate(labels):
-        rows_of.setdefault(label, []).append(row)
-    return rows_of
-
-
-def drop_one_of_largest(rows_of: dict[int, list[int]], generator: torch.Generator, newest: int | None = None) -> None:
-    """Drop any row of the largest class: of that of the newest sample, itself included, if none is larger."""
-    most = max(map(len, rows_of.values()))
-    largest = [label for label, rows in sorted(rows_of.items()) if len(rows) == most]
-    chosen = newest if newest in largest else largest[int(torch.randint(len(largest), (), generator=generator))]
-    rows_of[chosen].pop(int(torch.randint(most, (), generator=generator)))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver import equations
-from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, class_counts, loss_on_arrival, surviving_rows
+from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, loss_on_arrival, surviving_rows
 from puridiver.options import Option, Options
 from puridiver.runtime.plans import Captured
 
@@ -40,10 +40,6 @@ class PuriDivERSampler(Sampler):
         "purity_by": Option(
             "loss", "what tells a wrong label today: its loss, or its margin: by how much another class is likelier",
             ("loss", "margin"),
-        ),
-        "checked_share": Option(
-            0.5, "largest share of a class, newest first, that is kept since a person has checked its labels (1: all)",
-            low=0, high=1,
         ),
         "ntd_views": NTD_VIEWS,
     }  # fmt: skip
@@ -92,8 +88,7 @@ class PuriDivERSampler(Sampler):
         loss = loss.nan_to_num(nan=HUGE_LOSS).clamp(max=HUGE_LOSS)
         u = equations.relevant_directions(features.nan_to_num(), y, w)
         n_old = len(y) - len(ties)
-        favoured = self._favoured(checked, y, n_old, ties.shape[1])
-        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, favoured)
+        eviction = Eviction(loss, u, y, ties.shape[1], alpha, self.options.standardise_scores, checked)
         eviction.admit(n_old)
         from_largest = self.options.evict_from == "largest_class"
         for i in range(len(ties)):
@@ -101,24 +96,6 @@ class PuriDivERSampler(Sampler):
             if n_old + i >= capacity:
                 eviction.drop_worst(ties[i] if from_largest else None)
         return surviving_rows(eviction.alive, capacity), alpha
-
-    def _favoured(self, checked: Tensor, y: Tensor, n_old: int, n_classes: int) -> Tensor:
-        """Of the checked samples of each class those that came last, up to a share of what the memory has of it.
-
-        What arrives does not count: a large batch would make all that are checked a small share of its class.
-        """
-        share = self.options.checked_share
-        if share == 1:
-            return checked
-        everyone = torch.ones_like(checked)
-        sizes, held = class_counts(y, everyone, n_classes), class_counts(y[:n_old], everyone[:n_old], n_classes)
-        by_class = y.argsort(stable=True)
-        so_far = checked[by_class].long().cumsum(dim=0)
-        last = sizes.long().cumsum(dim=0)[y[by_class]] - 1  # the row, among the sorted, of the last of the same class
-        # Of each row how many checked ones of its class follow it, itself included.
-        following = so_far[last] - so_far + checked[by_class].long()
-        rank_from_last = torch.empty_like(y).scatter_(0, by_class, following)
-        return checked & (rank_from_last <= share * held[y])
 
     def _balance(self, batch_loss: Tensor) -> Tensor:
         if self.options.alpha >= 0:
@@ -133,19 +110,19 @@ class Eviction:
     """Scores a pool and drops samples one by one, without asking the device for any value.
 
     After a drop only the similarities of one class change, by one dot product each: O(N d) an eviction, whatever
-    the number of classes. Shapes stay fixed; `alive` says who is in the memory. Samples that are favoured, since a
-    person has checked their labels, go last.
+    the number of classes. Shapes stay fixed; `alive` says who is in the memory. Samples whose labels a person has
+    checked go last.
     """
 
     def __init__(
-        self, loss: Tensor, u: Tensor, y: Tensor, n_classes: int, alpha: Tensor, standardise: bool, favoured: Tensor
+        self, loss: Tensor, u: Tensor, y: Tensor, n_classes: int, alpha: Tensor, standardise: bool, checked: Tensor
     ) -> None:
         self.loss, self.u, self.y, self.n_classes = loss, u, y, n_classes
         self.alpha, self.standardise = alpha, standardise
         self.alive = torch.zeros_like(y, dtype=torch.bool)
         self.counts = u.new_zeros(n_classes)
         self._one = u.new_ones(1)
-        self._favour = torch.where(favoured, CHECKED, 0.0)
+        self._favour = torch.where(checked, CHECKED, 0.0)
         self.cosine_sums = u.new_zeros(len(u))  # sum of cosines with the living samples of the own class
         self.admitted = 0
 

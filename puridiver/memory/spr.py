@@ -4,18 +4,42 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from puridiver.memory.base import Moment, Sampler, Samples
+from puridiver.memory.base import Memory, Moment, OnCandidates, Sampler, Samples
 from puridiver.options import Option, Options
+from puridiver.runtime.device import Runtime
 from puridiver.spr import ENCODER_OPTIONS, Encoder, clean_probability, scaled_epochs
 
 
+class DelayedMemory(Memory):
+    """Half of the places are a delay buffer: arrivals wait there until it is full, and then the sampler chooses."""
+
+    parts = ("samples", "waiting")
+
+    def __init__(self, sampler: Sampler, places: int, image_shape: tuple[int, int, int], runtime: Runtime) -> None:
+        super().__init__(sampler, max(1, places // 2), image_shape, runtime)
+        self.delay, self.waiting = max(1, places - self.capacity), self.samples
+
+    @property
+    def trained_on(self) -> Samples:
+        """Before the first choice, what waits."""
+        return self.samples if len(self.samples) else self.waiting
+
+    def update(self, batch: Samples, moment: Moment, on_candidates: OnCandidates) -> None:
+        for part in self.waiting.joined(batch).split(self.delay):
+            self.waiting = part
+            if len(part) == self.delay:
+                super().update(part, replace(moment, seen_before=int(part.arrivals[0])), on_candidates)
+                self.waiting = part.take(slice(0))
+
+
 class SelfCenteredFilter(Sampler):
-    """Half of the memory is a delay buffer. Samples that are central among those of their label move to the other half.
+    """Samples of the delay buffer that are central among those of their label move to the memory.
 
     An expert network tells how central they are. It learns from the delay buffer alone, without labels, and is then
     forgotten.
@@ -24,7 +48,7 @@ class SelfCenteredFilter(Sampler):
     name = "spr"
     title = "Self-Centered filter"
     summary = "SPR: arrivals wait in a delay buffer; keeps those that are central among the samples of their label"
-    delay_share = 0.5
+    memory_class = DelayedMemory
     own_options: ClassVar[Mapping[str, Option]] = {
         "spr_filter": Option(True, "filter the delay buffer; off: all of it competes for the memory"),
         "spr_expert_epochs": Option(4000, "self-supervised epochs of the expert for each delay buffer", low=0),

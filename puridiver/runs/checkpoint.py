@@ -88,7 +88,7 @@ class Checkpoints:
         with contextlib.suppress(OSError):  # it was never made, is a link, or something else is in it
             self.folder.rmdir()
 
-    def _write(self, frozen: storage.Frozen) -> None:
+    def _write(self, frozen: storage.State) -> None:
         older = self._whole()
         path = self.folder / f"{max((int(path.name) for path in older), default=0) + 1:06}"
         if path.exists():  # an unfinished save

@@ -129,7 +129,7 @@ class RunLoop:
         # Only where the released program takes its last accuracy from: it costs a quarter of an epoch's time or more.
         evaluate = self.config.evaluate_epochs and task == self.stream.n_tasks - 1 and last_part
         before = (sum(self.trainings[:task]) + part) * epochs
-        for epoch in self.learner.consolidation(warn_if_left=False):
+        for epoch in self.learner.consolidation():
             if evaluate:
                 self._measure("evaluate")
             # Else not an activity of its own: it reads the sets while the device still works on the epoch.

@@ -147,7 +147,6 @@ def test_an_audit_learns_by_the_released_recipe_with_one_thread_and_takes_option
     (threads, plain), (_, changed) = seen
     assert threads == 1
     assert plain["online_steps"] == 1  # the default recipe has four
-    assert plain["checked_share"] == 1  # all that a person has checked is kept
     assert changed == {**plain, "eta": 0.5}
 
 

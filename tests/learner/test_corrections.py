@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,7 @@ from puridiver import Learner
 from tests.learner_samples import feed, patterns, tiny_learner
 
 IMAGES, LABELS = patterns(200)
-# Words and numbers, since both are allowed.
-IDS = [f"photo-{row}.png" if row % 2 else 1000 + row for row in range(200)]
+IDS = [f"photo-{row}.png" for row in range(200)]
 
 
 def fed(learner: Learner, start: int = 0, end: int = 24, size: int = 8) -> Learner:
@@ -22,11 +20,9 @@ def fed(learner: Learner, start: int = 0, end: int = 24, size: int = 8) -> Learn
 
 def held(learner: Learner) -> dict[int, tuple[int, bool]]:
     """Labels by arrival, and whether they are checked."""
-    found = {}
-    for samples in (learner.memory.samples, learner.memory.waiting):
-        rows = zip(samples.labels.tolist(), samples.checked.tolist(), strict=True)
-        found |= dict(zip(samples.arrivals.tolist(), rows, strict=True))
-    return found
+    samples = learner.memory.held()
+    rows = zip(samples.labels.tolist(), samples.checked.tolist(), strict=True)
+    return dict(zip(samples.arrivals.tolist(), rows, strict=True))
 
 
 def other(arrival: int) -> int:
@@ -38,10 +34,7 @@ def test_what_is_held_has_the_ids_it_came_with(sampler: str, size: int) -> None:
     learner = fed(tiny_learner(sampler=sampler), 0, 48, size)
     assert len(held(learner)) < 48  # some were dropped
     assert learner.held_ids() == {arrival: IDS[arrival] for arrival in held(learner)}
-
-
-def test_ids_of_what_was_dropped_are_forgotten() -> None:
-    assert len(fed(tiny_learner(memory=4), 0, 200, 48).source_ids) <= 8
+    assert len(learner.source_ids) <= 2 * learner.capacity  # those of what was dropped are forgotten
 
 
 def test_a_batch_that_could_not_be_learnt_leaves_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,35 +52,28 @@ def test_a_batch_that_could_not_be_learnt_leaves_no_id(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("by_id", [False, True])
-def test_what_is_unchecked_is_as_if_nobody_had_looked(by_id: bool) -> None:
-    def named(*arrivals: int) -> list[int | str]:
-        return [IDS[arrival] if by_id else arrival for arrival in arrivals]
-
+def test_what_is_undone_is_as_if_nobody_had_looked(by_id: bool, tmp_path: Path) -> None:
     learner = fed(tiny_learner())
     before = held(learner)
     first, second, third = list(before)[:3]
     dropped = next(arrival for arrival in range(24) if arrival not in before)
-    new = [other(first), int(LABELS[second]), other(third), 0]
-    assert learner.correct(dict(zip(named(first, second, third, dropped), new, strict=True)), by_id=by_id) == 3
+
+    def correct(learner: Learner, labels: dict[int, int | None]) -> int:
+        named = {IDS[arrival] if by_id else arrival: label for arrival, label in labels.items()}
+        return learner.correct(named, by_id=by_id)
+
+    for _ in range(2):  # what a label came with is known however often it is corrected
+        assert (
+            correct(learner, {first: other(first), second: int(LABELS[second]), third: other(third), dropped: 0}) == 3
+        )
     rows = {row.arrival: row for row in learner.audit()}
     assert {arrival for arrival, row in rows.items() if row.checked} == {first, second, third}
     assert (rows[third].given_label, rows[third].id) == (other(third), IDS[third])
-    assert learner.uncheck(named(first, second, dropped), by_id=by_id) == 2
+    learner = Learner.load(learner.save(tmp_path), device="cpu")
+    assert correct(learner, {first: None, second: None, dropped: None}) == 2
     assert held(learner) == {**before, third: (other(third), True)}
-    assert learner.uncheck({first}) == 0  # it is not checked any more
-    assert learner.uncheck({third}) == 1
+    assert correct(learner, {first: None, third: None}) == 2
     assert held(learner) == before
-
-
-def test_it_is_known_through_saves_and_copies(tmp_path: Path) -> None:
-    learner = fed(tiny_learner())
-    before = held(learner)
-    arrival = next(iter(before))
-    learner.correct({arrival: other(arrival)})
-    learner.save(tmp_path)
-    for each in (Learner.load(tmp_path, device="cpu"), copy.deepcopy(learner)):
-        assert each.uncheck([arrival]) == 1
-        assert held(each) == before
 
 
 def test_after_a_correction_nothing_is_replayed_with_the_old_label() -> None:
@@ -96,16 +82,6 @@ def test_after_a_correction_nothing_is_replayed_with_the_old_label() -> None:
     learner.correct(dict.fromkeys(held(learner), 2))
     replayed = learner.memory.replay(8, learner.trainer.strong_view, learner.generators["sampler"])
     assert set(replayed.labels.tolist()) == {2}
-
-
-def test_checked_samples_do_not_fill_the_memory() -> None:
-    """Whoever checks all that is held, again and again, leaves half of each class to what comes."""
-    learner = fed(tiny_learner(), 0, 16)
-    for start in range(16, 200, 8):
-        learner.correct({arrival: label for arrival, (label, _) in held(learner).items()})
-        fed(learner, start, start + 8)
-    assert max(held(learner)) > 150
-    assert len([arrival for arrival in held(learner) if arrival < 16]) < 12
 
 
 def test_what_a_person_has_checked_is_not_doubted_again() -> None:

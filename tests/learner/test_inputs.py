@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from puridiver.learner import inputs
-from puridiver.learner.inputs import as_arrivals, as_classes, as_corrections, as_images, as_labels, as_source_ids
+from puridiver.learner.inputs import as_classes, as_corrections, as_images, as_labels
 
 SHAPE = (4, 5, 3)
 PIXELS = np.random.default_rng(0).integers(256, size=(2, *SHAPE), dtype=np.uint8)
@@ -18,9 +18,8 @@ KNOWN = {"cat": 0, "dog": 1}
 @pytest.mark.parametrize(
     "images",
     [
-        PIXELS, torch.from_numpy(PIXELS), list(PIXELS), PIXELS / 255, (PIXELS / 255).astype(np.float32), FLOATS,
-        FLOATS.half(), PIXELS.astype(np.longdouble) / 255, FLOATS.tolist(), FLOATS.clone().requires_grad_(),
-        list(FLOATS), np.asfortranarray(PIXELS), PIXELS[::-1][::-1],
+        PIXELS, torch.from_numpy(PIXELS), list(PIXELS), PIXELS / 255, FLOATS, FLOATS.half(), FLOATS.tolist(),
+        PIXELS.astype(np.longdouble) / 255, FLOATS.clone().requires_grad_(), list(FLOATS), PIXELS[::-1][::-1],
         np.frombuffer(PIXELS.tobytes(), np.uint8).reshape(PIXELS.shape),
     ],
 )  # fmt: skip
@@ -48,9 +47,8 @@ def test_grey_images_may_leave_out_the_channel_axis() -> None:
         (PIXELS.astype(np.int64), "uint8, or floats"),
         (torch.from_numpy(PIXELS).int(), "uint8, or floats"),
         (PIXELS > 3, "uint8, or floats"),
-        (PIXELS.astype(str), "uint8, or floats"),
         (None, "uint8, or floats"),
-        (PIXELS.astype(np.float32), r"lie in \[0, 1\]"),
+        (PIXELS.astype(np.float32), r"in \[0, 1\]"),
         (np.full((2, *SHAPE), np.nan), "should be finite"),
     ],
 )
@@ -62,20 +60,19 @@ def test_images_that_cannot_be_used_are_refused(images, message: str) -> None:
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        ([0, 2], [0, 2]),
         ((np.int64(0), 2), [0, 2]),
         (np.array([0, 2], dtype=np.uint8), [0, 2]),
         (torch.tensor([0, 2], dtype=torch.int32), [0, 2]),
         (["a", np.str_("bc")], ["a", "bc"]),
         (np.array(["a", "bc"]), ["a", "bc"]),
         (np.array(["a", "bc"], dtype=object), ["a", "bc"]),
-        ([2**53 + 1, -1], [2**53 + 1, -1]),
-        ([-1, 2**63], [-1, 2**63]),
+        ([2**53 + 1, 2**63], [2**53 + 1, 2**63]),
         (np.array([0, 2**63], dtype=np.uint64), [0, 2**63]),
         (["a\0", "a"], ["a\0", "a"]),
+        (range(2), [0, 1]),
     ],
 )
-def test_labels_become_plain_python_values_and_none_changes(labels, expected: list) -> None:
+def test_labels_and_ids_become_plain_python_values_and_none_changes(labels, expected: list) -> None:
     found = as_labels(labels, 2)
     assert found == expected
     assert {type(label) for label in found} in ({int}, {str})
@@ -84,23 +81,22 @@ def test_labels_become_plain_python_values_and_none_changes(labels, expected: li
 @pytest.mark.parametrize(
     "labels",
     [
-        [0], [[0], [1]], 0, None, [0.0, 1.0], torch.tensor([0.0, 1.0]), [True, False],
-        np.array([0, None], dtype=object),
-        torch.zeros(2, dtype=torch.int64, device="meta"), ["a", 1], [b"a", b"b"], np.array([b"a", b"b"]),
-        np.ma.masked_array([0, 1], mask=[True, False]), np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"),
-        np.array([1, 2], dtype="timedelta64[s]"), [None, None], [float("nan"), "a"],
+        [0], [[0], [1]], 0, None, "ab", {0, 1}, [0.0, 1.0], torch.tensor([0.0, 1.0]), torch.tensor(3), [True, False],
+        np.array([0, None], dtype=object), torch.zeros(2, dtype=torch.int64, device="meta"), ["a", 1], [b"a", b"b"],
+        np.array([b"a", b"b"]), np.ma.masked_array([0, 1], mask=[True, False]), [float("nan"), "a"],
+        np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"), np.array([1, 2], dtype="timedelta64[s]"),
     ],
 )  # fmt: skip
-def test_labels_that_cannot_be_used_are_refused(labels) -> None:
-    with pytest.raises(ValueError, match="labels should"):
-        as_labels(labels, 2)
+def test_labels_and_ids_that_cannot_be_used_are_refused(labels) -> None:
+    with pytest.raises(ValueError, match="ids should be"):
+        as_labels(labels, 2, "ids")
 
 
 @pytest.mark.parametrize(
     ("classes", "expected"),
     [
-        (None, []), (3, [0, 1, 2]), (np.int64(3), [0, 1, 2]), ([5, 2], [5, 2]), (np.array(["b", "a"]), ["b", "a"]),
-        (iter([1, 0]), [1, 0]), (range(2), [0, 1]),
+        (None, []), (np.int64(3), [0, 1, 2]), ([5, 2], [5, 2]), (np.array(["b", "a"]), ["b", "a"]),
+        (iter([1, 0]), [1, 0]),
     ],
 )  # fmt: skip
 def test_classes_of_every_kind(classes, expected: list) -> None:
@@ -112,10 +108,10 @@ def test_classes_of_every_kind(classes, expected: list) -> None:
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
-        (0, "positive whole number"), (3.0, "positive whole number"), (True, "positive whole number"),
-        (np.array(3.0), "positive whole number"), (["a", " "], "should have a name"), ([], "at least one class"),
-        ([1, 1], "twice"), ([1, "a"], "all integers or all strings"), ([True, False], "all integers or all strings"),
-        ("cat", "list of labels"), (10**9, "at most 100,000 classes"), (["a" * 1_000_000], "at most 1,000 characters"),
+        (0, "a whole number, 1 to 100,000, or a list"), (3.0, "a whole number"), (True, "a whole number"),
+        (np.array(3.0), "a whole number"), (10**9, "a whole number"), ("cat", "list of labels"),
+        ([], "at least one class"), ([1, 1], "twice"), ([1, "a"], "all integers or all strings"),
+        (["a", " "], "a name of 1 to 1,000 characters"), (["a" * 1_000_000], "a name of 1 to 1,000 characters"),
     ],
 )  # fmt: skip
 def test_classes_that_cannot_be_used_are_refused(classes, message: str) -> None:
@@ -126,7 +122,6 @@ def test_classes_that_cannot_be_used_are_refused(classes, message: str) -> None:
 def test_class_ids_count_new_classes_in_order_of_appearance() -> None:
     ids, new = inputs.class_ids([7, 3, 7, 1, 3], {1: 0}, grow=True)
     assert (ids.tolist(), new) == ([1, 2, 1, 0, 2], [7, 3])
-    assert inputs.class_ids(["b", "a"], {"a": 0, "b": 1}, grow=False)[0].tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -134,8 +129,7 @@ def test_class_ids_count_new_classes_in_order_of_appearance() -> None:
     [
         (["a", "c"], ["a", "b"], False, r"among the classes 'a', 'b', but got 'c'; .*grow=True"),
         (["x"], [0, 1], True, "kind of the classes, int, but got str"),
-        (["cat", " "], ["cat"], True, "should have a name"),
-        (["a" * 1_001], [], True, "at most 1,000 characters"),
+        (["cat", " "], ["cat"], True, "a name of 1 to 1,000 characters"),
         (list(range(100_001)), [], True, "at most 100,000 classes"),
     ],
 )
@@ -150,69 +144,30 @@ def test_predicted_labels_are_the_labels_exactly(classes: list) -> None:
 
 
 def test_numbers_of_numpy_become_python_s_own_and_others_are_refused() -> None:
-    found = [inputs.as_whole(np.int64(5), "memory", 1), inputs.as_seconds(np.float32(2.5)), inputs.as_seconds(None)]
-    assert found == [5, 2.5, None]
-    assert type(found[0]) is int
+    assert type(inputs.as_whole(np.int64(5), "memory", 1)) is int
     assert inputs.as_image_shape((np.int64(8), 8, 1)) == (8, 8, 1)
     for wrong in (True, 0, 1.5, "3", None, np.float64(3)):
         with pytest.raises(ValueError, match="memory should be a whole number, at least 1 sample, but got"):
             inputs.as_whole(wrong, "memory", 1, " sample")
-    for wrong in (0, -1.0, float("nan"), float("inf"), True, "30"):
-        with pytest.raises(ValueError, match="seconds should be a number above 0"):
-            inputs.as_seconds(wrong)
     for shape in [(8.5, 8, 1), (8, 8, True), ("8", 8, 1), (8, 8), (3, 8, 1), 8, (8, 8, 2)]:
         with pytest.raises(ValueError, match="image_shape should be"):
             inputs.as_image_shape(shape)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        (["a", "b"], ["a", "b"]), ((7, "7"), [7, "7"]), (np.array([3, 4]), [3, 4]),
-        (np.array([3, "b"], dtype=object), [3, "b"]), (torch.tensor([3, 4]), [3, 4]), (range(2), [0, 1]),
-        ([np.int64(1), np.str_("x")], [1, "x"]),
-    ],
-)  # fmt: skip
-def test_ids_become_plain_python_values(ids, expected: list) -> None:
-    found = as_source_ids(ids, 2)
-    assert found == expected
-    assert [type(each) for each in found] == [type(each) for each in expected]
-
-
-@pytest.mark.parametrize(
-    "ids", [["a"], ["a", "b", "c"], "ab", 5, {"a", "b"}, np.zeros((2, 1), dtype=int), ["a", None], [1, 2.0], [1, True]]
-)
-def test_ids_that_cannot_be_used_are_refused(ids) -> None:
-    with pytest.raises(ValueError, match="ids should be"):
-        as_source_ids(ids, 2)
-
-
 def test_corrections_are_class_ids_by_arrival() -> None:
-    assert as_corrections({np.int64(3): "dog"}, KNOWN, 20) == {3: 1}
+    assert as_corrections({np.int64(3): "dog", 4: None}, KNOWN, 20) == {3: 1, 4: None}
     held = {4: "a", 7: "b", 9: "a"}
     assert as_corrections({"a": "dog", "gone": "cat"}, KNOWN, 10, held) == {4: 1, 9: 1}
-    assert as_corrections({}, KNOWN, 0) == {}
-    assert as_arrivals(["a", "gone"], 10, held) == [4, 9]
-    for samples in ([4, 9], (4, 9), {4, 9}, np.array([4, 9]), torch.tensor([4, 9]), range(4, 10, 5)):
-        assert sorted(as_arrivals(samples, 10)) == [4, 9]
 
 
 @pytest.mark.parametrize(
-    ("labels", "seen", "ids", "message"),
+    ("labels", "ids", "message"),
     [
-        ({"17": "dog"}, 20, None, "whole numbers"), ({1.0: "dog"}, 20, None, "whole numbers"),
-        ({20: "dog"}, 20, None, "from 0 to 19"), ({0: "dog"}, 0, None, "nothing was observed yet"),
-        (["dog"], 20, None, "a dict of arrival"), ({3: True}, 20, None, "integer or a string"),
-        ({3: None}, 20, None, "integer or a string"), ({3: "owl"}, 20, None, "a correction adds no class"),
-        ([("a", "cat")], 20, {}, "a dict of id"), ({1.5: "cat"}, 20, {}, "ids should be strings or integers"),
+        ({"17": "dog"}, None, "arrivals should be whole numbers below 20"), ({1.0: "dog"}, None, "arrivals should be"),
+        ({20: "dog"}, None, "below 20"), (["dog"], None, "a dict of arrival"), ({3: True}, None, "integer, a string"),
+        ({3: "owl"}, None, "a correction adds no class"), ([("a", "cat")], {}, "a dict of id"),
     ],
 )  # fmt: skip
-def test_corrections_that_make_no_sense_are_refused(labels, seen: int, ids, message: str) -> None:
+def test_corrections_that_make_no_sense_are_refused(labels, ids, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        as_corrections(labels, KNOWN, seen, ids)
-
-
-@pytest.mark.parametrize(("samples", "ids"), [(4, None), ([10], None), ([1.0], None), ("a", {}), ([None], {})])
-def test_what_names_no_samples_is_refused(samples, ids) -> None:
-    with pytest.raises(ValueError, match=r"(arrivals|ids) should be"):
-        as_arrivals(samples, 10, ids)
+        as_corrections(labels, KNOWN, 20, ids)

@@ -118,7 +118,7 @@ def test_saved_within_a_consolidation_it_predicts_the_same(mode: str, left_after
     ("trainer", "observed", "left_after"), [("puridiver", True, 9), ("puridiver", False, 2), ("spr", True, 2)]
 )
 def test_left_early_what_predicted_meanwhile_goes_on_to(
-    trainer: str, observed: bool, left_after: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    trainer: str, observed: bool, left_after: int, tmp_path: Path
 ) -> None:
     learner, _ = learned("consolidated", trainer=trainer)
     if not observed:
@@ -132,7 +132,6 @@ def test_left_early_what_predicted_meanwhile_goes_on_to(
     going.close()
     np.testing.assert_allclose(learner.predict_proba(TEST), before, atol=1e-6)
     assert not np.allclose(own(learner), before, atol=1e-4)
-    assert f"a consolidation stopped after {left_after} of 18 epochs" in caplog.text
     again = Learner.load(learner.save(tmp_path / "left"), device="cpu")
     for each in (learner, loaded, again):  # the second has left it only now
         observe(each, 4)
@@ -143,7 +142,6 @@ def test_left_early_what_predicted_meanwhile_goes_on_to(
         after = each.predict_proba(TEST)
         observe(each, 5)
         np.testing.assert_allclose(each.predict_proba(TEST), after, atol=1e-6)
-    assert caplog.text.count("stopped after") == 2
 
 
 @pytest.mark.parametrize(("mode", "through_a_save"), [("consolidated", False), ("both", True)])

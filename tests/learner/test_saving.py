@@ -59,10 +59,15 @@ def test_a_growing_learner_goes_on_growing_after_a_load(tmp_path):
 
 
 ODD_TENSORS: dict[str, Any] = {
-    "memory.labels": [torch.zeros(3, dtype=torch.int64), torch.full((12,), 3), torch.full((12,), -1), torch.zeros(12)],
-    "memory.images": [torch.zeros(12, 1, 8, 9, dtype=torch.uint8), torch.zeros(12, 1, 8, 8)],
-    "memory.arrivals": [torch.arange(12) + 1000],
-    "memory.came_with": [torch.full((12,), 3), torch.full((12,), -2), torch.zeros(12, dtype=torch.bool)],
+    "memory.samples.labels": [
+        torch.zeros(3, dtype=torch.int64),
+        torch.full((12,), 3),
+        torch.full((12,), -1),
+        torch.zeros(12),
+    ],
+    "memory.samples.images": [torch.zeros(12, 1, 8, 9, dtype=torch.uint8), torch.zeros(12, 1, 8, 8)],
+    "memory.samples.arrivals": [torch.arange(12) + 1000],
+    "memory.samples.came_with": [torch.full((12,), 3), torch.full((12,), -2), torch.zeros(12, dtype=torch.bool)],
     "trainer.network0.head.linear.weight": [torch.zeros(3, 64, dtype=torch.float64), torch.zeros(2, 2)],
     "generator.trainer": [torch.zeros(3, dtype=torch.uint8)],
     "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import threading
 from pathlib import Path
@@ -33,15 +34,12 @@ def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
     learner.observe(images, labels)
     epochs = learner.consolidation(3)
     next(epochs)
-    assert issubclass(ConsolidatingError, ValueError)  # as it was before it had a name of its own
     with pytest.raises(ConsolidatingError, match="a consolidation is under way: finish it, or close its iterator"):
         learner.observe(images, labels)
     with pytest.raises(ConsolidatingError, match="before another"):
         next(learner.consolidation(3))
     with pytest.raises(ConsolidatingError, match="before correcting labels"):
         learner.correct({0: int(labels[0])})
-    with pytest.raises(ConsolidatingError, match="before undoing checks of labels"):
-        learner.uncheck([0])
     assert learner.seen == 16
     epochs.close()
     learner.observe(images, labels)
@@ -180,3 +178,22 @@ def test_on_a_cpu_a_prediction_waits_for_nobody() -> None:
         holder.join()
     assert len(found) == 3
     assert all(np.array_equal(each, expected) for each in found)
+
+
+def test_its_status_tells_what_came_what_is_held_and_how_far_a_consolidation_is() -> None:
+    images, labels = patterns(40)
+    learner = tiny_learner(None, sampler="spr")
+    learner.observe(images, np.array(["cat", "dog", "owl"])[labels])
+    learner.correct({int(learner.memory.samples.arrivals[0]): "owl"})
+    going = learner.consolidation(2)
+    next(going)
+    status, held = learner.status(), learner.memory.held()
+    assert (status["samples_seen"], status["consolidations"], status["diverged"]) == (40, 0, False)
+    assert status["consolidation"] == {"epochs_done": 1, "epochs": 2}
+    assert status["memory"] == {"held": len(held), "checked": 1, "capacity": 12}
+    for number, known in enumerate(status["classes"]):
+        assert known["label"] == learner.classes[number]
+        assert known["held"] == held.labels.tolist().count(number)
+    assert sum(known["seen"] for known in status["classes"]) == 40
+    assert sum(status["sets"].values()) == len(learner.memory)
+    assert json.loads(json.dumps(status, allow_nan=False)) == status

@@ -102,7 +102,7 @@ def rewrite_index(folder: Path, **changes: Any) -> None:
     (folder / storage.INDEX).write_text(json.dumps(index))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": 3}', b"null", b"7"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": 4}', b"null", b"7"])
 def test_a_damaged_index_is_named(tmp_path: Path, content: bytes) -> None:
     storage.save(tmp_path, SETTINGS, tensors())
     (tmp_path / storage.INDEX).write_bytes(content)
@@ -113,7 +113,7 @@ def test_a_damaged_index_is_named(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, r"format 2, but this version reads format 3"),
+        ({"format": 2}, r"format 2, but this version reads format 4"),
         ({"settings": {**SETTINGS, "seen": 13}}, r"state\.json is damaged: the checksum of its settings"),
         ({"settings": {**SETTINGS, "seen": "12"}}, r"state\.json is damaged: the checksum of its settings"),
     ],

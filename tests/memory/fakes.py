@@ -82,7 +82,7 @@ def encoder(device: torch.device | str = "cpu", **options: Any) -> Encoder:
 
 
 def pass_batch(memory: Memory, batch: Samples, now: Moment) -> Tensor:
-    """What the memory does with one batch, without a delay buffer; returns the rows that were chosen."""
+    """What the memory does with one batch; returns the rows that were chosen."""
     chosen: list[Tensor] = []
     sampler, choose = memory.sampler, memory.sampler.choose
 
@@ -97,10 +97,8 @@ def pass_batch(memory: Memory, batch: Samples, now: Moment) -> Tensor:
 
 
 def empty_memory(sampler: Sampler, capacity: int, device: str = "cpu") -> Memory:
-    """A memory of so many places; a sampler with a delay buffer chooses at every batch all the same."""
-    memory = Memory(sampler, capacity, (SIDE, SIDE, 1), Runtime(torch.device(device)))
-    memory.capacity, memory.delay = capacity, 0
-    return memory
+    """A memory of so many places, without a delay buffer whatever the sampler."""
+    return Memory(sampler, capacity, (SIDE, SIDE, 1), Runtime(torch.device(device)))
 
 
 def pass_stream(sampler: Sampler, everything: Samples, capacity: int, batch_size: int, seed: int = 0) -> Memory:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from puridiver.memory.class_reservoir import ClassReservoir
+from puridiver.memory.balanced import ClassReservoir
 from puridiver.options import Options
 from tests.memory.fakes import pass_stream, stream, with_labels
 

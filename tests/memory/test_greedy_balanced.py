@@ -9,7 +9,7 @@ import torch
 from scipy.stats import chisquare
 
 from puridiver.memory import Memory
-from puridiver.memory.greedy_balanced import GreedyBalanced
+from puridiver.memory.balanced import GreedyBalanced
 from puridiver.options import Options
 from tests.memory.fakes import FixedNetwork, empty_memory, moment, pass_batch, pass_stream, stream, with_labels
 

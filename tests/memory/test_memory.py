@@ -1,4 +1,4 @@
-"""The memory: what it holds, arrivals that wait in a delay buffer, corrections, counts and its state."""
+"""The memory: what it holds, arrivals that wait in a delay buffer, and its state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from puridiver import Learner
-from puridiver.memory import SAMPLERS, Memory
+from puridiver.memory import SAMPLERS
+from puridiver.memory.spr import DelayedMemory
 from puridiver.options import Options
 from puridiver.runtime.device import Runtime
 from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
@@ -15,16 +16,13 @@ from tests.memory.fakes import SIDE, empty_memory, stream
 IMAGES, LABELS = patterns(40)
 
 
-def reservoir(places: int = 5) -> Memory:
-    return empty_memory(SAMPLERS["rsv"](Options()), places)
-
-
 def waiting(**settings) -> Learner:
     """Six places for the memory, six to wait in; all that waited gets its chance."""
     return tiny_learner(sampler="spr", trainer="plain", **{"spr_filter": False, **settings})
 
 
 def arrivals(learner: Learner) -> tuple[list[int], list[int]]:
+    assert isinstance(learner.memory, DelayedMemory)
     return learner.memory.samples.arrivals.tolist(), learner.memory.waiting.arrivals.tolist()
 
 
@@ -37,33 +35,22 @@ def test_taking_and_joining_keep_each_sample_whole() -> None:
 
 
 def test_a_memory_refuses_a_state_that_is_too_large() -> None:
-    memory = reservoir()
-    memory.load_state(stream(5, 2), stream(0, 2))
-    assert memory.full
+    memory = empty_memory(SAMPLERS["rsv"](Options()), 5)
+    for n in (5, 6):
+        memory.samples = stream(n, 2)
+        state = memory.state()
+        if n == 5:
+            memory.load_state(state, 2, 6)
     with pytest.raises(ValueError, match="at most 5 samples, but got 6"):
-        memory.load_state(stream(6, 2), stream(0, 2))
+        memory.load_state(state, 2, 6)
 
 
-def test_counts_and_labels_follow_corrections() -> None:
-    memory = reservoir()
-    memory.load_state(stream(4, 3), stream(0, 3))
-    before = memory.samples.labels.tolist()
-    for _ in range(2):  # what a label came with is known however often it is corrected
-        assert memory.correct({1: 2, 3: 0, 9: 1}) == 2
-    assert memory.samples.labels.tolist() == [before[0], 2, before[2], 0]
-    assert memory.samples.checked.tolist() == [False, True, False, True]
-    assert memory.counts().checked == {2: 1, 0: 1}
-    assert memory.counts().held.total() == 4
-    assert memory.counts() is memory.counts()
-    assert memory.uncheck([0, 1, 9]) == 1
-    assert memory.samples.labels.tolist() == [*before[:3], 0]
-    assert memory.samples.checked.tolist() == [False, False, False, True]
-
-
-@pytest.mark.parametrize(("places", "delay"), [(1, 0), (2, 1), (3, 2), (200, 100), (1000, 500)])
-def test_half_of_the_places_are_the_delay_buffer_of_spr(places: int, delay: int) -> None:
-    memory = Memory(SAMPLERS["spr"](Options()), places, (SIDE, SIDE, 1), Runtime(torch.device("cpu")))
-    assert (memory.capacity, memory.delay) == (places - delay, delay)
+@pytest.mark.parametrize(("places", "capacity"), [(1, 1), (2, 1), (3, 1), (200, 100)])
+def test_half_of_the_places_are_the_delay_buffer_of_spr(places: int, capacity: int) -> None:
+    sampler = SAMPLERS["spr"](Options())
+    memory = sampler.memory_class(sampler, places, (SIDE, SIDE, 1), Runtime(torch.device("cpu")))
+    assert isinstance(memory, DelayedMemory)
+    assert (memory.capacity, memory.delay) == (capacity, max(1, places - capacity))
 
 
 @pytest.mark.parametrize("size", [5, 40])
@@ -83,17 +70,16 @@ def test_arrivals_wait_until_the_delay_buffer_is_full(size: int) -> None:
     assert arrivals(learner)[1] == [36, 37, 38, 39]
 
 
-def test_a_consolidation_trains_on_the_memory_and_chooses_early_only_if_all_that_came_is_waiting() -> None:
+def test_a_consolidation_trains_on_what_waits_only_before_the_first_choice() -> None:
     learner = waiting()
     with pytest.raises(ValueError, match="memory is empty"):
         learner.consolidate()
     learner.observe(IMAGES[:4], LABELS[:4])
+    assert learner.memory.trained_on.arrivals.tolist() == [0, 1, 2, 3]
+    learner.consolidate()
     assert arrivals(learner) == ([], [0, 1, 2, 3])
-    learner.consolidate()
-    assert arrivals(learner) == ([0, 1, 2, 3], [])
     learner.observe(IMAGES[4:8], LABELS[4:8])
-    learner.consolidate()
-    assert arrivals(learner)[1] == [4, 5, 6, 7]
+    assert learner.memory.trained_on is learner.memory.samples
 
 
 def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
@@ -101,7 +87,7 @@ def test_what_waits_is_saved_and_corrected(tmp_path) -> None:
     before = learner.state()
     learner.observe(IMAGES[:9], LABELS[:9], ids=list("abcdefghi"))
     assert learner.correct({"h": 2}, by_id=True) == 1
-    assert learner.memory.waiting.labels.tolist()[1] == 2
+    assert learner.memory.held().labels.tolist()[-2] == 2
     loaded = Learner.load(learner.save(tmp_path), device="cpu")
     assert loaded.capacity == 12
     assert arrivals(loaded) == arrivals(learner)

@@ -178,7 +178,7 @@ def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(ev
     highest = np.argsort(loss)[::-1].tolist()
     told = torch.zeros(20, dtype=torch.bool)
     told[highest[:4]] = True
-    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=1.0))
+    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from))
     rows = sampler.choose(checked(pool, told), 10, 10, moment(network, 2))
     assert set(range(20)) - set(rows.tolist()) == set(highest[4:14])
     # Where there are too many to keep, their scores decide after all.
@@ -186,37 +186,6 @@ def test_a_label_that_a_person_has_checked_goes_after_all_others_of_its_class(ev
     dropped = sorted(set(range(20)) - set(rows.tolist()))
     assert set(highest[:4]) < set(dropped)
     assert loss[rows].max() <= loss[dropped].min() + 0.01
-
-
-def favoured_by_loop(checked: list[bool], labels: list[int], n_old: int, share: float) -> list[bool]:
-    """Row by row, from the last: a checked sample is favoured while its class, as it is held, has room for one more."""
-    left = {label: share * labels[:n_old].count(label) for label in labels}
-    found = [False] * len(labels)
-    for row in reversed(range(len(labels))):
-        if checked[row] and left[labels[row]] >= 1:
-            found[row] = True
-            left[labels[row]] -= 1
-    return found
-
-
-@pytest.mark.parametrize(("share", "seed"), [(0.0, 0), (0.25, 1), (0.5, 2), (0.5, 3), (1.0, 4)])
-def test_of_the_checked_samples_of_a_class_the_last_are_favoured_up_to_a_share(share: float, seed: int) -> None:
-    random = torch.Generator().manual_seed(seed)
-    labels, told = torch.randint(4, (40,), generator=random) * 2, torch.rand(40, generator=random) < 0.6
-    told[30:] = False  # these arrive
-    found = PuriDivERSampler(Options(checked_share=share))._favoured(told, labels, 30, 8)  # four classes without any
-    assert found.tolist() == favoured_by_loop(told.tolist(), labels.tolist(), 30, share)
-
-
-@pytest.mark.parametrize("evict_from", ["memory", "largest_class"])
-def test_a_large_batch_is_not_kept_out_by_checked_samples(evict_from: str) -> None:
-    """Of which there are few beside so many arrivals."""
-    network, pool = FixedNetwork(2), with_labels([0] * 40)
-    order = np.argsort(seen_by(network, pool).loss)[::-1].tolist()  # the highest loss first
-    checked_pool = checked(pool.take(torch.tensor(order)), torch.arange(40) < 10)
-    sampler = PuriDivERSampler(Options(alpha=0.0, evict_from=evict_from, checked_share=0.5))
-    rows = sampler.choose(checked_pool, 10, 10, moment(network, 2)).tolist()
-    assert rows == [5, 6, 7, 8, 9, 35, 36, 37, 38, 39]
 
 
 def test_a_sample_that_cannot_be_judged_goes_first() -> None:

@@ -188,7 +188,6 @@ def learner_calls(case: Case) -> None:
         lambda: learner.predict_proba(odd(case)),
         lambda: learner.correct(odd(case)),
         lambda: learner.correct({case.one(VALUES[:12]): odd(case)}, by_id=case.chance(0.5)),
-        lambda: learner.uncheck(odd(case), by_id=case.chance(0.5)),
         lambda: learner.consolidate(case.one([0, -1, "x", 1.5])),
         lambda: puridiver.image_batch(odd(case), (8, 8, 1)),
         lambda: from_arrays(images, labels, odd(case), odd(case)),
