@@ -343,6 +343,8 @@ SUITS_TINY_IMAGES: dict[str, Any] = {
     "strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3,
     "spr_crop": 0.5,
 }  # fmt: skip
+# AutoAugment is a policy for colour photographs.
+SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2}
 
 
 def recipe(name: str, **overrides: Any) -> Options:
@@ -378,4 +380,6 @@ def resolve(
     options = recipe(base)
     if max(image_shape[:2]) < TINY_IMAGE:
         options = suited(options, SUITS_TINY_IMAGES)
+    elif image_shape[2] == 1:
+        options = suited(options, SUITS_GREY_IMAGES)
     return suited(options, data_defaults or {}).replace(**overrides)

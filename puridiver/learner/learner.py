@@ -51,7 +51,7 @@ class Learner:
     sampler, trainer, recipe, network
         Names as listed by `puridiver methods`; sampler, trainer and network may be a class of your own
         (`puridiver.register`). For images under 24 px some values of a recipe are replaced
-        (`puridiver.options.SUITS_TINY_IMAGES`). The network "auto" goes by image size, and is small on a CPU.
+        (`puridiver.options.SUITS_TINY_IMAGES`). The network "auto" goes by image size, and is a small one on a CPU.
     device, precision, graphs
         "auto", "cpu", "cuda" or "cuda:N". On a GPU: "auto" (bfloat16 convolutions where the GPU has them), "float32"
         or "bfloat16"; and whether steps are captured as CUDA graphs. A CPU computes in float32, uncaptured.

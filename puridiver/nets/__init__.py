@@ -7,7 +7,7 @@ from torch import nn
 
 from puridiver.discovery import members
 from puridiver.nets.base import Head, Network, Outputs, check_new, global_draws, initialise, initialise_afresh
-from puridiver.options import Options, declare_family
+from puridiver.options import TINY_IMAGE, Options, declare_family
 
 __all__ = [
     "NETWORKS", "Head", "Network", "Outputs", "build_network", "choose_network", "global_draws", "initialise_afresh",
@@ -68,11 +68,13 @@ def make_new(network: Network, generator: torch.Generator) -> None:
 def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.device) -> str:
     """The named network, or for "auto" the one for images of this size.
 
-    On a CPU that is always the small one: a larger one trains for hours.
+    On a CPU that is always a small one: a ResNet trains for hours.
     """
     if name != "auto":
         return known(name).name
     size = max(image_shape[:2])
-    if size < 24 or device.type == "cpu":
+    if size < TINY_IMAGE:
         return "small"
+    if device.type == "cpu":
+        return "convnet"
     return "resnet18" if size <= 64 else "resnet34"

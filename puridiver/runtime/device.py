@@ -148,11 +148,11 @@ def _choose_precision(device: torch.device, precision: str) -> str:
 
 @contextlib.contextmanager
 def steady_threads(device: torch.device, network: str) -> Iterator[None]:
-    """Use one thread for the small network on a CPU, so that a seed gives the same figures on every machine.
+    """Use one thread for a small network on a CPU, so that a seed gives the same figures on every machine.
 
-    The small network gains little from a second thread on idle cores and loses much on busy ones.
+    A small network gains little from a second thread on idle cores and loses much on busy ones.
     """
-    if device.type != "cpu" or network != "small":
+    if device.type != "cpu" or network not in ("small", "convnet"):
         yield
         return
     _STEADY.enter()

@@ -1,0 +1,34 @@
+"""A ConvNet for images of 24 px and more on a CPU: two convolutions and a hidden layer that sees where things are."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from puridiver.nets.base import ConvNorm, Head, Network
+from puridiver.options import Options
+
+
+class ConvNet(Network):
+    """Two 3x3 convolutions with BatchNorm and pooling, then a hidden layer over at most 8 x 8 places."""
+
+    name = title = "convnet"
+    keeps_weights = False
+    summary = "two convolutions and a hidden layer, for images of 24 px and more on a CPU"
+    WIDTHS, HIDDEN, PLACES = (32, 64), 128, 8
+
+    def __init__(self, n_classes: int, image_shape: tuple[int, int, int], settings: Options) -> None:
+        super().__init__()
+        height, width, previous = image_shape
+        layers: list[nn.Module] = []
+        for width_out in self.WIDTHS:
+            layers += [ConvNorm(previous, width_out, 3, 1, settings, "relu"), nn.MaxPool2d(2, ceil_mode=True)]
+            height, width, previous = -(-height // 2), -(-width // 2), width_out
+        size = min(height, self.PLACES), min(width, self.PLACES)
+        self.body = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(size), nn.Flatten())
+        self.hidden = nn.Linear(previous * size[0] * size[1], self.HIDDEN)
+        self.norm = nn.BatchNorm1d(self.HIDDEN, eps=settings.batchnorm_epsilon)
+        self.head = Head(self.HIDDEN, n_classes, settings)
+
+    def features(self, images: Tensor) -> Tensor:
+        return F.relu(self.norm(self.hidden(self.body(images).float())))
