@@ -15,32 +15,23 @@ what came.
 import difflib
 from collections.abc import Iterable
 
-MOST_NAMED = 10  # things that a message lists one by one
-
 
 def first_line(error: BaseException) -> str:
     """What an error says, in one line; its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def few(names: Iterable[str], most: int = MOST_NAMED) -> str:
+def few(names: Iterable[str], most: int = 10, between: str = ", ") -> str:
     """The first names, and how many more there are: "a, b and 3,998 more"."""
     listed = list(names)
     more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
+    return between.join(listed[:most]) + more
 
 
 def meant(word: object, known: Iterable[str]) -> str:
     """What a misspelt word may stand for, as the end of a message; empty if nothing is near."""
     near = difflib.get_close_matches(str(word), list(known), 1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def few_lines(lines: Iterable[str]) -> list[str]:
-    """The first lines, and a last one that counts the rest."""
-    listed = list(lines)
-    more = [f"... and {len(listed) - MOST_NAMED:,} more"] if len(listed) > MOST_NAMED else []
-    return listed[:MOST_NAMED] + more
 
 
 class PuridiverError(Exception):

@@ -25,10 +25,10 @@ def list_(root: Root = None) -> int:
       puridiver data list
       puridiver data list --root ~/datasets
     """
-    from puridiver.data import SOURCES, default_root
+    from puridiver.data import data_sets, default_root
 
     root, rows = (root or default_root()).expanduser(), []
-    for name, source in SOURCES.items():
+    for name, source in data_sets().items():
         size = f"to fetch ({source.archive.size_bytes / 1e6:.0f} MB)" if source.archive else "from its home page"
         rows.append((name, "here" if source.is_here(root) else size, source.size, source.title))
     say_table(rows, ("name", "state", "size", "description"), f"data sets in {root}")

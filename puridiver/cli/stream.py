@@ -48,8 +48,8 @@ def make(
     with Progress() as progress:
         if data.own_kind(config.data) == "files":
             root = Path(config.data_root or data.default_root())
-            found = image_files.inspect(Path(config.data), root, file_options(config), progress.count)
-            say("\n  ".join([f"{config.data}:", *image_files.describe(found)]))  # also where the data are refused
+            found = image_files.describe(Path(config.data), root, file_options(config), progress.count)
+            say_table(found, ("", ""), config.data)  # also where the data are refused
         manifest = resolve_run_stream(config, load_source(config, progress.count))
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 
 from puridiver.data.arrays import read_arrays
 from puridiver.data.base import OnProgress, printable
-from puridiver.data.images import HASH_BYTES, Decoded, decode
+from puridiver.data.images import HASH_BYTES, decode
 from puridiver.data.listing import Listing
 from puridiver.errors import DataError
 from puridiver.files import file_lock
@@ -47,37 +46,34 @@ def open_cache(listing: Listing, side: int, root: Path, on_progress: OnProgress 
     """The cache of these files at this size; built in `root` if there is none, rebuilt if it is damaged."""
     if not 1 <= side <= 4096:
         raise ValueError(f"image size should be from 1 to 4096 pixels, but got {side}")
-    name = "".join(c if c.isalnum() and c.isascii() else "-" for c in listing.name)[:40] or "images"
-    place = root / FOLDER / f"{name}-{side}px-{_key(listing, side)}"
+    paths = [os.path.join(os.path.realpath(listing.root), path) for path in listing.files["path"]]
+    place = root / FOLDER / f"{side}px-{_key(paths)}"
     place.parent.mkdir(parents=True, exist_ok=True)
-    with file_lock(place.with_name(f".{place.name}.lock"), what=f"the image cache {place}"):
+    lock = file_lock(place.with_name(f".{place.name}.lock"), what=f"the image cache {place}")
+    with lock, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
         found = _load(place, side)
-        if found is None or _has_recovered(listing, side, found):
-            _build(listing, side, place, on_progress or (lambda done, total: None))
+        bad = [] if found is None else np.setdiff1d(np.arange(len(paths)), found.rows).tolist()
+        # A bad file may be readable by now: a disk or a network may have failed.
+        if found is None or any(not decode(paths[row], side).problem for row in bad):
+            _build(listing, paths, side, place, on_progress or (lambda done, total: None))
             found = _load(place, side)
     if found is None:
         raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
     if not len(found.rows):
         name, problem = next(iter(found.bad.items()))
-        raise DataError(f"none of the {len(listing.files)} files of {listing.origin} can be read; {name}: {problem}")
+        raise DataError(f"none of the {len(paths)} files of {listing.origin} can be read; {name}: {problem}")
     return found
 
 
-def _has_recovered(listing: Listing, side: int, found: ImageCache) -> bool:
-    """Whether a bad file can be read by now: a disk or a network may have failed."""
-    bad = np.setdiff1d(np.arange(len(listing.files)), found.rows).tolist()
-    return any(not one.problem for one in _decode_rows(listing, side, bad))
-
-
-def _key(listing: Listing, side: int) -> str:
+def _key(paths: list[str]) -> str:
     """Changes with the names, sizes, times and order of files."""
-    digest, root = hashlib.sha256(f"{FORMAT} {side}".encode()), os.path.realpath(listing.root)
-    for path in listing.files["path"]:
-        whole = os.path.join(root, path)
-        found = os.stat(whole) if os.path.exists(whole) else None
+    digest = hashlib.sha256(str(FORMAT).encode())
+    for path in paths:
+        found = os.stat(path) if os.path.exists(path) else None
         # The time of change, too: programs that copy or pack files set the time of writing.
         facts = found and (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        digest.update(whole.encode("utf-8", "surrogatepass") + f"\0{facts}\n".encode())
+        digest.update(path.encode("utf-8", "surrogatepass") + f"\0{facts}\n".encode())
     return digest.hexdigest()[:16]
 
 
@@ -97,41 +93,29 @@ def _load(place: Path, side: int) -> ImageCache | None:
         return None
 
 
-def _decode_rows(listing: Listing, side: int, rows: Sequence[int]) -> Iterator[Decoded]:
-    """Decode in as many threads as there are processors; results come in order, some at a time."""
-    paths = [os.path.join(listing.root, path) for path in listing.files["path"].iloc[list(rows)]]
-    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(min(32, workers)) as pool, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
-        for start in range(0, len(paths), BLOCK):
-            yield from pool.map(lambda path: decode(path, side), paths[start : start + BLOCK])
-
-
-def _build(listing: Listing, side: int, place: Path, on_progress: OnProgress) -> None:
+def _build(listing: Listing, paths: list[str], side: int, place: Path, on_progress: OnProgress) -> None:
     """Decode every file. The facts are written last: without them, or with another checksum, there is no cache."""
     shutil.rmtree(place, ignore_errors=True)  # damaged, or left by a killed process: we hold the lock
     place.mkdir()
-    paths, digest, bad, good = listing.files["path"].tolist(), hashlib.sha256(), {}, []
-    try:
-        with (place / IMAGES).open("wb") as images:
-            for row, one in enumerate(_decode_rows(listing, side, range(len(paths)))):
-                if row % BLOCK == 0:
-                    on_progress(row, len(paths))
+    digest, bad, good = hashlib.sha256(), {}, []
+    workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with (place / IMAGES).open("wb") as images, ThreadPoolExecutor(min(32, workers)) as pool:
+        for start in range(0, len(paths), BLOCK):
+            on_progress(start, len(paths))
+            block = pool.map(lambda path: decode(path, side), paths[start : start + BLOCK])
+            for row, one in enumerate(block, start):
                 if one.pixels is None:
-                    bad[printable(paths[row])] = one.problem
+                    bad[printable(listing.files["path"][row])] = one.problem
                     continue
                 pixels = one.pixels.tobytes()
                 images.write(pixels)
                 digest.update(pixels)
                 good.append((row, one.size, one.digest))
-        on_progress(len(paths), len(paths))
-        np.savez(
-            place / FACTS,
-            rows=np.array([row for row, _, _ in good], dtype=np.int64),
-            sizes=np.array([size for _, size, _ in good], dtype=np.int32).reshape(-1, 2),
-            hashes=np.frombuffer(b"".join(one for _, _, one in good), dtype=np.uint8).reshape(-1, HASH_BYTES),
-            index=json.dumps({"digest": digest.hexdigest(), "bad": bad}),
-        )
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
+    on_progress(len(paths), len(paths))
+    np.savez(
+        place / FACTS,
+        rows=np.array([row for row, _, _ in good], dtype=np.int64),
+        sizes=np.array([size for _, size, _ in good], dtype=np.int32).reshape(-1, 2),
+        hashes=np.frombuffer(b"".join(one for _, _, one in good), dtype=np.uint8).reshape(-1, HASH_BYTES),
+        index=json.dumps({"digest": digest.hexdigest(), "bad": bad}),
+    )

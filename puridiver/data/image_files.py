@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import torch
 
 from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
 from puridiver.data.cache import open_cache
 from puridiver.data.listing import Listing, list_folder
 from puridiver.data.table import list_table
-from puridiver.errors import DataError, few, few_lines
+from puridiver.errors import DataError, few
 
 DEFAULT_SIDE = 32
 BAD_FILES = ("refuse", "skip")
+MOST_BAD = 10  # unreadable files that a description names
 
 
 def list_own(path: Path, test_share: float | None) -> Listing:
@@ -31,8 +32,8 @@ def load_listing(listing: Listing, root: Path, options: FileOptions, on_progress
     found = open_cache(listing, options.image_size or DEFAULT_SIDE, root, on_progress)
     if found.bad and options.bad_files == "refuse":
         told = f"{len(found.bad)} of {len(listing.files)} files of {listing.origin} cannot be read:"
-        lines = few_lines(f"{name}: {problem}" for name, problem in found.bad.items())
-        raise DataError("\n  ".join([told, *lines]) + ";\nmend or remove them, or leave them out with --bad-files skip")
+        lines = few((f"\n  {name}: {problem}" for name, problem in found.bad.items()), between="")
+        raise DataError(f"{told}{lines};\nmend or remove them, or leave them out with --bad-files skip")
     good, images, parts, start = listing.files.iloc[found.rows], torch.from_numpy(found.images), [], 0
     for is_test in (False, True):
         files = good[good["is_test"] == is_test]
@@ -51,67 +52,33 @@ def load_listing(listing: Listing, root: Path, options: FileOptions, on_progress
     )
 
 
-def inspect(path: Path, root: Path, options: FileOptions, on_progress: OnProgress | None = None) -> dict[str, Any]:
-    """What `path` holds, ready for JSON. Bad files are named, whatever `options` say of them."""
+def describe(
+    path: Path, root: Path, options: FileOptions, on_progress: OnProgress | None = None
+) -> list[tuple[str, str]]:
+    """What `path` holds, as rows of a table. Bad files are named, whatever `options` say of them."""
     listing, side = list_own(path, options.test_share), options.image_size or DEFAULT_SIDE
-    found, names = open_cache(listing, side, root, on_progress), listing.class_names
+    found, names = open_cache(listing, side, root, on_progress), np.array(listing.class_names, dtype=object)
     good = listing.files.iloc[found.rows].assign(pixels=[one.tobytes() for one in found.hashes])
-    good["path"] = good["path"].map(printable)
-    counts = [good["label"][good["is_test"] == part].value_counts() for part in (False, True)]
-    train, test = ({name: int(count.get(label, 0)) for label, name in enumerate(names)} for count in counts)
+    good["path"] = good["path"].map(printable) + " (" + names[good["label"]] + ")"
+    train, test = (np.bincount(good["label"][good["is_test"] == part], minlength=len(names)) for part in (False, True))
+    known = int((good["true_label"][~good["is_test"]] != UNKNOWN).sum())
     areas = found.sizes.astype(int).prod(axis=1)
+    sizes = [" x ".join(map(str, found.sizes[at].tolist())) for at in (areas.argmin(), areas.argmax())]
     groups = [group for _, group in good[good["pixels"].duplicated(keep=False)].groupby("pixels", sort=False)]
-    return {
-        "name": listing.name,
-        "files": len(listing.files),
-        "images": len(good),
-        "train": sum(train.values()),
-        "test": sum(test.values()),
-        "per_class": train,
-        "test_per_class": test,
-        "smallest": found.sizes[areas.argmin()].tolist(),  # width and height
-        "largest": found.sizes[areas.argmax()].tolist(),
-        "image_size": side,
-        "true_labels": int((good["true_label"][~good["is_test"]] != UNKNOWN).sum()),  # known ones of train images
-        "timestamps": "time" in good,
-        "ignored": listing.ignored,
-        "stray": listing.stray,
-        "bad": found.bad,
-        "duplicates": [group["path"].tolist() for group in groups],  # files with the same pixels
-        "conflicts": [  # with different labels
-            [f"{file.path} ({names[file.label]})" for file in group.itertuples()]
-            for group in groups
-            if group["label"].nunique() > 1
-        ],
-        "shared": sum(group["is_test"].nunique() > 1 for group in groups),  # between train and test
-    }
-
-
-def describe(found: dict[str, Any]) -> list[str]:
-    """The findings of `inspect` in lines for people; long lists are shortened."""
-    per_class, bad, conflicts = found["per_class"], found["bad"], found["conflicts"]
-    known = f"known of {found['true_labels']:,} train images" if found["true_labels"] else "not known"
-    copies = sum(len(group) - 1 for group in found["duplicates"])
-    shared = f"; {found['shared']} groups are in train and test" if found["shared"] else ""
-    sizes = (*found["smallest"], *found["largest"], found["image_size"], found["image_size"])
-    lines = [
-        f"{found['images']:,} images in {len(per_class)} {'class' if len(per_class) == 1 else 'classes'}: "
-        f"{found['train']:,} to train, {found['test']:,} to test",
-        f"train images a class: {min(per_class.values()):,} to {max(per_class.values()):,}",
+    conflicts = [few(group["path"]) for group in groups if group["label"].nunique() > 1]
+    rows = [
+        ("images", f"{len(good):,}: {train.sum():,} to train, {test.sum():,} to test"),
+        ("classes", f"{len(names):,}, with {train.min():,} to {train.max():,} train images each"),
+        ("classes without train images", few(names[train == 0])),
+        ("classes without test images", few(names[test == 0]) if test.any() else ""),
+        ("sizes", f"{sizes[0]} to {sizes[1]}, all cut to {side} x {side}"),
+        ("true labels", f"known of {known:,} train images" if known else "not known"),
+        ("timestamps", "yes" if "time" in good else "none"),
+        ("unreadable files", str(len(found.bad))),
+        *(("  " + name, problem) for name, problem in list(found.bad.items())[:MOST_BAD]),
+        ("copies of another image", f"{sum(len(group) - 1 for group in groups):,}"),
+        ("copies across train and test", f"{sum(group['is_test'].nunique() > 1 for group in groups):,} groups"),
+        ("copies with different labels", few([f"{len(conflicts):,} groups", *conflicts], between="; ")),
+        ("other files, left out", f"{listing.ignored:,} no images by name, {listing.stray:,} images in no class"),
     ]
-    for part, counts in (("train", per_class), ("test", found["test_per_class"] if found["test"] else {})):
-        if missing := [repr(name) for name, count in counts.items() if not count]:
-            lines.append(f"classes without a {part} image: {few(missing)}")
-    lines += [
-        "sizes: {} x {} to {} x {}, all cut to {} x {}".format(*sizes),
-        f"true labels: {known}; timestamps: {'yes' if found['timestamps'] else 'none'}",
-        f"unreadable files: {len(bad)}",
-        *(f"  {line}" for line in few_lines(f"{name}: {problem}" for name, problem in bad.items())),
-        f"duplicates: {copies:,} images have the same pixels as another{shared}",
-        f"conflicting duplicates (same pixels, different labels): {len(conflicts)} "
-        f"{'group' if len(conflicts) == 1 else 'groups'}",
-        *(f"  {line}" for line in few_lines(map(few, conflicts))),
-    ]
-    if found["stray"]:
-        lines.append(f"images in no class's folder, or in a second part to test on, left out: {found['stray']}")
-    return [*lines, f"other files, left out by their names: {found['ignored']}"] if found["ignored"] else lines
+    return [(what, told) for what, told in rows if told]

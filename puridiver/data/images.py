@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
-from puridiver.errors import few_lines
+from puridiver.errors import few
 from puridiver.files import open_regular
 from puridiver.learner import inputs
 
@@ -157,7 +157,7 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
             pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
         found.append(pixels)
     if bad:
-        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} pictures cannot be used: {'; '.join(few_lines(bad))}")
+        raise ValueError(f"{len(bad)} of {len(found) + len(bad)} pictures cannot be used: {few(bad, between='; ')}")
     if not found:
         raise ValueError("the batch is empty: pictures should hold at least one")
     return np.stack(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import platformdirs
@@ -17,47 +16,33 @@ PACKAGE = "puridiver.data.sets"
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
-class _DataSets(Mapping[str, DataSet]):
-    """The data sets by name, found by listing the folder. Looking one up imports its file alone."""
-
-    def __getitem__(self, name: str) -> DataSet:
-        if (found := member(PACKAGE, DataSet, name)) is None:
-            raise KeyError(name)
-        return found()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(members(PACKAGE, DataSet))
-
-    def __len__(self) -> int:
-        return len(members(PACKAGE, DataSet))
-
-
-SOURCES: Mapping[str, DataSet] = _DataSets()
-
-
 def default_root() -> Path:
     """The folder of data sets: $PURIDIVER_DATA, or `puridiver` in the platform's cache folder."""
     chosen = os.environ.get("PURIDIVER_DATA") or platformdirs.user_cache_dir("puridiver", appauthor=False)
     return Path(chosen).expanduser()
 
 
-def own_kind(name: str) -> str:
-    """Of a path to your own data, "files" (a folder or table of images) or "arrays" (an .npz file); else ""."""
-    path = Path(name)
-    if name in SOURCES:
-        return ""
-    return "files" if path.suffix.lower() in TABLES or path.is_dir() else "arrays" if path.suffix == ".npz" else ""
+def data_sets() -> dict[str, DataSet]:
+    """The data sets by name, found by listing the folder."""
+    return {name: kind() for name, kind in members(PACKAGE, DataSet).items()}
 
 
 def find(name: str) -> DataSet:
     """The data set of that name."""
-    if name not in SOURCES:
+    if (found := member(PACKAGE, DataSet, name)) is None:
         missing = "" if Path(name).exists() else ", and there is no such file or folder"
         raise ValueError(
-            f"data should be one of {', '.join(SOURCES)}, a folder with a folder of images for each class, or a file "
-            f"that ends in .npz, .csv, .jsonl or .parquet, but got {name!r}{missing}"
+            f"data should be one of {', '.join(data_sets())}, a folder with a folder of images for each class, or a "
+            f"file that ends in .npz, .csv, .jsonl or .parquet, but got {name!r}{missing}"
         )
-    return SOURCES[name]
+    return found()
+
+
+def own_kind(name: str) -> str:
+    """Of a path to your own data, "files" (a folder or table of images) or "arrays" (an .npz file); else ""."""
+    path = Path(name)
+    kind = "files" if path.suffix.lower() in TABLES or path.is_dir() else "arrays" if path.suffix == ".npz" else ""
+    return kind if kind and member(PACKAGE, DataSet, name) is None else ""
 
 
 def load(
@@ -89,9 +74,9 @@ def load(
 
 def verify(name: str, root: Path | None = None) -> list[str]:
     """What is wrong with a data set, one line each: missing or damaged files, unofficial content."""
-    if not own_kind(name):
-        return find(name).problems(Path(root or default_root()).expanduser())
     try:
+        if not own_kind(name):
+            return find(name).problems(Path(root or default_root()).expanduser())
         load(name, root)
     except DataError as error:
         return [str(error)]

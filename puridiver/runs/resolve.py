@@ -76,7 +76,7 @@ def source_name(config: RunConfig) -> str:
     """The config's data; for a manifest that of the manifest, unless the user names other data than the default."""
     if is_manifest(config.stream) and config.data == RunConfig.data:
         made_from = StreamManifest.load(manifest_path(config.stream, config.seed)).source
-        return made_from if made_from in data.SOURCES else config.data
+        return made_from if made_from in data.data_sets() else config.data
     return config.data
 
 

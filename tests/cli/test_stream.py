@@ -78,12 +78,12 @@ def test_own_pictures_are_told_of_and_learnt_from(tmp_path, capsys):
     read = ["--data", str(folder), "--test-share", "0.25", "--image-size", "12", "--data-root", str(tmp_path)]
     assert main(["stream", "make", *read, "--out", str(out)]) == 2
     refused = capsys.readouterr()
-    assert "unreadable files: 7" in refused.out  # told, though refused
+    assert "red/cut.jpg" in refused.out  # told, though refused
     assert "--bad-files skip" in refused.err
     assert not out.exists()
     read += ["--bad-files", "skip"]
     assert main(["stream", "make", *read, "--out", str(out)]) == 0
-    assert "conflicting duplicates (same pixels, different labels): 1 group" in capsys.readouterr().out
+    assert "1 groups; blue/same.png (blue), red/000.png (red)" in capsys.readouterr().out
     assert main(["stream", "verify", str(out), *read]) == 0
     assert main(["run", "--stream", str(out), *read, "--epochs", "1", "--memory", "8", "--device", "cpu"]) == 0
     capsys.readouterr()

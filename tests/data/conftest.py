@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from puridiver.data.sets.cifar10 import Cifar10
-from puridiver.data.sets.cifar100 import Cifar100
+from puridiver.data.sets.cifar import Cifar10, Cifar100
 
 
 class FileServer:
@@ -59,7 +58,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
 
 @pytest.fixture
 def small_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A root with both: ten records a file, and 200 and 100 of CIFAR-100, whose coarse class is fine % 20."""
+    """A root with both: ten records a file, and 200 and 100 of CIFAR-100."""
     rng = np.random.default_rng(1)
     monkeypatch.setattr(Cifar10, "train_files", {f"data_batch_{number}.bin": 10 for number in range(1, 6)})
     monkeypatch.setattr(Cifar10, "test_files", {"test_batch.bin": 10})

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from puridiver.data import UNKNOWN, FileOptions, load, verify
-from puridiver.data.image_files import describe, inspect
+from puridiver.data.image_files import describe
 from puridiver.errors import DataError
 from tests.wild import COLOURS, write_bad_kinds, write_classes, write_good_kinds, write_oddly_named
 
@@ -105,18 +105,17 @@ def test_what_is_found_is_told(pictures, tmp_path):
     shutil.copy(train / "red" / "000.png", train / "blue" / "copy.png")
     shutil.copy(train / "red" / "000.png", pictures / "test" / "red" / "leak.png")
     (train / "red" / "readme.txt").write_text("x")
-    found = inspect(pictures, tmp_path, FileOptions(image_size=8))
-    assert [found[key] for key in ("files", "images", "train", "test")] == [48, 41, 31, 10]
-    assert found["per_class"] == {"blue": 7, "green": 6, "kinds": 12, "red": 6}
-    assert (found["smallest"], found["largest"]) == ([24, 20], [40, 30])
-    assert len(found["bad"]) == 7
-    assert found["conflicts"] == [["train/blue/copy.png (blue)", "train/red/000.png (red)", "test/red/leak.png (red)"]]
-    text = "\n".join(describe(found))
-    for phrase in ("41 images in 4 classes", "unreadable files: 7", "cut.jpg: image file is truncated",
-                   "1 groups are in train and test", "by their names: 1", "a test image: 'kinds'"):  # fmt: skip
-        assert phrase in text
-    # White, white and white again, and two greys: pictures of one colour are duplicates by their pixels.
-    assert ["train/kinds/alpha.png", "train/kinds/bits.png", "train/kinds/clear.png"] in found["duplicates"]
+    found = dict(describe(pictures, tmp_path, FileOptions(image_size=8)))
+    assert found["images"] == "41: 31 to train, 10 to test"
+    assert found["classes"] == "4, with 6 to 12 train images each"
+    assert found["classes without test images"] == "kinds"
+    assert found["sizes"] == "24 x 20 to 40 x 30, all cut to 8 x 8"
+    assert (found["unreadable files"], found["copies across train and test"]) == ("7", "1 groups")
+    assert "truncated" in found["  train/red/cut.jpg"]
+    conflict = "1 groups; train/blue/copy.png (blue), train/red/000.png (red), test/red/leak.png (red)"
+    assert found["copies with different labels"] == conflict
+    assert found["copies of another image"] == "5"  # three are white, and two are one grey: equal by their pixels
+    assert found["other files, left out"] == "1 no images by name, 0 images in no class"
 
 
 def test_what_cannot_be_read_is_told_by_the_name_that_was_given(tmp_path):

@@ -58,7 +58,7 @@ def test_every_bad_kind_is_told(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="1 of 3 pictures cannot be used: picture 1") as told:
             image_batch([good, str(tmp_path / name), good], SHAPE)
         assert word in str(told.value), name
-    with pytest.raises(ValueError, match=r"15 of 16 pictures .*\.\.\. and 5 more$"):
+    with pytest.raises(ValueError, match=r"15 of 16 pictures .* and 5 more$"):
         image_batch([good, *[b"no image"] * 15], SHAPE)
 
 

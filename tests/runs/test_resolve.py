@@ -148,7 +148,7 @@ def test_the_memory_of_small_sets_is_a_part_of_them(images, memory):
 
 def test_a_ready_made_stream_takes_no_settings_of_generated_ones(tmp_path):
     make_stream(DIGITS, n_tasks=2).save(tmp_path / "manifest.json")
-    values = {"tasks": 3, "noise": "sym-10", "noise_file": "x", "noise_map": "next", "holdout": 5}
+    values = {"tasks": 3, "noise": "sym-10", "noise_file": "x", "noise_map": "next", "holdout": 5, "imbalance": 0.5}
     assert set(values) == set(fields_of(Role.STREAM))
     for stream in (str(tmp_path / "manifest.json"), "official:sym40:1"):
         for name, value in values.items():
