@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, class_counts, loss_on_arrival, surviving_rows
 from puridiver.options import Option, Options
-from puridiver.runtime.plans import Captured
+from puridiver.runtime.plans import captured
 
 
 class NTDSampler(Sampler):
@@ -23,7 +23,7 @@ class NTDSampler(Sampler):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._evict: Captured | None = None
+        self._evict: Callable[..., Any] | None = None
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         return loss_on_arrival(batch, moment, self.options.ntd_views)
@@ -34,7 +34,7 @@ class NTDSampler(Sampler):
         # A row of tie-breakers for each drop: its shape tells the captured function how many there are.
         ties = torch.rand(len(pool) - capacity, moment.n_classes, generator=moment.generator)
         if self._evict is None:
-            self._evict = Captured(moment.runtime, survivors)
+            self._evict = captured(moment.runtime, survivors)
         return self._evict(pool.notes, pool.labels, moment.runtime.move(ties))
 
 

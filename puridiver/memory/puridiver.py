@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from torch import Tensor
 from puridiver import equations
 from puridiver.memory.base import NTD_VIEWS, Moment, Sampler, Samples, loss_on_arrival, surviving_rows
 from puridiver.options import Option, Options
-from puridiver.runtime.plans import Captured
+from puridiver.runtime.plans import captured
 
 HUGE_LOSS = 1e4
 CHECKED = -1e5  # added to a score: below that of any loss, and the first two decimals of such scores still count
@@ -48,7 +48,7 @@ class PuriDivERSampler(Sampler):
         super().__init__(options)
         if -1 < options.alpha < 0:
             raise ValueError(f"option alpha should be in [0, 1], or -1 (adaptive), but got {options.alpha}")
-        self._evict: Captured | None = None
+        self._evict: Callable[..., Any] | None = None
         self._alpha: Tensor | None = None  # of the last choice
 
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
@@ -64,7 +64,7 @@ class PuriDivERSampler(Sampler):
         # A row of tie-breakers for each arriving sample: its shape tells the captured function how many there are.
         ties = torch.rand(len(pool) - n_old, moment.n_classes, generator=moment.generator)
         if self._evict is None:
-            self._evict = Captured(moment.runtime, partial(self._survivors, capacity))
+            self._evict = captured(moment.runtime, partial(self._survivors, capacity))
         rows, alpha = self._evict(
             features, logits, pool.notes, pool.labels, pool.checked, moment.network.class_weights, moment.batch_loss,
             moment.runtime.move(ties),

@@ -12,7 +12,6 @@ from puridiver.errors import DataError
 from puridiver.files import append_line, check_json, check_writable, parse_json, read_regular, to_json
 from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, Role
-from puridiver.runtime.device import multiprocessors
 from puridiver.streams.noise import noise_name
 from puridiver.trainers import SET_NAMES
 
@@ -60,7 +59,7 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
         "memory": run.learner.capacity, "network": run.learner.network, "epochs": options.epochs,
         "consolidations": options.consolidations, "told_noise": config.tell_noise,
         "evaluated_on": config.evaluate_on, "shortened": config.shortened,
-        "device": begun.device, **multiprocessors(runtime.device), "precision": runtime.precision,
+        "device": begun.device, "precision": runtime.precision,
         "graphs": runtime.graphs, "lanes": run.lanes, "versions": begun.versions, "commit": begun.commit,
         "command": begun.command, "started": loop.started, "seconds": sum(loop.seconds.values()),
         "phase_seconds": dict(loop.seconds),

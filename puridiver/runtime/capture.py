@@ -62,6 +62,7 @@ class Launching:
 
 
 _launching = Launching()
+_one_capture = threading.RLock()
 
 
 @contextlib.contextmanager
@@ -104,27 +105,17 @@ def lane(device: torch.device) -> Iterator[None]:
         _launching.leave()
 
 
-class _Collector:
-    """Pauses Python's garbage collector during captures: freeing an older graph then is an error in CUDA."""
-
-    def __init__(self) -> None:
-        self._lock, self._captures, self._was_on = threading.Lock(), 0, False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._captures:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._captures += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._captures -= 1
-            if not self._captures and self._was_on:
+@contextlib.contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause Python's garbage collector during a capture: freeing an older graph then is an error in CUDA."""
+    with _one_capture:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_on:
                 gc.enable()
-
-
-_collector_rests = _Collector()
 
 
 class Captures:
@@ -140,10 +131,8 @@ class Captures:
 
         Unlike `torch.cuda.graph` it neither waits for the whole GPU nor empties the allocator's cache.
         """
-        # Gradients accumulate on another stream; such steps are tested to learn the same.
-        warn = getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", None)  # of newer versions
-        if warn is not None:
-            warn(False)
+        # Gradients accumulate on another stream, which newer versions warn of; such steps are tested to learn the same.
+        getattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch", bool)(False)
         graph = torch.cuda.CUDAGraph()
         pool = self._pool if shared and self._pool else torch.cuda.graph_pool_handle()
         self._pool = pool if shared else self._pool
@@ -152,7 +141,7 @@ class Captures:
         side.wait_stream(here)
         alone = _launching.alone() if getattr(_lane, "inside", False) else contextlib.nullcontext()
         try:
-            with alone, torch.cuda.stream(side), _collector_rests:
+            with alone, torch.cuda.stream(side), _collector_paused():
                 graph.capture_begin(pool=pool, capture_error_mode="thread_local")
                 try:
                     function()
@@ -169,7 +158,5 @@ class Captures:
         """Clean up after a failed capture: torch may still allocate to its pool, which blocks the next capture."""
         self._pool = None
         self._spoilt.append(graph)
-        end = getattr(torch._C, "_cuda_endAllocateToPool", None)
-        if end is not None:
-            with contextlib.suppress(RuntimeError):  # it had ended
-                end(device.index or 0, pool)
+        with contextlib.suppress(AttributeError, RuntimeError):  # unknown to this version, or it had ended
+            torch._C._cuda_endAllocateToPool(device.index or 0, pool)

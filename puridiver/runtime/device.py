@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import platform
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -59,16 +60,12 @@ class Runtime:
     captures: Captures = field(default_factory=Captures, compare=False)
     staging: _Staging = field(default_factory=_Staging, compare=False, repr=False)
 
-    def place(self, network: nn.Module) -> nn.Module:
+    def place(self, network: nn.Module) -> None:
         """Move the network to the device, in the channels-last layout."""
-        tensors = [*network.parameters(), *network.buffers()]
-        if all(tensor.dim() != 5 for tensor in tensors):
-            return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        network.to(self.device)  # torch would also ask this layout of 5-D tensors, which cannot have it
+        network.to(self.device)
         for tensor in (*network.parameters(), *network.buffers()):
-            if tensor.dim() == 4:
-                tensor.data = tensor.data.contiguous(memory_format=torch.channels_last)
-        return network
+            if tensor.dim() == 4:  # torch's `Module.to` would also ask this layout of 5-D tensors, which cannot have it
+                tensor.data = tensor.data.to(memory_format=torch.channels_last)
 
     def move(self, tensor: Tensor) -> Tensor:
         """The tensor on the device, through pinned memory: other copies make the host wait for the GPU."""
@@ -104,46 +101,35 @@ def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool =
         raise ValueError(f"precision should be one of {', '.join(PRECISIONS)}, but got {precision!r}")
     if torch.get_default_dtype() != torch.float32:
         raise ValueError(
-            f"torch's default type should be float32, but is {str(torch.get_default_dtype()).removeprefix('torch.')}: "
-            "networks, and what they are fed, would not fit; set it back with torch.set_default_dtype(torch.float32)"
+            f"torch's default type should be float32, but is {str(torch.get_default_dtype()).removeprefix('torch.')}; "
+            "set it back with torch.set_default_dtype(torch.float32)"
         )
     chosen = _choose_device(device)
-    if chosen.type != "cuda":
-        if precision == "bfloat16":
-            logger.warning("bfloat16 is many times slower than float32 on a CPU: using float32")
+    # Older GPUs only emulate bfloat16.
+    suits = chosen.type == "cuda" and torch.cuda.get_device_capability(chosen) >= (8, 0)
+    if precision == "bfloat16" and not suits:
+        logger.warning("bfloat16 is many times slower than float32 on %s: using float32", describe_device(chosen))
+    if chosen.type == "cpu":
         return Runtime(chosen)
-    found = _choose_precision(chosen, precision)
-    if found == "float32":
+    if precision == "float32" or not suits:
         # cuDNN's default float32 convolutions sum gradients in any order, so a resumed run would differ in its bits.
         # Those of bfloat16 are deterministic as they are (tested).
         torch.backends.cudnn.deterministic = True
-    return Runtime(chosen, found, graphs)
+        return Runtime(chosen, "float32", graphs)
+    return Runtime(chosen, "bfloat16", graphs)
 
 
 def _choose_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-    except RuntimeError as error:
-        raise ValueError(f"device should be auto, cpu, cuda or cuda:N, but got {device!r}") from error
-    if chosen.type not in ("cpu", "cuda"):
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
         raise ValueError(f"device should be auto, cpu, cuda or cuda:N, but got {device!r}")
+    chosen, count = torch.device(device), torch.cuda.device_count()
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {device!r} was asked for, but torch {torch.__version__} sees no CUDA GPU; use cpu")
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device {device!r} was asked for, but there are only {torch.cuda.device_count()} GPUs")
+    if chosen.type == "cuda" and (chosen.index or 0) >= count:
+        raise ValueError(f"device {device!r} was asked for, but there are only {count} GPUs")
     return chosen
-
-
-def _choose_precision(device: torch.device, precision: str) -> str:
-    if precision == "float32":
-        return precision
-    if torch.cuda.get_device_capability(device) < (8, 0):  # older GPUs only emulate bfloat16
-        if precision == "bfloat16":
-            logger.warning("%s has no bfloat16 units: using float32", torch.cuda.get_device_name(device))
-        return "float32"
-    return "bfloat16"
 
 
 @contextlib.contextmanager
@@ -152,50 +138,13 @@ def steady_threads(device: torch.device, network: str) -> Iterator[None]:
 
     A small network gains little from a second thread on idle cores and loses much on busy ones.
     """
-    if device.type != "cpu" or network not in ("small", "convnet"):
-        yield
-        return
-    _STEADY.enter()
+    before = torch.get_num_threads()
+    if device.type == "cpu" and network in ("small", "convnet"):
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        _STEADY.leave()
-
-
-class _Steadying:
-    """Counts the Python threads that asked for one torch thread, and restores each thread's own number.
-
-    Torch's number is per Python thread, and a new thread inherits the last number that any thread has set.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, 1
-        self._own = threading.local()
-
-    def enter(self) -> None:
-        with self._lock:
-            now, nested = torch.get_num_threads(), self._own.__dict__.setdefault("before", [])
-            if not self._inside:
-                self._before = now
-            inherited = now == 1 and not nested
-            nested.append(self._before if inherited else now)
-            self._inside += 1
-            torch.set_num_threads(1)
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            torch.set_num_threads(self._own.before.pop())
-
-
-_STEADY = _Steadying()
-
-
-def multiprocessors(device: torch.device) -> dict[str, int]:
-    """For result records: the multiprocessors of a GPU that this process may use (a share under NVIDIA's MPS)."""
-    if device.type != "cuda":
-        return {}
-    return {"multiprocessors": torch.cuda.get_device_properties(device).multi_processor_count}
+        torch.set_num_threads(before)
 
 
 def describe_device(device: torch.device) -> str:

@@ -1,12 +1,11 @@
 """A Triton kernel for the expectation-maximisation of Equation 4's mixture.
 
-Written by hand because measured: as torch's operations an iteration is some twenty kernels of a few microseconds over
-500 numbers, and a fit of a hundred of them (the recipe `paper`) took 9.4 ms on an H200, twice in every memory epoch;
-here 0.35. One program does them all, and stops where the fit has converged, which the host cannot see without waiting.
-`puridiver.mixture` decides when it is used; nothing else may import this module, since it needs Triton.
+As torch's operations a fit of a hundred iterations took 9.4 ms on an H200, twice in every memory epoch; here it takes
+0.35. One program does them all, and stops where the fit has converged, which the host cannot see without waiting.
+Only `puridiver.mixture` may import this module, since it needs Triton.
 """
 # mypy: ignore-errors
-# (kernels are compiled by Triton from their source: their arguments have no Python types)
+# (Triton compiles kernels from their source: their arguments have no Python types)
 
 from __future__ import annotations
 

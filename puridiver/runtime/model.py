@@ -17,7 +17,7 @@ from puridiver.augment import to_float
 from puridiver.nets import Network, Outputs
 from puridiver.options import Options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.plans import Captured
+from puridiver.runtime.plans import captured
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +26,8 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 OptimiserMaker = Callable[[Iterable[Tensor], Tensor], torch.optim.Optimizer]
 OPTIMISER_STATE = ("momentum_buffer", "step", "exp_avg", "exp_avg_sq")  # of SGD and of Adam
 
-# Images of one forward pass without gradients. Bounds memory; larger passes are not faster on a CPU, and on an H200
-# (ResNet-18: 3.8, 3.7, 3.5 and 3.4 µs an image at 500, 620, 1,032 and 2,064) not by much. 520 takes memory and batch of
-# the CIFAR-10 protocol at once, and 10,000 test images in parts of 500, a shape that the memory has captured already.
-# With 1,280 for every pass a run held 3.9 GB of the GPU's memory; with 640, some commits before, 2.65.
+# Images of one forward pass without gradients: bounds memory, and larger passes are hardly faster. 520 takes memory
+# and batch of the CIFAR-10 protocol at once, and 10,000 test images in parts of 500, a shape that is captured already.
 USUAL_PASS = {"cpu": 256, "cuda": 520}
 LARGE_PASS = {"cpu": 256, "cuda": 1280}
 SMALLEST_PASS = 16
@@ -49,8 +47,7 @@ def sgd(options: Options) -> OptimiserMaker:
 class Snapshot:
     """A network's weights and BatchNorm statistics at one moment. Nobody changes them, so any thread may read them.
 
-    (On a GPU captured passes refer to their addresses. There `TrainableModel.snapshot` overwrites an older snapshot,
-    and readers hold the learner's lock.)
+    On a GPU, where captured passes refer to addresses, a snapshot may overwrite an older one; readers hold the lock.
     """
 
     tensors: dict[str, Tensor]
@@ -59,11 +56,9 @@ class Snapshot:
 class TrainableModel:
     """One network in training.
 
-    Under bfloat16 the convolutions use bfloat16 copies of their weights, renewed in one multi-tensor kernel before
-    each pass, while the weights proper, BatchNorm, the head and the optimiser stay in float32. (torch.autocast does
-    the same with a kernel for each weight in each direction.) A network from outside the package may have anything in
-    it, and runs under torch.autocast.
-    The optimiser is never rebuilt but reset in place: captured steps refer to its buffers and its rate.
+    Under bfloat16 the convolutions use bfloat16 copies of their weights, renewed in one kernel before each pass;
+    everything else stays in float32. A network from outside the package may have anything in it, and runs under
+    torch.autocast. The optimiser is reset in place: captured steps refer to its buffers and its rate.
 
     With a `decay` above 0, inference sees the exponential moving average of the weights and statistics over the last
     online steps, until `leave_average`. The average is steadier than the network while that learns from a stream.
@@ -75,7 +70,7 @@ class TrainableModel:
         self.average: dict[str, Tensor] = {}  # empty: none
         self.through_average = decay > 0
         self.version = 0  # changes when tensors that captured steps refer to were replaced
-        self._infer = Captured(runtime, self._forward, self, copies=True)
+        self._infer = captured(runtime, self._forward, self, copies=True)
         self._shrunk = 1  # by how much passes are smaller than usual, since the GPU's memory did not suffice
         self._build()
 
@@ -95,7 +90,7 @@ class TrainableModel:
                 if parameter.ndim == 4:
                     self.shadows[name] = parameter.detach().to(self.dtype).requires_grad_()
                     self._masters.append(parameter)
-        named = [*self.network.named_parameters(), *self.network.named_buffers()]
+        named = (*self.network.named_parameters(), *self.network.named_buffers())
         self._live = {name: value.detach() for name, value in named if value.is_floating_point()}
         if self.decay:
             older, self.average = self.average, {name: value.clone() for name, value in self._live.items()}
@@ -130,25 +125,21 @@ class TrainableModel:
         network meanwhile. Images go in passes of bounded size; `large_passes` takes more at once on a GPU, for callers
         that ask for thousands at every batch. Passes get smaller once the GPU's memory did not suffice.
         """
-        device = self.runtime.device.type
-        usual = (LARGE_PASS if large_passes else USUAL_PASS)[device]
-        static = snapshot, snapshot is None and self.through_average
-        if device == "cpu" and 0 < len(images) <= usual:
-            return self._forward(images, *static)
+        usual = (LARGE_PASS if large_passes else USUAL_PASS)[self.runtime.device.type]
+        averaged = snapshot is None and self.through_average
         while True:
-            most = max(1, min(len(images), max(SMALLEST_PASS, usual // self._shrunk)))
+            most = max(SMALLEST_PASS, usual // self._shrunk)
             n_parts = max(1, -(-len(images) // most))  # of few different sizes: each size is a step to capture
             try:
-                parts = [self._infer(part, static=static) for part in images.split(max(1, -(-len(images) // n_parts)))]
+                if n_parts == 1:
+                    return self._infer(images, snapshot, averaged)
+                parts = [self._infer(part, snapshot, averaged) for part in images.split(-(-len(images) // n_parts))]
+                return Outputs(*map(torch.cat, zip(*parts, strict=True)))
             except torch.OutOfMemoryError:
-                if most <= SMALLEST_PASS:
+                if most == SMALLEST_PASS:
                     raise
-                while usual // self._shrunk >= most:
-                    self._shrunk *= 2
-                fewer = max(SMALLEST_PASS, usual // self._shrunk)
-                logger.warning("out of GPU memory: inference takes %d images at a time from now on", fewer)
-            else:
-                return parts[0] if len(parts) == 1 else Outputs(*map(torch.cat, zip(*parts, strict=True)))
+            self._shrunk *= 2
+            logger.warning("out of GPU memory: inference takes %d images at a time from now on", most // 2)
 
     @torch.no_grad()
     def _forward(self, images: Tensor, snapshot: Snapshot | None, averaged: bool) -> Outputs:

@@ -1,14 +1,14 @@
 """Steps that are captured once per shape and then replayed, over the rows of a plan or as functions of tensors.
 
 At batch 16 a step takes a GPU about a millisecond, but a host five to ten to launch kernel by kernel. On a CPU, or with
-`graphs=False`, `PlanRunner` and `Captured` simply call the function.
+`graphs=False`, the steps are plain calls.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -19,11 +19,8 @@ from puridiver.runtime.device import Runtime
 
 logger = logging.getLogger(__name__)
 
-# The first calls of a new shape run eagerly and create what a capture needs: optimiser state, cuDNN's choice of
-# algorithms, compiled kernels. They are ordinary steps otherwise.
-EAGER_CALLS = 1
-# A capture may fail once because of what others do on the GPU at that moment.
-MOST_TRIES = 3
+EAGER_CALLS = 1  # create what a capture needs: optimiser state, cuDNN's choice of algorithms, compiled kernels
+MOST_TRIES = 3  # a capture may fail because of what others do on the GPU at that moment
 MOST_GRAPHS = 128  # of one step: more than the batch shapes of C, R and U that a run meets
 
 
@@ -67,131 +64,119 @@ class PlanRunner:
             for row in self.runtime.move(plan):
                 self.step(row, *static)
             return
-        key = (plan.shape[1], static, _versions(self.held))
+        key = (plan.shape[1], static, *(each.version for each in self.held))
         loop = self._loops.get(key)
-        if loop is None or loop.capacity < len(plan):
-            loop = self._loops[key] = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
-        _keep_recent(self._loops, key)
-        loop.run(plan)
-
-
-class _Step:
-    """A sequence of kernels: it runs eagerly at first, then is captured, then replayed."""
-
-    def __init__(self, runtime: Runtime, shared: bool) -> None:
-        self.runtime, self.shared = runtime, shared
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.eager_calls = 0
-        self._tries = 0
-
-    @property
-    def may_capture(self) -> bool:
-        return self.eager_calls >= EAGER_CALLS and self._tries < MOST_TRIES
-
-    def captured(self, function: Callable[[], None]) -> torch.cuda.CUDAGraph | None:
-        """The graph, captured now if it is time; None before that, or if it cannot be captured."""
-        if self.graph is None and self.may_capture:
-            self._tries += 1
-            self.graph = self.runtime.captures.capture(function, self.runtime.device, self.shared)
-            if self.graph is None and self._tries == MOST_TRIES:
-                logger.warning("a step cannot be captured and runs uncaptured, many times slower")
-        return self.graph
-
-
-class _Loop(_Step):
-    """One captured step and its plan's buffer; a counter on the device selects the row."""
-
-    def __init__(
-        self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
-    ) -> None:
-        super().__init__(runtime, shared=True)
-        self.step, self.static, self.capacity = step, static, capacity
-        self.plan = torch.zeros(capacity, width, dtype=torch.int64, device=runtime.device)
-        self.counter = torch.zeros(1, dtype=torch.int64, device=runtime.device)
-
-    def run(self, plan: Tensor) -> None:
-        self.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
-        self.counter.zero_()
-        eager = min(len(plan), max(0, EAGER_CALLS - self.eager_calls))
-        self._advance_eagerly(eager)
-        if eager == len(plan):
-            return
-        if (graph := self.captured(self._advance)) is None:  # tried again at the next plan
-            self._advance_eagerly(len(plan) - eager)
-            return
-        with share_given_back():
-            for _ in range(len(plan) - eager):
-                graph.replay()
-
-    def _advance_eagerly(self, n: int) -> None:
-        for _ in range(n):
-            self.eager_calls += 1
-            self._advance()
-
-    def _advance(self) -> None:
-        self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
-        self.counter += 1
+        if loop is None or len(loop.plan) < len(plan):
+            loop = _Loop(self.runtime, self.step, static, max(64, 2 * len(plan)), plan.shape[1])
+        _keep_recent(self._loops, key, loop)
+        loop.plan[: len(plan)].copy_(self.runtime.move(plan), non_blocking=True)
+        loop.counter.zero_()
+        loop.run(len(plan))
 
 
 class Captured:
-    """A function of tensors, captured once for each combination of shapes. Its results live until the next call.
+    """A function of tensors, captured once for each combination of shapes; see `captured`."""
 
-    `held` are the buffers and models whose tensors the function refers to. Each graph has memory of its own: in a
-    shared pool, replaying an older graph could overwrite the results. With `copies=True` the results (a tensor or a
-    named tuple of tensors) are copied at once, so that large intermediates may share a pool.
-    """
-
-    def __init__(self, runtime: Runtime, function: Callable[..., Any], *held: Versioned, copies: bool = False) -> None:
+    def __init__(self, runtime: Runtime, function: Callable[..., Any], held: Sequence[Versioned], copies: bool) -> None:
         self.runtime, self.function, self.held, self.copies = runtime, function, held, copies
-        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._calls: OrderedDict[Hashable, _Call] = OrderedDict()
 
-    def __call__(self, *tensors: Tensor, static: tuple[Hashable, ...] = ()) -> Any:
-        """`static` are further arguments; each combination is captured once."""
-        if not self.runtime.graphs:
-            return self.function(*tensors, *static)
-        key = (static, _versions(self.held), *((t.shape, t.dtype, t.stride()) for t in tensors))
-        entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = _Entry(self.runtime, self.function, static, self.copies)
-        _keep_recent(self._entries, key)
-        result = entry(*tensors)
+    def __call__(self, *arguments: Any) -> Any:
+        tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
+        static = arguments[len(tensors) :]
+        key = (static, *(each.version for each in self.held), *((t.shape, t.dtype, t.stride()) for t in tensors))
+        call = self._calls.get(key) or _Call(self.runtime, self.function, static, tensors, self.copies)
+        _keep_recent(self._calls, key, call)
+        for buffer, given in zip(call.inputs, tensors, strict=True):
+            buffer.copy_(given)
+        call.run()
+        result = call.result
         if not self.copies:
             return result
         return result.clone() if isinstance(result, Tensor) else type(result)(*map(Tensor.clone, result))
 
 
-class _Entry(_Step):
-    """One captured function for given shapes, with the buffers of its inputs."""
+def captured(
+    runtime: Runtime, function: Callable[..., Any], *held: Versioned, copies: bool = False
+) -> Callable[..., Any]:
+    """The function itself, or where steps are captured a replay of it. Its results live until the next call.
 
-    def __init__(self, runtime: Runtime, function: Callable[..., Any], static: tuple[Any, ...], shared: bool) -> None:
+    Tensors come first; each combination of the hashable arguments after them is captured once. `held` are the buffers
+    and models whose tensors the function refers to. Each graph has memory of its own: in a shared pool, replaying an
+    older graph could overwrite the results. With `copies=True` the results (a tensor or a named tuple of tensors) are
+    copied at once, so that large intermediates may share a pool.
+    """
+    return Captured(runtime, function, held, copies) if runtime.graphs else function
+
+
+class _Sequence:
+    """A sequence of kernels (`compute`): it runs eagerly at first, then is captured, then replayed."""
+
+    def __init__(self, runtime: Runtime, shared: bool) -> None:
+        self.runtime, self.shared = runtime, shared
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self._eager_left, self._tries_left = EAGER_CALLS, MOST_TRIES
+
+    def compute(self) -> None:
+        raise NotImplementedError
+
+    def run(self, times: int = 1) -> None:
+        eager = min(times, self._eager_left)
+        self._eager_left -= eager
+        for _ in range(eager):
+            self.compute()
+        if self.graph is None and self._tries_left and times > eager:
+            self._tries_left -= 1
+            self.graph = self.runtime.captures.capture(self.compute, self.runtime.device, self.shared)
+            if self.graph is None and not self._tries_left:
+                logger.warning("a step cannot be captured and runs uncaptured, many times slower")
+        if self.graph is None:
+            for _ in range(times - eager):
+                self.compute()
+            return
+        with share_given_back():
+            for _ in range(times - eager):
+                self.graph.replay()
+
+
+class _Loop(_Sequence):
+    """A step and its plan's buffer; a counter on the device selects the row."""
+
+    def __init__(
+        self, runtime: Runtime, step: Callable[..., None], static: tuple[Hashable, ...], capacity: int, width: int
+    ) -> None:
+        super().__init__(runtime, shared=True)
+        self.step, self.static = step, static
+        self.plan = torch.zeros(capacity, width, dtype=torch.int64, device=runtime.device)
+        self.counter = torch.zeros(1, dtype=torch.int64, device=runtime.device)
+
+    def compute(self) -> None:
+        self.step(self.plan.index_select(0, self.counter).squeeze(0), *self.static)
+        self.counter += 1
+
+
+class _Call(_Sequence):
+    """A function for given shapes, with the buffers of its inputs."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        function: Callable[..., Any],
+        static: tuple[Any, ...],
+        inputs: list[Tensor],
+        shared: bool,
+    ) -> None:
         super().__init__(runtime, shared)
-        self.function, self.static = function, static
-        self.inputs: list[Tensor] = []
+        self.function, self.static, self.inputs = function, static, [t.clone() for t in inputs]
         self.result: Any = None
 
-    def __call__(self, *tensors: Tensor) -> Any:
-        if self.graph is None and self.may_capture:
-            self.inputs = [t.clone() for t in tensors]
-        graph = self.captured(self._compute)
-        if graph is None:
-            self.eager_calls += 1
-            return self.function(*tensors, *self.static)
-        for held, given in zip(self.inputs, tensors, strict=True):
-            held.copy_(given)
-        with share_given_back():
-            graph.replay()
-        return self.result
-
-    def _compute(self) -> None:
+    def compute(self) -> None:
         self.result = self.function(*self.inputs, *self.static)
 
 
-def _versions(held: Iterable[Versioned]) -> tuple[int, ...]:
-    return tuple(each.version for each in held)
-
-
-def _keep_recent(held: OrderedDict[Hashable, Any], key: Hashable) -> None:
+def _keep_recent(kept: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> None:
     """Drop the least recently used graphs, so that rare shapes do not fill the GPU."""
-    held.move_to_end(key)
-    while len(held) > MOST_GRAPHS:
-        held.popitem(last=False)
+    kept[key] = value
+    kept.move_to_end(key)
+    while len(kept) > MOST_GRAPHS:
+        kept.popitem(last=False)

@@ -19,7 +19,7 @@ from puridiver.nets import Network, build_network
 from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import OptimiserMaker, TrainableModel, sgd
-from puridiver.runtime.plans import Buffers, Captured, PlanRunner
+from puridiver.runtime.plans import Buffers, PlanRunner, captured
 from puridiver.trainers.batches import in_batches
 from puridiver.trainers.schedule import SCHEDULES
 from puridiver.trainers.split import Sets
@@ -70,15 +70,13 @@ class Trainer(ABC):
     own_options: ClassVar[Mapping[str, Option]] = {}  # what only this method has; `self.options` holds the values
     n_networks: ClassVar[int] = 1
     wants_hint: ClassVar[bool] = False  # does little without a hint of the noise
-    reads_hint: ClassVar[bool] = False  # uses a hint of the noise
     learns_online: ClassVar[bool] = True  # from the labels of stream batches
     saved_buffers: ClassVar[tuple[str, ...]] = ()  # names in `self.buffers` that are part of the state
 
     def __init__(self, context: TrainerContext) -> None:
-        self.context, self.options = context, context.options
-        self.runtime, self.generator = context.runtime, context.generator
+        o = self.options = context.options
+        self.context, self.runtime, self.generator = context, context.runtime, context.generator
         self.n_classes = context.n_classes
-        o = context.options
         self.models: list[TrainableModel] = []
         for _ in range(self.n_networks):
             network = build_network(context.network, self.n_classes, context.image_shape, o, self.generator)
@@ -87,7 +85,7 @@ class Trainer(ABC):
             self.models[-1].set_rate(o.online_lr)
         self.buffers = Buffers()
         self._runners: dict[str, PlanRunner] = {}
-        self._run_online = Captured(self.runtime, self._online_step, *self.models, copies=True)
+        self._run_online = captured(self.runtime, self._online_step, *self.models, copies=True)
         self._online_plans: Tensor | None = None
         self._view_stock: list[Tensor] = []
         self._epochs_left = 0
@@ -102,11 +100,10 @@ class Trainer(ABC):
 
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
-        alone: Tensor | None = None
+        n_stream, alone = len(images), None
         if self.options.alpha_loss != "mixed" and (replay is not None or self.options.online_cutmix):
             # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
             alone = F.cross_entropy(self.models[0].outputs(images).logits, labels)
-        n_stream = len(images)
         if replay is not None:
             images, labels = torch.cat([images, replay.images]), torch.cat([labels, replay.labels])
         train_norm = not freeze_norm and len(images) > 1
@@ -114,7 +111,7 @@ class Trainer(ABC):
         for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
                 plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
-                losses.append(self._run_online(images, labels, plan, static=(k, train_norm)))
+                losses.append(self._run_online(images, labels, plan, k, train_norm))
         return losses[0] if alone is None else alone  # of the step before which the batch was new
 
     def _next_online_plan(self, n: int, n_stream: int) -> Tensor:
@@ -138,10 +135,8 @@ class Trainer(ABC):
             images = augment.crop_flip(images, plan[n + 4 :].view(3, n), self.options.crop_padding)
         images, targets = augment.planned_cutmix(images, targets, plan[: n + 4])
         logits = model.logits(images, train_norm)
-        loss = soft_cross_entropy(logits, targets).mean()
-        own = self.online_losses(logits, targets)
-        model.step(loss if own is None else _mean_of(own, n))
-        return loss.detach()
+        model.step(self._mean_loss(logits, targets))
+        return soft_cross_entropy(logits.detach(), targets).mean()
 
     def consolidate(self, memory: Samples, epochs: int, start: int = 0) -> Generator[int, None, None]:
         """Train on the memory, yielding after every epoch, with a fresh optimiser at the start and afterwards.
@@ -201,12 +196,8 @@ class Trainer(ABC):
         return logits_of(0).softmax(dim=1)
 
     def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The loss of each sample in `plain_epoch`, (N,), from logits and soft targets, (N, C) each."""
+        """The loss of each sample, (N,), online and in `plain_epoch`, from logits and soft targets, (N, C) each."""
         return soft_cross_entropy(logits, targets)
-
-    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
-        """The same of the online step, where that is another loss than cross-entropy."""
-        return None
 
     # Pieces that the methods share -----------------------------------------------------------------------------
 
@@ -232,11 +223,7 @@ class Trainer(ABC):
         return self._view_stock.pop()
 
     def batch_parts(self, n: int) -> list[Tensor]:
-        """A random order of n rows in whole batches, (steps, size), on the host; then the rest, (1, size).
-
-        Rows that fill no batch wait for the next epoch, unless the option `last_batch` (row 24) wants the rest. A rest
-        of a single row is left out all the same: BatchNorm cannot train on one.
-        """
+        """A random order of n rows in whole batches, (steps, size), on the host; then the rest, (1, size)."""
         order = torch.randperm(n, generator=self.generator)
         if n == 1:
             order = order.repeat(2)  # BatchNorm needs two rows
@@ -258,10 +245,7 @@ class Trainer(ABC):
             yield torch.cat([rows, self.cutmix_plan(steps, size, self.options.cutmix)], dim=1), size
 
     def memory_batches(self, memory: Samples, targets: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The batches of one `plain_epoch`, CutMix and last batch included: rows (n,), uint8 images, targets (n, C).
-
-        For steps of another kind, launched one kernel after the other.
-        """
+        """The batches of one `plain_epoch`, CutMix included: rows (n,), uint8 images, targets (n, C)."""
         views, targets = self.next_memory_view(memory), self.one_hot(memory.labels) if targets is None else targets
         for plan, n in self.plain_plans(len(memory)):
             for row in self.runtime.move(plan):
@@ -277,8 +261,17 @@ class Trainer(ABC):
     def _plain_step(self, row: Tensor, n: int, network: int, entropy_weight: float) -> None:
         images, targets = self.mixed_batch(row, n)
         logits = self.models[network].logits(images)
-        loss = _mean_of(self.sample_losses(logits, targets), n)
+        loss = self._mean_loss(logits, targets)
         self.models[network].step(loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
+
+    def _mean_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        losses, expected = self.sample_losses(logits, targets), logits.shape[:1]
+        if losses.shape != expected:
+            raise ValueError(
+                "sample_losses should return the loss of each sample, of shape "
+                f"{tuple(expected)}, but returned {tuple(losses.shape)}"
+            )
+        return losses.mean()
 
     def run_epoch(
         self, step: Callable[..., None], memory: Samples, targets: Tensor | None = None, *static: object
@@ -332,12 +325,3 @@ class Trainer(ABC):
                 self.buffers.put(name, self.runtime.move(tensors[name]))
         sets = {k.removeprefix("sets."): v for k, v in tensors.items() if k.startswith("sets.")}
         self.sets = Sets(**sets) if sets else None
-
-
-def _mean_of(losses: Tensor, n: int) -> Tensor:
-    """The mean loss of a batch; an error where there is not one of each sample."""
-    if losses.shape != (n,):
-        raise ValueError(
-            f"sample_losses should return the loss of each sample, of shape ({n},), but returned {tuple(losses.shape)}"
-        )
-    return losses.mean()

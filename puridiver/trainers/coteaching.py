@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -32,8 +30,7 @@ class CoTeaching(Trainer):
     summary = "two networks, each learns from the other's small-loss samples (needs the noise rate)"
     n_networks = 2
     wants_hint = True
-    reads_hint = True
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "forget_epochs": Option(10, "epochs until the kept share has fallen to 1 - noise rate", low=1),
     }
 

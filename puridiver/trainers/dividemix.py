@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +14,6 @@ from puridiver.memory import Samples
 from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.options import Option
 from puridiver.trainers.base import BASELINE_WARMUP, Trainer
-from puridiver.trainers.batches import rounded_up
 
 MIXTURE = MixtureSettings(scale=True, max_iterations=10, tolerance=1e-2, covariance_floor=5e-4)
 SMALLEST_SET = 2  # a labelled or unlabelled set this small cannot fill a batch: the epoch is plain
@@ -45,18 +43,11 @@ class DivideMix(Trainer):
     title = "DivideMix"
     summary = "two networks split the memory for each other by loss; co-refinement, co-guessing, MixUp"
     n_networks = 2
-    reads_hint = True
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "baseline_warmup": BASELINE_WARMUP,
         "sharpen": Option(0.5, "temperature of sharpening", low=1e-3),
         "mixup_alpha": Option(4.0, "MixUp's alpha", low=1e-3),
         "unlabelled_weight": Option(25.0, "final weight of the unlabelled loss", low=0),
-        "unlabelled_batches": Option(
-            "equal",
-            "unlabelled samples of a batch: as many as labelled ones, as its authors have it, or by their share of the "
-            "memory [row 17]",
-            ("equal", "proportional"),
-        ),
         "ramp_epochs": Option(16, "epochs over which that weight grows", low=1),
     }
 
@@ -98,17 +89,12 @@ class DivideMix(Trainer):
         self.buffers.put("labels", memory.labels)
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
-        n_u = min(self._unlabelled_wanted(len(labelled), len(unlabelled)), len(unlabelled))
+        n_u = min(self.options.batch_size, len(unlabelled))
         for part, rows in enumerate(self.batch_parts(len(labelled))):
             x = labelled[rows]
             plan = self._mixmatch_plan(x, unlabelled, n_u)
             # The rest is of another size in every epoch.
             self.run_plan(self._mixmatch_step, plan, network, x.shape[1], n_u, often=part == 0)
-
-    def _unlabelled_wanted(self, n_labelled: int, n_unlabelled: int) -> int:
-        """Unlabelled samples of a batch."""
-        size = self.options.batch_size
-        return size if self.options.unlabelled_batches == "equal" else rounded_up(size * n_unlabelled // n_labelled)
 
     def _mixmatch_plan(self, x: Tensor, unlabelled: Tensor, n_u: int) -> Tensor:
         """Labelled rows (steps, n_x), as many steps of n_u random unlabelled ones, and the draws of MixUp."""

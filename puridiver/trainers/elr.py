@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -44,7 +41,7 @@ class EarlyLearning(Trainer):
     title = "ELR"
     summary = "cross-entropy, held to the average of each sample's earlier predictions (not in the paper)"
     saved_buffers = (AVERAGES,)
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "elr_weight": Option(3.0, "lambda, weight of the regularisation (3 for CIFAR-10)", low=0),
         "elr_decay": Option(0.7, "beta, decay of the average of predictions (0.7 for CIFAR-10)", low=0, high=0.9999),
     }

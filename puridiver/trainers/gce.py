@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -27,7 +24,7 @@ class GeneralisedCrossEntropy(LossTrainer):
     name = "gce"
     title = "GCE"
     summary = "plain training by generalised cross-entropy, which unlikely labels pull at less (not in the paper)"
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "gce_q": Option(0.7, "its power: towards 0 cross-entropy, 1 the mean absolute error", low=1e-3, high=1)
     }
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
 from puridiver.memory import Samples
-from puridiver.options import Option
 from puridiver.trainers.base import Trainer
 
 
@@ -20,10 +17,6 @@ class LossTrainer(Trainer):
     cross-entropy all the same.
     """
 
-    own_options: ClassVar[Mapping[str, Option]] = {
-        "loss_online": Option(True, "use this loss on the stream too; off: cross-entropy there"),
-    }
-
     @abstractmethod
     def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The loss of each sample, (N,), from logits and targets, (N, C) each.
@@ -31,9 +24,6 @@ class LossTrainer(Trainer):
         Targets are shares of classes that sum to 1: one-hot, or mixed of two by CutMix. Nothing in it may read a value
         on the host (`.item()`, `if` of a tensor), so that steps can be captured.
         """
-
-    def online_losses(self, logits: Tensor, targets: Tensor) -> Tensor | None:
-        return self.sample_losses(logits, targets) if self.options.loss_online else None
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         self.plain_epoch(memory)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch import Tensor
 from puridiver import augment, equations
 from puridiver.memory import Samples
 from puridiver.options import Option
-from puridiver.runtime.plans import Captured
+from puridiver.runtime.plans import captured
 from puridiver.trainers.base import Trainer, TrainerContext
 from puridiver.trainers.batches import EpochPlan, clean_full_plans, proportional_plans
 from puridiver.trainers.split import SPLIT_OPTIONS, Sets, Split, prediction_weights, split_memory
@@ -61,7 +60,7 @@ class PuriDivERTrainer(Trainer):
     name = "puridiver"
     title = "PuriDivER"
     summary = "clean / re-label / unlabelled split by two mixtures; soft re-labelling and consistency"
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         **SPLIT_OPTIONS,
         "relabel_weight": Option(
             "uncertainty",
@@ -98,7 +97,7 @@ class PuriDivERTrainer(Trainer):
 
     def __init__(self, context: TrainerContext) -> None:
         super().__init__(context)
-        self._divide = Captured(self.runtime, partial(split_memory, options=self.options))
+        self._divide = captured(self.runtime, partial(split_memory, options=self.options))
 
     def memory_epoch(self, memory: Samples, epoch: int) -> None:
         o = self.options

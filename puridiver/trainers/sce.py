@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 from torch import Tensor
 
 from puridiver.equations import soft_cross_entropy
@@ -26,7 +23,7 @@ class SymmetricCrossEntropy(LossTrainer):
     name = "sce"
     title = "SCE"
     summary = "plain training by symmetric cross-entropy: a reverse term bounds wrong labels (not in the paper)"
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "sce_alpha": Option(0.1, "weight of cross-entropy (0.1 for CIFAR-10)", low=0),
         "sce_beta": Option(1.0, "weight of reverse cross-entropy (1 for CIFAR-10)", low=0),
         "sce_log_zero": Option(-4.0, "A, what log 0 counts as", high=-1e-3),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -32,7 +29,7 @@ class Selfie(Trainer):
     title = "SELFIE"
     summary = "re-labels samples whose last predictions in training all agree, after a warm-up"
     saved_buffers = CLASS, TIMES
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "baseline_warmup": BASELINE_WARMUP,
         "selfie_history": Option(5, "predictions that must agree before a sample is re-labelled", low=2),
     }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -30,7 +28,7 @@ class SelfReplay(Trainer):
     title = "Self-Replay"
     summary = "SPR: self-supervised learning online; a copy is fine-tuned on the memory's labels"
     learns_online = False
-    own_options: ClassVar[Mapping[str, Option]] = {
+    own_options = {
         "spr_base_epochs": Option(
             3000, "self-supervised epochs of the base for each delay buffer; 0: no Self-Replay", low=0
         ),

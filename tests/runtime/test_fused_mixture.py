@@ -13,7 +13,7 @@ from torch import Tensor
 from puridiver import mixture
 from puridiver.mixture import MixtureSettings, fit_mixture
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.plans import Captured
+from puridiver.runtime.plans import captured
 from tests.test_mixture import DEFAULTS, RELEASED, SHAPES, values_of
 
 ALL_SETTINGS = [DEFAULTS, RELEASED, MixtureSettings(max_iterations=1), MixtureSettings(tolerance=1e-12)]
@@ -87,9 +87,9 @@ def test_on_a_gpu_a_captured_fit_is_the_cpu_answer(count: int, monkeypatch: pyte
     fitted, fused = [], mixture._fused
     monkeypatch.setattr(mixture, "_fused", lambda x, *others: (fitted.append(len(x)), fused(x, *others))[1])
     runtime = Runtime(torch.device("cuda"), "float32", graphs=True)
-    captured = Captured(runtime, lambda values: fit_mixture(values, settings=DEFAULTS).low_posterior)
+    fit = captured(runtime, lambda values: fit_mixture(values, settings=DEFAULTS).low_posterior)
     for seed in range(3):
         values = torch.rand(count, generator=torch.Generator().manual_seed(seed)) ** 3
         expected = fit_mixture(values, settings=DEFAULTS).low_posterior
-        torch.testing.assert_close(captured(values.cuda()).cpu(), expected, rtol=0, atol=1e-6)
+        torch.testing.assert_close(fit(values.cuda()).cpu(), expected, rtol=0, atol=1e-6)
     assert bool(fitted) == (count <= mixture.MOST_FUSED)

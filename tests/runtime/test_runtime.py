@@ -17,7 +17,7 @@ from puridiver.memory import SAMPLERS
 from puridiver.options import owners
 from puridiver.runtime import capture, plans
 from puridiver.runtime.device import Runtime, choose_runtime
-from puridiver.runtime.plans import Buffers, Captured, PlanRunner
+from puridiver.runtime.plans import Buffers, PlanRunner, captured
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
@@ -40,12 +40,12 @@ def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.Monkey
     """With captures faked on the CPU: a stream of ever new shapes must not fill the memory."""
     monkeypatch.setattr(capture.Captures, "capture", lambda self, function, device, shared: None)
     faked = Runtime(CPU, graphs=True)
-    runner, captured = PlanRunner(faked, lambda row, n: None), Captured(faked, torch.neg)
+    runner, negative = PlanRunner(faked, lambda row, n: None), captured(faked, torch.neg)
     for n in range(1, 200):
         runner(torch.zeros(1, n, dtype=torch.int64), n)
-        captured(torch.zeros(n))
-    assert len(runner._loops) == len(captured._entries) == plans.MOST_GRAPHS
-    assert captured(torch.ones(199)).tolist() == [-1] * 199
+        negative(torch.zeros(n))
+    assert len(runner._loops) == len(negative._calls) == plans.MOST_GRAPHS
+    assert negative(torch.ones(199)).tolist() == [-1] * 199
 
 
 def test_what_is_run_once_is_not_captured_and_pushes_no_graph_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,10 +102,8 @@ def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
     assert rows == [1, 2, 3] * (plans.MOST_TRIES + 2)
     assert tries == [1, *(3 * n for n in range(1, plans.MOST_TRIES))]
     assert [message for message in caplog.messages if "uncaptured" in message] == [caplog.messages[-1]]
-    inputs: list[Tensor] = []
-    captured = Captured(Runtime(CPU, graphs=True), lambda x: inputs.append(x) or (x + 1,))
-    results = [captured(torch.tensor([float(n)]))[0].item() for n in range(6)]
-    assert results == [1, 2, 3, 4, 5, 6]
+    increment = captured(Runtime(CPU, graphs=True), lambda x, by: (x + by,))
+    assert [increment(torch.tensor([float(n)]), 2)[0].item() for n in range(6)] == [2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(

@@ -175,17 +175,6 @@ def test_dividemix_predicts_by_both_networks():
     torch.testing.assert_close(probabilities(trainer, MEMORY.images), (both[0] + both[1]) / 2)
 
 
-@pytest.mark.parametrize(("n_unlabelled", "equal", "proportional"), [(4, 4, 2), (20, 16, 10), (40, 16, 20)])
-def test_dividemix_takes_unlabelled_samples_level_or_by_their_share(n_unlabelled, equal, proportional, monkeypatch):
-    memory = as_samples(np.repeat(IMAGES[:1], 32 + n_unlabelled, axis=0), np.zeros(32 + n_unlabelled, dtype=int))
-    clean = torch.arange(len(memory)) < 32
-    for how, expected in (("equal", equal), ("proportional", proportional)):
-        trainer = tiny_trainer("dividemix", unlabelled_batches=how, batch_size=16)
-        calls = watch_plans(trainer, monkeypatch)
-        trainer._semi_supervised_epoch(memory, 0, clean.float(), clean, 1.0)
-        assert [call.static[1:] for call in calls] == [(16, expected)]
-
-
 @pytest.mark.parametrize(
     ("n_labelled", "parts"),
     [

@@ -62,10 +62,8 @@ def test_by_cross_entropy_it_is_plain_training_to_the_bit(trainer) -> None:
     assert differing(learnt("plain"), learnt(trainer)) == []
 
 
-def test_another_loss_changes_the_online_step_by_choice() -> None:
-    plain = learnt("plain", consolidated=False)
-    assert differing(plain, learnt(Squares, consolidated=False))
-    assert differing(plain, learnt(Squares, consolidated=False, loss_online=False)) == []
+def test_another_loss_changes_the_online_step() -> None:
+    assert differing(learnt("plain", consolidated=False), learnt(Squares, consolidated=False))
 
 
 def test_a_loss_that_is_not_one_of_each_sample_is_an_error() -> None:
