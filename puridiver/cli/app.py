@@ -27,7 +27,7 @@ from typer.core import TyperCommand, TyperGroup
 from puridiver._version import __version__
 from puridiver.cli.output import tell
 from puridiver.discovery import listing
-from puridiver.errors import PuridiverError, meant
+from puridiver.errors import PuridiverError
 from puridiver.runs.config import SETTINGS
 
 HELPERS = ("app", "flags", "output")
@@ -142,7 +142,10 @@ def _report(error: Exception, words: Sequence[str]) -> int:
     """Print what the user can mend in one line and return the exit code; raise what is a fault of our own."""
     code, message = 2, str(error)
     if isinstance(error, USAGE_ERROR):
-        message = _usage(error, words)
+        flags, where = getattr(getattr(error, "param", None), "opts", ()), " ".join(["puridiver", *words[:1]])
+        given = [f", but got {value!r}" for flag, value in itertools.pairwise(words) if flag in flags]
+        message = error.format_message().rstrip(".") + ("" if "but got" in str(error) else "".join(given))
+        message += f" (`{error.ctx.command_path if error.ctx else where} --help` lists what there is)"
     elif isinstance(error, MemoryError) or any(sign in message.lower() for sign in NO_MEMORY):
         code, message = 3, "out of memory: try a smaller --memory, --image-size or --network"
     elif isinstance(error, RecursionError):
@@ -155,14 +158,3 @@ def _report(error: Exception, words: Sequence[str]) -> int:
         traceback.print_exception(error)
     tell(f"puridiver: error: {' '.join(message.split())}")
     return code
-
-
-def _usage(error: Any, words: Sequence[str]) -> str:
-    """What is wrong with the words of a command, which option is nearest, and where to look."""
-    message = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
-    if near := getattr(error, "possibilities", None):
-        message = f"no such option: {error.option_name}{meant(error.option_name, near)}"
-    elif "but got" not in message and (param := getattr(error, "param", None)):
-        message += "".join(f", but got {given!r}" for flag, given in itertools.pairwise(words) if flag in param.opts)
-    where = error.ctx.command_path if error.ctx else " ".join(["puridiver", *words[:1]])
-    return f"{message[0].lower()}{message[1:]} (`{where} --help` lists what there is)"

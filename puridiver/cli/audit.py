@@ -15,12 +15,12 @@ from puridiver.cli.output import Progress, note, percent, say, say_json, say_tab
 from puridiver.errors import DataError, few
 
 if TYPE_CHECKING:
-    from puridiver.auditing.passes import AuditSettings, LabelledSet
+    from puridiver.auditing.passes import LabelledSet
     from puridiver.auditing.report import AuditReport
-    from puridiver.data.base import DataSource
 
 SHARED = ("data_root", "image_size", "bad_files", "test_share", "memory", "epochs", "network", "device", "seed")
 SHOWN = 10  # suspects on the terminal
+TRUTH = {"true_noise_rate": "wrong", "suspects_recall": "found", "suspects_precision": "precision", "auc": "AUC"}
 
 
 @flags.settings_flags(SHARED)
@@ -44,27 +44,27 @@ def audit(
     """List the labels of a set that look wrong.
 
     Examples:
-      puridiver audit my-images.npz --out audits/mine
-          suspects.csv, audit.html, and what cleanlab reads, in a folder
-      puridiver audit digits --plant sym-20
-          see it work: put 20 % of the labels of known data wrong and say how many were found
-      puridiver audit --out audits/mine --corrections corrected.csv
-          go on with labels that you corrected in suspects.csv or on the page
-      puridiver audit --out audits/mine --resume
-          continue an interrupted audit
+      puridiver audit my-images.npz --out audits/mine     suspects.csv, audit.html and what cleanlab reads
+      puridiver audit digits --plant sym-20               put 20 % of known labels wrong and say how many it finds
+      puridiver audit --out audits/mine --corrections corrected.csv    go on with labels that you corrected
+      puridiver audit --out audits/mine --resume                       continue an interrupted audit
     """
     said = {"data": data, "split": split, "limit": limit, "passes": passes, "parts": parts, "plant": plant,
             "assignments": assignments or None, **settings}  # fmt: skip
     begun = _begun(out, resume or corrections is not None, force)
     asked = {"split": "train", "seed": 0, **begun, **{name: value for name, value in said.items() if value is not None}}
+    if "data" not in asked:
+        missing = f"there is no audit in {out} to go on with: " if out else ""
+        raise ValueError(f"{missing}name the data to audit, as in `puridiver audit my-images.npz`")
     asked |= flags.absolute_places({name: asked[name] for name in ("data", "data_root") if name in asked})
     try:
-        summary, report = _audit(asked, out, corrections, force, quiet or json)
+        with Progress(quiet or json) as progress:
+            summary, report = _audit(asked, out, corrections, force, progress)
     except KeyboardInterrupt:
         if out:
             tell(f"to continue: puridiver audit --out {shlex.quote(str(out))} --resume")
         raise
-    if "left_out" in summary:
+    if summary["left_out"]:
         note(f"left out, since they cannot be read: {few(summary['left_out'], 3)}")
     if json:
         say_json(summary)
@@ -94,65 +94,48 @@ def _begun(out: Path | None, goes_on: bool, force: bool) -> dict[str, Any]:
 
 
 def _audit(
-    asked: dict[str, Any], out: Path | None, corrections: Path | None, force: bool, hidden: bool
+    asked: dict[str, Any], out: Path | None, corrections: Path | None, force: bool, progress: Progress
 ) -> tuple[dict[str, Any], AuditReport]:
     """Load the data, audit them, write the folder; the summary and the report."""
     from puridiver._version import __version__
     from puridiver.auditing.audit import audit_set, choose_set
     from puridiver.auditing.folder import AuditFolder, audit_in_folder
+    from puridiver.auditing.passes import LIMITS, AuditSettings
     from puridiver.auditing.tables import read_corrections
+    from puridiver.options import declared
 
-    with Progress(hidden) as progress:
-        source = _source(asked, out, progress)
-    labelled, rows, true = choose_set(source, asked["split"], asked.get("limit"), asked.get("plant"), asked["seed"])
+    started, data, split = time.perf_counter(), Path(asked["data"]), asked["split"]
+    if out:
+        flags.check_outside(asked["data"], out)
+        AuditFolder(out).check_own(asked["data"])
+    source = flags.load_data(asked["data"], asked, asked.get("image_size"), progress)
+    labelled, _, true = choose_set(source, split, asked.get("limit"), asked.get("plant"), asked["seed"])
     if corrections:
         labelled = replace(labelled, corrections=read_corrections(corrections, labelled))
         if not labelled.corrections:
             raise ValueError(f"{corrections} corrects nothing: its column corrected_label is empty on every line")
-    settings, started, data = _settings(asked, source), time.perf_counter(), Path(asked["data"])
-    with Progress(hidden) as progress:
-        progress.start(settings.work(len(rows)))
-        if out:
-            named = flags.is_place("data", asked["data"]) and getattr(source, asked["split"]).names
-            images = os.path.relpath(data if data.is_dir() else data.parent, out) if named else None
-            report = audit_in_folder(
-                AuditFolder(out), labelled, settings, asked=asked, images=images, force=force, advance=progress.advance
-            )
-        else:
-            report = audit_set(labelled, settings, progress.advance)
+    suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
+    options = {**suits, **flags.options_of(asked.get("assignments"))}
+    said = {name: asked[name] for name in (*LIMITS, "network", "device") if name in asked}
+    settings = AuditSettings(**said, options=options)
+    progress.start(settings.work(len(labelled.original)))
+    if out:
+        named = flags.is_place("data", asked["data"]) and getattr(source, split).names
+        images = os.path.relpath(data if data.is_dir() else data.parent, out) if named else None
+        folder, advance = AuditFolder(out), progress.advance
+        report = audit_in_folder(folder, labelled, settings, asked=asked, images=images, force=force, advance=advance)
+    else:
+        report = audit_set(labelled, settings, progress.advance)
     summary = {"data": data.name, **report.summary(), "seconds": time.perf_counter() - started, "version": __version__}
-    if source.left_out:
-        summary["left_out"] = list(source.left_out)
+    summary["left_out"] = list(source.left_out)
     if true is not None:
-        summary["planted" if "plant" in asked else "known"] = found_of_truth(report, true)
+        summary["planted" if "plant" in asked else "known"] = _found_of_truth(report, true)
     if out:
         _write(out, report, labelled, summary)
     return summary, report
 
 
-def _source(asked: dict[str, Any], out: Path | None, progress: Progress) -> DataSource:
-    from puridiver.auditing.folder import AuditFolder
-
-    if "data" not in asked:
-        missing = f"there is no audit in {out} to go on with: " if out else ""
-        raise ValueError(f"{missing}name the data to audit, as in `puridiver audit my-images.npz`")
-    if out:
-        flags.check_outside(asked["data"], out)
-        AuditFolder(out).check_own(asked["data"])
-    return flags.load_data(asked["data"], asked, asked.get("image_size"), progress)
-
-
-def _settings(asked: dict[str, Any], source: DataSource) -> AuditSettings:
-    """What the user asked for, then what suits the data."""
-    from puridiver.auditing.passes import LIMITS, AuditSettings
-    from puridiver.options import declared
-
-    suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
-    said = {name: asked[name] for name in (*LIMITS, "network", "device") if name in asked}
-    return AuditSettings(**said, options={**suits, **flags.options_of(asked.get("assignments"))})
-
-
-def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
+def _found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
     """How the audit fared against the true labels that are known, of those that nobody has checked."""
     from puridiver.data.base import UNKNOWN
     from puridiver.metrics.audit import list_quality, ranking_quality
@@ -160,9 +143,9 @@ def found_of_truth(report: AuditReport, true: Any) -> dict[str, float]:
     judged = ~report.checked & (true != UNKNOWN)
     wrong, p_correct = (report.given != true)[judged], report.p_correct[judged]
     found = {"samples": len(wrong), "true_noise_rate": float(wrong.sum() / max(len(wrong), 1))}
-    if not 0 < wrong.sum() < len(wrong):  # a review may leave nothing wrong, and nothing to rank
-        return found
-    return {**found, **ranking_quality(p_correct, wrong), **list_quality(p_correct < 0.5, wrong)}
+    if 0 < wrong.sum() < len(wrong):  # a review may leave nothing wrong, and nothing to rank
+        found |= {**ranking_quality(p_correct, wrong), **list_quality(p_correct < 0.5, wrong)}
+    return found
 
 
 def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
@@ -171,14 +154,14 @@ def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: di
     from puridiver.files import to_json, write_atomically
     from puridiver.report.audit_page import write_audit_page
 
-    settings, name = report.settings, summary["data"]
+    settings = report.settings
     facts = {
-        "Data": f"{name}, {len(report)} images",
+        "Data": f"{summary['data']}, {len(report)} images",
         "Learners": f"{settings.passes} passes, {settings.network} network, seed {settings.seed}",
         "Files": "suspects.csv, labels.csv and cleanlab.npz beside this page",
         "Software": f"puridiver {summary['version']}; {summary['seconds']:.0f} seconds",
     }
-    write_audit_page(report, labelled.images.numpy(), f"Labels of {name}", facts, folder / PAGE)
+    write_audit_page(report, labelled.images.numpy(), f"Labels of {summary['data']}", facts, folder / PAGE)
     write_atomically(folder / SUMMARY, (to_json(summary, indent=1) + "\n").encode())
 
 
@@ -191,11 +174,8 @@ def _print(report: AuditReport, summary: dict[str, Any]) -> None:
     if report.caution:
         say(f"note: {report.caution}")
     for kind in {"planted", "known"} & summary.keys():
-        found = summary[kind]
-        say(f"{kind}: {percent(found['true_noise_rate'])} wrong of {found['samples']} labels with known truth")
-        if "auc" in found:
-            recall, precision = percent(found["suspects_recall"]), percent(found["suspects_precision"])
-            say(f"recall of the suspects {recall}, precision {precision}; area under the ROC curve {found['auc']:.4f}")
+        told = [f"{title} {percent(summary[kind][name])}" for name, title in TRUTH.items() if name in summary[kind]]
+        say(f"{kind}, {summary[kind]['samples']} labels: {', '.join(told)}")
     rows = [
         (found.name or found.row, found.given_label, found.suggested_label, percent(found.p_correct), found.why)
         for found in report.judgements(report.suspect_rows()[:SHOWN])

@@ -80,8 +80,10 @@ def grid(
     options = flags.options_of(assignments)
     changes = {**settings, "options": options} if options else settings
     planned = GridRun([with_changes(each, changes) for each in found], folder)
-    words: Any = {"device": settings.get("device", "auto"), "sources": planned.sources, "gpus": gpus_per_run}
-    chosen = make_engine(engine, workers, logs=folder / LOGS, **words)
+    device = settings.get("device", "auto")
+    chosen = make_engine(
+        engine, workers, device=device, sources=planned.sources, logs=folder / LOGS, gpus=gpus_per_run
+    )  # fmt: skip
     done, waiting = planned.done(), planned.waiting(limit)
     time = duration(planned.expected_seconds(waiting, chosen.workers))
     state = f"{counted(len(planned.runs), 'run')}: {len(done)} done, {len(waiting)} to run, {time}"

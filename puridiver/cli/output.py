@@ -12,7 +12,6 @@ from typing import Any, Self
 # Control characters other than tab and newline, and those that turn the direction of text.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 WIDE = 160  # columns where there is no terminal
-FORECAST_AFTER = 5.0  # seconds of work
 
 
 def plain(text: object) -> str:
@@ -81,13 +80,13 @@ def duration(seconds: float | None) -> str:
 
 
 class Progress:
-    """A bar with the time left on a terminal; anywhere, one line that says early how long the work will take."""
+    """A bar with the time left on a terminal; anywhere, lines that say what was done."""
 
-    def __init__(self, hidden: bool = False, advice: str = "") -> None:
+    def __init__(self, hidden: bool = False) -> None:
         from rich import progress
         from rich.console import Console
 
-        to, self.hidden, self.advice, self.foretold = Console(stderr=True), hidden, advice, False
+        to, self.hidden = Console(stderr=True), hidden
         self.bar = progress.Progress(
             progress.TextColumn("{task.description:<36}", markup=False), progress.BarColumn(),
             progress.TaskProgressColumn(), progress.TimeElapsedColumn(), progress.TimeRemainingColumn(),
@@ -112,10 +111,6 @@ class Progress:
 
     def advance(self, amount: float, text: str) -> None:
         self.bar.update(self.task, advance=amount, description=plain(text))
-        (task,) = self.bar.tasks
-        if not self.foretold and (task.elapsed or 0) > FORECAST_AFTER and task.time_remaining is not None:
-            self.foretold = True
-            self.tell(f"{duration(task.time_remaining)} left{self.advice}")
 
     def count(self, done: int, total: int | None) -> None:
         """Show how much of a long reading or download is done."""

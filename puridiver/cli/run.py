@@ -21,7 +21,6 @@ from puridiver.runs.config import SETTINGS, RunConfig
 if TYPE_CHECKING:
     from puridiver.runs.experiment import Experiment
 
-SHORTER = "; fewer --epochs, --network small or --stream-limit make a run shorter"
 WARM_UPS = {"warmup_epochs", "baseline_warmup"}  # options that trainers have
 
 
@@ -62,7 +61,7 @@ def run(
         check_ledger(ledger)
     if trace:
         flags.check_new(trace, force or resume)
-    with Progress(quiet or json, SHORTER) as progress, contextlib.ExitStack() as stack:
+    with Progress(quiet or json) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
         if tensorboard:
             from puridiver.runs.tensorboard import tensorboard_log

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -218,17 +217,7 @@ def test_notes_tell_what_a_user_would_not_expect(settings, part, other):
     assert not [note for note in notes_of(**other) if part in note]
 
 
-def test_the_time_left_is_told_once_and_early(monkeypatch, capsys):
-    monkeypatch.setattr("puridiver.cli.output.FORECAST_AFTER", 0.0)
-    with Progress(advice="; hurry") as progress:
-        progress.start(1000)
-        for _ in range(9):
-            progress.advance(1, "working")
-    assert re.fullmatch(r"about \d+ \w+ left; hurry\n", capsys.readouterr().err)
-    assert [duration(seconds) for seconds in (None, 40, 200, 9000)] == [
-        "time unknown", "about 1 min", "about 3 min", "about 2.5 h"
-    ]  # fmt: skip
-
-
-def test_no_forgetting_has_no_minus() -> None:
+def test_durations_and_shares_are_written_for_people() -> None:
+    seconds = {None: "time unknown", 40: "about 1 min", 200: "about 3 min", 9000: "about 2.5 h"}
+    assert [duration(each) for each in seconds] == list(seconds.values())
     assert [percent(value) for value in (-0.0002, -0.0, 0.0, -0.021, None)] == ["0.0%", "0.0%", "0.0%", "-2.1%", "-"]
