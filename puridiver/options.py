@@ -343,8 +343,8 @@ SUITS_TINY_IMAGES: dict[str, Any] = {
     "strong": "none", "crop_padding": 1, "online_lr": 0.01, "epochs": 31, "spr_budget": 0.005, "spr_lr": 3e-3,
     "spr_crop": 0.5,
 }  # fmt: skip
-# AutoAugment is a policy for colour photographs.
-SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2}
+# AutoAugment and CutMix are for colour photographs.
+SUITS_GREY_IMAGES: dict[str, Any] = {"strong": "none", "crop_padding": 2, "cutmix": 0.0}
 
 
 def recipe(name: str, **overrides: Any) -> Options:
