@@ -12,8 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import meant
 
@@ -24,24 +23,13 @@ SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("fal
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its default, which fixes its type, and the values it allows.
-
-    Parameters
-    ----------
-    choices
-        The allowed words, or a function that returns them.
-    low, high
-        Bounds of a number, included.
-    off
-        The value that switches off what the option controls. Defaults that suit some data never switch it on again.
-    """
+    """One option: its default, which fixes its type, and the values it allows."""
 
     default: bool | int | float | str
     help: str = ""
-    choices: tuple[str, ...] | Callable[[], Iterable[str]] = ()
-    low: float = -math.inf
+    choices: tuple[str, ...] | Callable[[], Iterable[str]] = ()  # the allowed words, or a function that returns them
+    low: float = -math.inf  # bounds of a number, included
     high: float = math.inf
-    off: Any = 0
 
     def allowed(self) -> tuple[str, ...]:
         """The allowed words; empty where any value of the type is allowed."""
@@ -74,9 +62,7 @@ class Option:
 
 
 def _policies() -> Iterable[str]:
-    from puridiver.augment import POLICIES
-
-    return POLICIES
+    return importlib.import_module("puridiver.augment").POLICIES
 
 
 SHARED: dict[str, Option] = {
@@ -86,13 +72,13 @@ SHARED: dict[str, Option] = {
     "online_steps": Option(1, "gradient steps on each stream batch", low=1),
     "replay": Option(
         "never", "when memory samples join stream batches [row 12]",
-        ("never", "after_first_consolidation", "always"), off="never",
+        ("never", "after_first_consolidation", "always"),
     ),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(
         "train", "train BatchNorm online, or freeze it once the memory is full; only for samplers that score with the "
-        "network [row 13]", ("train", "frozen_when_full"), off="train",
+        "network [row 13]", ("train", "frozen_when_full"),
     ),
     "online_average": Option(
         0.0, "decay of a moving average of the weights, such as 0.99; the sampler and predictions use it online and "
@@ -102,7 +88,7 @@ SHARED: dict[str, Option] = {
         "network", "what predicts between consolidations: the live network, the snapshot of the last consolidation, "
         "the mean of both, or both weighed by how well each named the labels that arrived since; the live network "
         "always predicts classes that the snapshot saw too little of",
-        ("network", "consolidated", "both", "weighed"), off="network",
+        ("network", "consolidated", "both", "weighed"),
     ),
     "alpha_loss": Option(
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")
@@ -123,7 +109,7 @@ SHARED: dict[str, Option] = {
     "cutmix": Option(0.5, "probability of CutMix on a memory batch", low=0, high=1),
     "crop_padding": Option(4, "pixels of padding before the random crop", low=0),
     "flip": Option(True, "mirror images at random"),
-    "strong": Option("autoaugment", "policy of the strong augmentation s(.) [row 26]", _policies, off="none"),
+    "strong": Option("autoaugment", "policy of the strong augmentation s(.) [row 26]", _policies),
     "weak": Option(
         "flip", "weak augmentation w(.): mirror, or crop and mirror; without `flip` a crop anyway [row 25]",
         ("flip", "crop_flip"),
@@ -145,19 +131,18 @@ _declared: dict[str, Option] = dict(SHARED)
 _owners: dict[str, set[str]] = {}  # option -> the methods that declare it, such as "trainer gce"
 
 
-def declare(owner: str, options: Mapping[str, Any]) -> None:
+def declare(owner: str, kind: type) -> None:
     """Make the options of a method known, instead of those of an earlier definition; `owner`: such as "trainer gce"."""
+    options = class_options(kind)
     for name in [name for name, having in _owners.items() if owner in having]:
         _owners[name].remove(owner)
         if not _owners[name]:
             del _owners[name], _declared[name]
     for name, option in options.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise ValueError(f"{owner}: option names use lower-case letters, digits and _, but got {name!r}")
-        if not isinstance(option, Option) or type(option.default) not in KINDS:
+        if not isinstance(option, Option) or type(option.default) not in KINDS or not NAME.fullmatch(str(name)):
             raise ValueError(
-                f'{owner}: declare an option as "{name}": Option(default, "help"), its default a bool, int, float or '
-                f"str, but got {option!r}"
+                f'{owner}: declare an option as "lower_case_name": Option(default, "help"), its default a bool, int, '
+                f"float or str, but got {name!r}: {option!r}"
             )
         option.check(name, option.default)
         if (name in _declared and _declared[name] != option) or name in SHARED:
@@ -182,7 +167,7 @@ def class_options(kind: type) -> dict[str, Option]:
 def declare_family(family: str, kinds: Mapping[str, type]) -> None:
     """Make the options of all members of a family ("sampler", "trainer", "network") known."""
     for name, kind in kinds.items():
-        declare(f"{family} {name}", class_options(kind))
+        declare(f"{family} {name}", kind)
 
 
 def declared() -> Mapping[str, Option]:
@@ -197,11 +182,13 @@ def owners(name: str) -> list[str]:
     return sorted(_owners.get(name, ()))
 
 
-def unknown_option(name: str, others: Sequence[str] = ()) -> ValueError:
-    """Build the error for a name that is no option; `others` are further names that the user may have meant."""
-    names = sorted(declared())
-    hint = meant(name, [*names, *others]) or f"; the options are {', '.join(names)}"
-    return ValueError(f"there is no option {name!r}{hint} (`puridiver methods --options` lists all)")
+def check_known(names: Iterable[str], others: Sequence[str] = ()) -> None:
+    """Raise a ValueError for a name that is no option; `others` are further names that the user may have meant."""
+    known = declared()
+    for name in names:
+        if name not in known:
+            hint = meant(name, [*sorted(known), *others]) or f"; the options are {', '.join(sorted(known))}"
+            raise ValueError(f"there is no option {name!r}{hint} (`puridiver methods --options` lists all)")
 
 
 class Options(Mapping[str, Any]):
@@ -215,48 +202,37 @@ class Options(Mapping[str, Any]):
     {'lr': 0.1}
     """
 
-    _changed: dict[str, Any]
-
     def __init__(self, **changes: Any) -> None:
-        known = declared()
-        for name in changes:
-            if name not in known:
-                raise unknown_option(name)
-        values = {name: known[name].check(name, value) for name, value in changes.items()}
-        changed = {name: value for name, value in values.items() if value != known[name].default}
-        vars(self).update({name: option.default for name, option in known.items()}, **changed, _changed=changed)
+        check_known(changes)
+        values = {name: option.default for name, option in declared().items()}
+        vars(self).update(values, **{name: _declared[name].check(name, value) for name, value in changes.items()})
 
     def __getitem__(self, name: str) -> Any:
-        return vars(self)[name] if name in vars(self) else _declared[name].default
+        return vars(self)[name]
 
-    def __getattr__(self, name: str) -> Any:
-        """For options that were declared since."""
-        if name not in _declared:
-            raise AttributeError(f"there is no option {name!r}")
-        return _declared[name].default
+    if TYPE_CHECKING:  # else a plain attribute
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"options do not change: options.replace({name}=...) makes new ones")
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_declared)
+        return iter(vars(self))
 
     def __len__(self) -> int:
-        return len(_declared)
+        return len(vars(self))
 
     def __repr__(self) -> str:
-        return f"Options({', '.join(f'{name}={value!r}' for name, value in self._changed.items())})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Options, **self._changed), ()
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in self.changed().items())})"
 
     def changed(self) -> dict[str, Any]:
         """The values that differ from the declared defaults."""
-        return dict(self._changed)
+        return {name: self[name] for name in self if name in _declared and self[name] != _declared[name].default}
 
     def replace(self, **changes: Any) -> Options:
         """New options with some values replaced."""
-        return Options(**{**self._changed, **changes})
+        return Options(**{**self.changed(), **changes})
 
     def of(self, methods: Iterable[str]) -> dict[str, Any]:
         """The values that reach these methods ("trainer gce"): shared options and those the methods declare."""
@@ -276,14 +252,13 @@ def check_reached(names: Iterable[str], methods: Sequence[str]) -> None:
 
 def parse(assignments: Iterable[str]) -> dict[str, Any]:
     """Read `name=value` words, such as those of `--set`, into values of the options' types."""
-    known, found = declared(), dict[str, Any]()
+    found = dict[str, Any]()
     for word in assignments:
         name, equals, text = word.partition("=")
         if not equals:
             raise ValueError(f"--set should be written name=value, but got {word!r}")
-        if name not in known:
-            raise unknown_option(name)
-        found[name] = known[name].parse(name, text)
+        check_known([name])
+        found[name] = _declared[name].parse(name, text)
     return found
 
 
@@ -354,12 +329,6 @@ def recipe(name: str, **overrides: Any) -> Options:
     return Options(**{**RECIPES[name], **overrides})
 
 
-def suited(options: Options, wishes: Mapping[str, Any]) -> Options:
-    """The options with values that suit some data; a value that switches something off stays (0 epochs stay 0)."""
-    known = declared()
-    return options.replace(**{n: v for n, v in wishes.items() if n in known and options[n] != known[n].off})
-
-
 def resolve(
     base: str | Options,
     image_shape: tuple[int, int, int],
@@ -369,17 +338,15 @@ def resolve(
 ) -> Options:
     """The recipe, then what suits the image size, then what suits the data, then the user's overrides.
 
-    Options given whole are not suited to size or data. `others` are names that an unknown override may have meant.
+    What a recipe switches off (0) stays off. Options given whole are not suited to size or data. `others` are names
+    that an unknown override may have meant.
     """
     overrides = overrides or {}
-    for name in overrides:
-        if name not in declared():
-            raise unknown_option(name, others)
+    check_known(overrides, others)
     if isinstance(base, Options):
         return base.replace(**overrides)
     options = recipe(base)
-    if max(image_shape[:2]) < TINY_IMAGE:
-        options = suited(options, SUITS_TINY_IMAGES)
-    elif image_shape[2] == 1:
-        options = suited(options, SUITS_GREY_IMAGES)
-    return suited(options, data_defaults or {}).replace(**overrides)
+    tiny, grey = max(image_shape[:2]) < TINY_IMAGE, image_shape[2] == 1
+    by_image = SUITS_TINY_IMAGES if tiny else SUITS_GREY_IMAGES if grey else {}
+    suits = {name: value for name, value in {**by_image, **(data_defaults or {})}.items() if options.get(name)}
+    return options.replace(**suits).replace(**overrides)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS, Sampler
 from puridiver.nets import NETWORKS, Network
-from puridiver.options import class_options, declare
+from puridiver.options import declare
 from puridiver.trainers import TRAINERS, Trainer
 
 ENVIRONMENT = "PURIDIVER_PLUGINS"  # files and modules, separated like folders in $PATH
@@ -77,7 +77,7 @@ def register(member: Member) -> Member:
     for attribute, fallback in (("title", name), ("summary", (member.__doc__ or name).strip().splitlines()[0])):
         if attribute not in vars(member):
             setattr(member, attribute, fallback)
-    declare(f"{family} {name}", class_options(member))
+    declare(f"{family} {name}", member)
     _origins[member] = origin
     registry[name] = member
     return member

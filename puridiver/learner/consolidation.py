@@ -27,9 +27,6 @@ class Consolidation:
     epochs_done: int
     epochs: int
 
-    def __str__(self) -> str:
-        return f"consolidation {self.epochs_done} of {self.epochs} under way"
-
 
 Owner = list[weakref.ref[Generator[int, None, None]]]  # one entry: the generator of a `run`
 

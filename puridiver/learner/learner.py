@@ -20,7 +20,7 @@ from puridiver import plugins
 from puridiver.errors import DataError, first_line
 from puridiver.learner import inputs, storage
 from puridiver.learner.audit import AuditRow, audit_rows
-from puridiver.learner.consolidation import Consolidation, Consolidations
+from puridiver.learner.consolidation import Consolidations
 from puridiver.learner.inputs import Label, SourceId
 from puridiver.learner.lock import FairLock, exclusive
 from puridiver.learner.predictor import Predictor, check_finite
@@ -32,7 +32,6 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, Trainer, T
 
 logger = logging.getLogger(__name__)
 
-INFER_AT_ONCE = 4_096  # images moved to the device at once: a whole large set need not fit there
 NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
 LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
 
@@ -106,12 +105,12 @@ class Learner:
         self.grow, self.hint = bool(grow) or classes is None, hint
         plugins.load_all()
         arguments = [name for name in inspect.signature(Learner).parameters if name != "options"]
+        sampler, self.trainer_name, network = map(plugins.as_name, (sampler, trainer, network))
         self.options = resolve(recipe, self.image_shape, overrides=options, others=arguments)
-        self.sampler: Sampler = _member(SAMPLERS, "sampler", plugins.as_name(sampler))(self.options)
-        self._trainer_class: type[Trainer] = _member(TRAINERS, "trainer", plugins.as_name(trainer))
-        self.trainer_name = self._trainer_class.name
+        self.sampler: Sampler = _member(SAMPLERS, "sampler", sampler)(self.options)
+        self._trainer_class: type[Trainer] = _member(TRAINERS, "trainer", self.trainer_name)
         self.runtime = choose_runtime(device, precision, bool(graphs))
-        self.network = choose_network(plugins.as_name(network), self.image_shape, self.runtime.device)
+        self.network = choose_network(network, self.image_shape, self.runtime.device)
         # Sampler, trainer and network as `puridiver.options` names them.
         self.methods = f"sampler {self.sampler.name}", f"trainer {self.trainer_name}", f"network {self.network}"
         check_reached(options, self.methods)
@@ -133,7 +132,7 @@ class Learner:
             f"<Learner: {len(self.classes)} classes{', growing' if self.grow else ''}; images "
             f"{'x'.join(map(str, self.image_shape))}; sampler {self.sampler.name}, trainer {self.trainer_name}, "
             f"network {self.network} on {self.runtime.device}; {self.seen} samples seen, {len(self.memory)} in "
-            f"a memory of {self.capacity}{f'; {self.begun}' if self.begun else ''}>"
+            f"a memory of {self.capacity}>"
         )
 
     # Learning --------------------------------------------------------------------------------------------------
@@ -248,16 +247,6 @@ class Learner:
         return found, labels
 
     @exclusive
-    def look(self, images: Any) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (N, C) and features (N, d) by the live network, on the learner's device."""
-        parts = inputs.as_images(images, self.image_shape).split(INFER_AT_ONCE)
-        seen = [
-            self.trainer.models[0].outputs(self.runtime.move(part).permute(0, 3, 1, 2).contiguous()) for part in parts
-        ]
-        log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
-        return log_p, torch.cat([part.features.float() for part in seen])
-
-    @exclusive
     def correct(self, labels: Mapping[Any, Label | None], *, by_id: bool = False) -> int:
         """Replace the labels of memory samples; returns how many of them are held.
 
@@ -296,7 +285,7 @@ class Learner:
 
         It takes no lock, so it answers during a consolidation; while a batch is learnt it may tell only a part of it.
         """
-        held, begun = self.memory.held(), self.begun
+        held, begun = self.memory.held(), self.consolidating.begun
         counts, sets = Counter(held.labels.tolist()), self.trainer.sets if self.classes else None
         return {
             "samples_seen": self.seen,
@@ -314,11 +303,6 @@ class Learner:
     def consolidations(self) -> int:
         """How many there were, including those that stopped after an epoch or more."""
         return self.consolidating.count
-
-    @property
-    def begun(self) -> Consolidation | None:
-        """The consolidation that has begun and not ended: it is under way, or the learner was saved in it."""
-        return self.consolidating.begun
 
     @property
     def trainer(self) -> Trainer:

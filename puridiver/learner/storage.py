@@ -163,6 +163,7 @@ def check_place(folder: Path) -> None:
 def state_of(learner: Learner) -> State:
     """What the learner is and how far it has come, and every tensor that its future depends on."""
     names = {"sampler": learner.sampler.name, "trainer": learner.trainer_name, "network": learner.network}
+    begun = learner.consolidating.begun
     settings = {
         "classes": learner.classes,
         "image_shape": list(learner.image_shape),
@@ -178,7 +179,7 @@ def state_of(learner: Learner) -> State:
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
         "consolidations": learner.consolidations,
-        "consolidation": asdict(learner.begun) if learner.begun else None,
+        "consolidation": asdict(begun) if begun else None,
         "ids": list(learner.held_ids().items()),  # as pairs: JSON's objects have no numbers as keys
     }
     parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}

@@ -101,7 +101,7 @@ def test_a_suspect_is_never_suggested_the_label_it_has() -> None:
         ({"names": ["a", "b"]}, "names should have one entry for each of the 150 images, but got 2"),
         ({"passes": 0}, "passes should be a whole number, at least 1 and at most 1,000, but got 0"),
         ({"parts": 2**53}, "parts should be"),
-        ({"labels": torch.zeros(150, dtype=torch.bfloat16)}, "labels should be integers or strings"),
+        ({"labels": torch.zeros(150, dtype=torch.bfloat16)}, "labels should be all integers or all strings"),
         ({"seed": 10**30}, "seed should be"),
         ({"memory": "5"}, "memory should be"),
         ({"colour": "red"}, "no option 'colour'"),

@@ -96,7 +96,7 @@ def test_a_consolidation_left_early_goes_back_to_learning_online():
 
     with pytest.raises(KeyboardInterrupt):
         learner.consolidate(5, interrupted)
-    assert (learner.begun, learner.consolidations) == (None, 1)
+    assert (learner.consolidating.begun, learner.consolidations) == (None, 1)
     learner.observe(IMAGES[:8], LABELS[:8])
     assert float(learner.trainer.models[0].rate) == pytest.approx(0.003)
 

@@ -128,7 +128,7 @@ def test_left_early_what_predicted_meanwhile_goes_on_to(
         next(going)
     before = learner.predict_proba(TEST)
     loaded = Learner.load(learner.save(tmp_path / "saved"), device="cpu")
-    assert f"; consolidation {left_after} of 18 under way>" in repr(loaded)
+    assert loaded.status()["consolidation"] == {"epochs_done": left_after, "epochs": 18}
     going.close()
     np.testing.assert_allclose(learner.predict_proba(TEST), before, atol=1e-6)
     assert not np.allclose(own(learner), before, atol=1e-4)
@@ -136,7 +136,7 @@ def test_left_early_what_predicted_meanwhile_goes_on_to(
     for each in (learner, loaded, again):  # the second has left it only now
         observe(each, 4)
         np.testing.assert_allclose(each.predict_proba(TEST), before, atol=1e-6)
-        assert "under way" not in repr(each)
+        assert each.status()["consolidation"] is None
         each.consolidate()
         np.testing.assert_array_equal(each.predict_proba(TEST), own(each))
         after = each.predict_proba(TEST)
