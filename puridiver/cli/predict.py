@@ -81,7 +81,7 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
 
     found: list[Path] = []
     for path in paths:
-        inside = [path / name for name in images_in(path)[0]] if path.is_dir() else [path]
+        inside = [path / name for name in images_in(path)] if path.is_dir() else [path]
         if not path.exists() or not inside:
             raise DataError(
                 f"{path} holds no image: name files, or folders of files that end in {few(sorted(ENDINGS))}"

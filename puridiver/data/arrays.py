@@ -47,7 +47,7 @@ def from_arrays(
         raise ValueError(f"there should be train images, and test images of the same shape, but got {shapes}")
     names = tuple(class_names) if class_names is not None else _class_names({*given, *test_given})
     base.check_class_names(names)
-    train, test = ImageSet(pixels, _ids(given, names)), ImageSet(test_pixels, _ids(test_given, names))
+    train, test = ImageSet(pixels, class_ids(given, names)), ImageSet(test_pixels, class_ids(test_given, names))
     return DataSource(name, names, train, test)
 
 
@@ -81,7 +81,7 @@ def _class_names(labels: set[Label]) -> tuple[str, ...]:
     return tuple(map(str, range(largest + 1)))
 
 
-def _ids(labels: list[Label], class_names: Sequence[str], missing: Sequence[Label] = ()) -> Tensor:
+def class_ids(labels: list[Label], class_names: Sequence[str], missing: Sequence[Label] = ()) -> Tensor:
     """Class ids, int64 (N,), of ids or class names; UNKNOWN where a label is one of `missing`."""
     ids: dict[Label, int] = dict.fromkeys(missing, UNKNOWN)
     for label, name in enumerate(class_names):
@@ -111,7 +111,7 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
         n = len(source.train)
         known: list[Label] = [UNKNOWN] * n if true is None else inputs.as_labels(true, n)
-        train, test = replace(source.train, true=_ids(known, source.class_names, (UNKNOWN, ""))), source.test
+        train, test = replace(source.train, true=class_ids(known, source.class_names, (UNKNOWN, ""))), source.test
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
     train = train.trusted() if trust_labels else train

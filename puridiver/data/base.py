@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.errors import DataError, few
+from puridiver.errors import few
 
 UNKNOWN = -1  # a true label that nobody knows
 USUAL_TASKS = 5
@@ -83,11 +83,11 @@ class ImageSet:
     verified: Tensor | None = None  # bool (N,): which labels of a test part are certainly true; None: nothing is said
 
     def __post_init__(self) -> None:
-        images, shape = self.images, tuple(self.images.shape)
+        images, labels, shape = self.images, self.labels, tuple(self.images.shape)
         if images.dtype != torch.uint8 or images.ndim != 4 or shape[3] not in (1, 3):
             raise ValueError(f"images should be uint8 (N, H, W, 1 or 3), but got {images.dtype} of shape {shape}")
-        if self.labels.dtype != torch.int64 or tuple(self.labels.shape) != shape[:1]:
-            got = f"{self.labels.dtype} of shape {tuple(self.labels.shape)}"
+        if labels.dtype != torch.int64 or labels.shape != shape[:1]:
+            got = f"{labels.dtype} of shape {tuple(labels.shape)}"
             raise ValueError(f"labels should be int64 of shape {shape[:1]}, but got {got}")
 
     @property
@@ -162,8 +162,7 @@ class FileOptions:
     trust_labels: bool = False  # take the labels for true where the data tell no true ones
 
 
-@dataclass(frozen=True)
-class Archive:
+class Archive(NamedTuple):
     """A published .tar.gz and the folder it holds."""
 
     url: str
@@ -173,7 +172,7 @@ class Archive:
 
 
 class DataSet:
-    """A data set known by name: one subclass, in one file of `puridiver/data/sets`, is one data set."""
+    """A data set known by name: a subclass in a file of `puridiver/data/sets`."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -192,11 +191,8 @@ class DataSet:
         return True
 
     def problems(self, root: Path) -> list[str]:
-        """What is wrong with the data in `root`, one line each."""
-        try:
-            found = self.load(root, FileOptions(), None).fingerprint
-        except DataError as error:
-            return [str(error)]
-        if self.fingerprint in (None, found):
+        """What is wrong with the data in `root`, one line each. Damaged files raise a `DataError`."""
+        found = self.load(root, FileOptions(), None).fingerprint
+        if found == self.fingerprint:
             return []
         return [f"{self.name} differs from the official data: fingerprint {found}, expected {self.fingerprint}"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pooch
 
-from puridiver.data.sources import default_root, find
+from puridiver.data.sources import default_root, find, verify
 from puridiver.errors import DataError, DownloadError, first_line
 from puridiver.files import file_lock
 
@@ -32,7 +32,7 @@ def fetch_source(name: str, root: Path | None = None, url: str | None = None, pr
     if source.archive is None:
         raise ValueError(f"{name} is not fetched here: {source.title}; its home is {source.home_page}")
     folder, target = root / source.archive.folder, root / Path(source.archive.url).name
-    if source.is_here(root) and not source.problems(root):
+    if source.is_here(root) and not verify(name, root):
         return folder if folder.is_dir() else root  # `root` may be the folder itself
     root.mkdir(parents=True, exist_ok=True)
     with file_lock(root / f".{folder.name}.lock"):

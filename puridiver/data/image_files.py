@@ -79,6 +79,5 @@ def describe(
         ("copies of another image", f"{sum(len(group) - 1 for group in groups):,}"),
         ("copies across train and test", f"{sum(group['is_test'].nunique() > 1 for group in groups):,} groups"),
         ("copies with different labels", few([f"{len(conflicts):,} groups", *conflicts], between="; ")),
-        ("other files, left out", f"{listing.ignored:,} no images by name, {listing.stray:,} images in no class"),
     ]
     return [(what, told) for what, told in rows if told]

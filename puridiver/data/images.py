@@ -7,7 +7,7 @@ import io
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -24,13 +24,11 @@ ENDINGS = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", "
 # Pillow's names of these kinds. Bytes from outside must not reach its other decoders, some of which run programs.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 HASH_BYTES = 16
-# All threads together decode pictures of at most UNITS * UNIT_BYTES = 1 GiB at once.
-UNITS, UNIT_BYTES = 64, 16 << 20
-PEAK_BYTES_PER_PIXEL = 16  # of a picture with transparency, which takes most
+LARGE = 4_000_000  # pixels: of pictures with more, which take up to 1.4 GB, threads decode one at a time
 ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)
 KINDS = "paths of image files, their bytes, Pillow's images, arrays or tensors"
 
-_taking, _free_units = threading.Lock(), threading.Semaphore(UNITS)
+_decoding_large = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -55,20 +53,14 @@ def decode(path: str, side: int) -> Decoded:
 
 @contextmanager
 def opened(file: BinaryIO) -> Iterator[Image.Image]:
-    """The picture of an image file, upright RGB. Waits while other threads decode much; refuses what is too large."""
+    """The picture of an image file, upright RGB. Refuses what is too large."""
     if not file.read(1):
         raise ValueError("the file is empty")
     file.seek(0)
     with Image.open(file, formats=FORMATS) as picture:
         check_size(picture)
-        units = min(UNITS, 1 + picture.width * picture.height * PEAK_BYTES_PER_PIXEL // UNIT_BYTES)
-        with _taking:  # one thread at a time: two that hold a part of what they need would wait for ever
-            for _ in range(units):
-                _free_units.acquire()
-        try:
+        with _decoding_large if picture.width * picture.height > LARGE else nullcontext():
             yield upright_rgb(picture)
-        finally:
-            _free_units.release(units)
 
 
 def check_size(picture: Image.Image) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from puridiver.data.base import check_class_names, choose_test_rows, natural, pr
 from puridiver.data.images import ENDINGS
 from puridiver.errors import DataError, few
 
-TEST_FOLDERS = ("test", "val", "validation")  # the first that has images
+TEST_FOLDERS = ("test", "val", "validation")  # the first that is there
 COLUMNS = ("path", "label", "true_label", "is_test")
 
 
@@ -27,8 +27,6 @@ class Listing:
     root: Path  # paths are relative to it
     files: pd.DataFrame  # path, label and true_label (class ids), is_test; perhaps time
     class_names: tuple[str, ...]
-    ignored: int = 0  # files that are no images by their name
-    stray: int = 0  # images in no class's folder, or in parts that are not used
 
 
 def make_listing(
@@ -66,25 +64,22 @@ def list_folder(folder: Path, test_share: float | None = None) -> Listing:
     has_parts = "train" in names and _folders(folder / names["train"])  # a class may be called train
     parts = [names["train"], *tests[:1]] if has_parts else [""]
     beside = set(names.values()) - {*parts, *tests} if has_parts else ()
-    if others := [name for name in natural(beside) if images_in(folder, name)[0]]:
+    if others := [name for name in natural(beside) if images_in(folder, name)]:
         raise DataError(f"{folder} has images beside {parts[0]}, in {few(map(printable, others), 3)}: put all below it")
     classes = natural({name for part in parts for name in _folders(folder / part)})
-    rows, ignored = [], 0
-    for part in parts:
-        for name in classes:
-            paths, others_here = images_in(folder, os.path.join(part, name))
-            rows += [(path, printable(name), "", part != parts[0]) for path in paths]
-            ignored += others_here
+    rows = [
+        (path, printable(name), "", part != parts[0])
+        for part in parts
+        for name in classes
+        for path in images_in(folder, os.path.join(part, name))
+    ]
     endings = ", ".join(sorted(ENDINGS))
     if not rows:
         raise DataError(f"{folder} should hold a folder for each class, with images that end in {endings}")
     if empty := sorted(set(map(printable, classes)) - {row[1] for row in rows}):
         raise DataError(f"{folder}: class {few(empty)} has no images that end in {endings}: remove its folder")
-    stray = sum(_is_image(name) for part in {"", *parts} for name in os.listdir(folder / part))
-    stray += sum(len(images_in(folder, part)[0]) for part in tests[1:] if has_parts)
     table = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
-    listing = make_listing(folder.resolve().name, folder, folder, table, test_share)
-    return replace(listing, ignored=ignored, stray=stray)
+    return make_listing(folder.resolve().name, folder, folder, table, test_share)
 
 
 def _folders(folder: Path) -> list[str]:
@@ -95,15 +90,11 @@ def _is_visible(name: str) -> bool:
     return not name.startswith(".") and name != "__MACOSX"  # which archivers leave
 
 
-def _is_image(name: str) -> bool:
-    return _is_visible(name) and os.path.splitext(name)[1].lower() in ENDINGS
-
-
-def images_in(root: Path, folder: str = "") -> tuple[list[str], int]:
-    """Paths of the images below a folder of `root`, sorted, and the number of other files. Links end the descent."""
-    found, others = [], 0
+def images_in(root: Path, folder: str = "") -> list[str]:
+    """Paths of the images below a folder of `root`, sorted. Links end the descent."""
+    found = []
     for where, folders, files in os.walk(os.path.join(root, folder)):
         folders[:] = filter(_is_visible, folders)
-        found += [os.path.relpath(os.path.join(where, name), root) for name in files if _is_image(name)]
-        others += sum(not _is_image(name) and _is_visible(name) for name in files)
-    return sorted(found, key=os.fsencode), others
+        images = [name for name in files if _is_visible(name) and os.path.splitext(name)[1].lower() in ENDINGS]
+        found += [os.path.relpath(os.path.join(where, name), root) for name in images]
+    return sorted(found, key=os.fsencode)

@@ -14,9 +14,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from puridiver.data.arrays import class_ids
 from puridiver.data.base import UNKNOWN, DataSource
-from puridiver.errors import DataError, ManifestError, few
+from puridiver.errors import DataError, ManifestError
 from puridiver.files import check_json, read_json, write_atomically
+from puridiver.learner.inputs import as_labels
 from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.names import is_manifest
 from puridiver.streams.noise import Matrix
@@ -169,22 +171,17 @@ def write_manifest(
 ) -> StreamManifest:
     """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
     require(is_manifest(str(path)), "a manifest", "called *.json, by which a run knows it", path)
-    n_train, ids = len(source.train), {name: label for label, name in enumerate(source.class_names)}
+    n_train, n_classes = len(source.train), len(source.class_names)
     rows = as_ids("order", order, n_train)
+    require(len(rows), "order", "at least one row", "none")
     own = source.train.labels.numpy()[rows]
-    found = own.tolist() if labels is None else np.asarray(labels, dtype=object).tolist()  # keeps a NUL at an end
-    if any(isinstance(name, str) for name in found):
-        unknown = [name for name in found if name not in ids]
-        require(not unknown, "labels", f"among the classes {few(ids)}", unknown[:1])
-        found = [ids[name] for name in found]
-    given = as_ids("labels", found, len(ids))
-    require(len(given) == len(rows) > 0, "labels", f"as many as order, {len(rows)}, and not none", len(given))
+    given = own if labels is None else class_ids(as_labels(labels, len(rows)), source.class_names).numpy()
     ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
-    groups = major_classes or fullest_tasks(np.split(given, ends[:-1]), len(ids))
+    groups = major_classes or fullest_tasks(np.split(given, ends[:-1]), n_classes)
     manifest = StreamManifest.of(
         source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends), noise="none" if (given == own).all() else CUSTOM,
         task_ends=tuple(ends.tolist()), holdout=as_ids("holdout", holdout, n_train),
-        major_classes=tuple(tuple(as_ids("major_classes", group, len(ids)).tolist()) for group in groups),
+        major_classes=tuple(tuple(as_ids("major_classes", group, n_classes).tolist()) for group in groups),
     )  # fmt: skip
     manifest.save(path)
     return manifest

@@ -57,8 +57,8 @@ def test_floats_become_the_nearest_byte(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_images": np.full((6, 4, 5, 3), 1.5)}, r"train_images of floats should lie in \[0, 1\]"),
-        ({"test_images": np.full((3, 4, 5, 3), np.nan)}, "test_images should be finite"),
+        ({"train_images": np.full((6, 4, 5, 3), 1.5)}, r"train_images of floats should be .* in \[0, 1\]"),
+        ({"test_images": np.full((3, 4, 5, 3), np.nan)}, "test_images .* finite"),
         ({"train_images": np.zeros((6, 3, 4, 5), np.uint8)}, r"but got \(6, 3, 4, 5\)"),
         ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "be train images"),
         ({"test_images": np.zeros((3, 4, 6, 3), np.uint8)}, r"\(6, 4, 5, 3\) and \(3, 4, 6, 3\)"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from pathlib import Path
 
@@ -106,28 +105,6 @@ def test_a_build_that_was_cut_off_leaves_no_cache_and_the_next_one_is_whole(list
             open_cache(listing, SIDE, tmp_path)
     assert open_cache(listing, SIDE, tmp_path).digest == whole.digest
     assert len(list((tmp_path / "image-cache").iterdir())) == 1
-
-
-def _build(pictures: Path, folder: Path, count) -> None:
-    def counted(path: str, side: int) -> Decoded:
-        with count.get_lock():
-            count.value += 1
-        return decode(path, side)
-
-    module.decode = counted
-    open_cache(list_folder(pictures, 0.3), SIDE, folder)
-
-
-def test_two_processes_at_once_decode_each_file_once(listing, tmp_path):
-    context = multiprocessing.get_context("fork")
-    count = context.Value("i", 0)
-    workers = [context.Process(target=_build, args=(listing.root, tmp_path, count)) for _ in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert [worker.exitcode for worker in workers] == [0, 0]
-    assert count.value == len(listing.files) + 7  # the second tries those again that could not be read
 
 
 def test_where_nothing_can_be_read_that_is_said(tmp_path):

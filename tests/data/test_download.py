@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ def test_a_fetched_data_set_can_be_loaded_and_is_mended(
     fetch_source("cifar10", root)
     assert verify("cifar10", root) == []
     assert server.requests == 1  # the archive is still there
-    monkeypatch.setattr(Cifar10, "archive", replace(archive, url="http://127.0.0.1:9/c.tar.gz"))
+    monkeypatch.setattr(Cifar10, "archive", archive._replace(url="http://127.0.0.1:9/c.tar.gz"))
     fetch_source("cifar10", small_cifar / "other", url=server.url + "/mirror.tar.gz")
     assert find("cifar10").is_here(small_cifar / "other")
     with pytest.raises(ValueError, match="digits is not fetched here"):

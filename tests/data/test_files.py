@@ -104,7 +104,6 @@ def test_what_is_found_is_told(pictures, tmp_path):
     write_bad_kinds(train / "red")
     shutil.copy(train / "red" / "000.png", train / "blue" / "copy.png")
     shutil.copy(train / "red" / "000.png", pictures / "test" / "red" / "leak.png")
-    (train / "red" / "readme.txt").write_text("x")
     found = dict(describe(pictures, tmp_path, FileOptions(image_size=8)))
     assert found["images"] == "41: 31 to train, 10 to test"
     assert found["classes"] == "4, with 6 to 12 train images each"
@@ -115,7 +114,6 @@ def test_what_is_found_is_told(pictures, tmp_path):
     conflict = "1 groups; train/blue/copy.png (blue), train/red/000.png (red), test/red/leak.png (red)"
     assert found["copies with different labels"] == conflict
     assert found["copies of another image"] == "5"  # three are white, and two are one grey: equal by their pixels
-    assert found["other files, left out"] == "1 no images by name, 0 images in no class"
 
 
 def test_what_cannot_be_read_is_told_by_the_name_that_was_given(tmp_path):

@@ -95,16 +95,13 @@ def test_sixteen_bits_are_scaled_and_not_cut_off() -> None:
     assert np.asarray(as_rgb(Image.fromarray(ramp)))[..., 0].ravel().tolist() == [0, 1, 128, 255]
 
 
-def test_threads_share_the_bytes_to_decode_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "UNIT_BYTES", 100)  # so that some pictures need all units, and some a part
+def test_threads_decode_large_and_small_pictures_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGE", 50)
     for side in (4, 10, 30):
         Image.new("RGB", (side, side), (side, 0, 0)).save(tmp_path / f"{side}.png")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda side: decode(str(tmp_path / f"{side}.png"), 4), [4, 10, 30, 10] * 20, timeout=60))
     assert not any(one.problem for one in found)
-    assert all(module._free_units.acquire(blocking=False) for _ in range(module.UNITS))  # everything was given back
-    assert not module._free_units.acquire(blocking=False)
-    module._free_units.release(module.UNITS)
 
 
 def test_files_bytes_pictures_and_arrays_of_one_picture_are_the_same_pixels(tmp_path: Path) -> None:

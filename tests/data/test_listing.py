@@ -27,9 +27,8 @@ def test_parts_and_classes_are_found_with_images_at_any_depth(tmp_path):
     assert found.files["label"].tolist() == [0, 0, 1, 1, 2, 2, 0, 1, 2]
     assert found.files["is_test"].tolist() == [False] * 6 + [True] * 3
     assert found.files["true_label"].tolist() == [UNKNOWN] * 9
-    assert (found.ignored, found.stray) == (1, 1)
     write_classes(tmp_path / "test", 2)  # goes before val
-    assert (int(list_folder(tmp_path).files["is_test"].sum()), list_folder(tmp_path).stray) == (6, 4)
+    assert int(list_folder(tmp_path).files["is_test"].sum()) == 6
     with pytest.raises(ValueError, match="leave the test share out"):
         list_folder(tmp_path, 0.2)
 
@@ -51,14 +50,14 @@ def test_a_class_may_be_called_train(tmp_path):
     (tmp_path / "__MACOSX" / "._000.png").write_bytes(b"x")
     found = list_folder(tmp_path, 0)
     assert found.class_names == ("blue", "green", "train")
-    assert (len(found.files), found.stray) == (6, 0)
+    assert len(found.files) == 6
 
 
 def test_images_beside_the_parts_are_refused_and_other_folders_are_not(tmp_path):
     write_classes(tmp_path / "train", 2)
     (tmp_path / "annotations").mkdir()
     (tmp_path / "annotations" / "boxes.json").write_text("{}")
-    assert list_folder(tmp_path, 0).stray == 0
+    assert len(list_folder(tmp_path, 0).files) == 6
     write_classes(tmp_path, 2)
     with pytest.raises(DataError, match="images beside train, in blue, green, red"):
         list_folder(tmp_path, 0)

@@ -55,10 +55,7 @@ class WebImages(DataSet):
 
     def problems(self, root: Path) -> list[str]:
         """Whether the lists are there and as long as the paper says. Decoding checks the images."""
-        try:
-            is_test = self.listing(root).files["is_test"]
-        except DataError as error:
-            return [str(error)]
+        is_test = self.listing(root).files["is_test"]
         found = (int((~is_test).sum()), int(is_test.sum()))
         wanted = " or ".join(f"{train:,} + {test:,}" for train, test in self.counts)
         told = f"{self.name} should list {wanted} train and test images, but lists {found[0]:,} + {found[1]:,}"

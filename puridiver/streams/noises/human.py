@@ -43,8 +43,8 @@ class Human(Noise):
         content = _read_pt(file)
         try:
             require(isinstance(content, dict) and key in content, "the content", f"a dictionary with {key}", "another")
-            given = as_ids(key, content[key], setting.n_classes)[setting.samples]
-            clean = as_ids(CLEAN, content[CLEAN], setting.n_classes)[setting.samples] if CLEAN in content else labels
+            given, clean = (as_ids(name, content.get(name, []), setting.n_classes) for name in (key, CLEAN))
+            given, clean = given[setting.samples], clean[setting.samples]
         except (IndexError, ValueError) as error:
             raise DataError(f"{file} should hold one label for each of the train images: {error}") from error
         if wrong := np.mean(clean != labels):

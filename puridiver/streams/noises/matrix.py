@@ -21,7 +21,7 @@ TOLERANCE = 1e-5  # of a row's sum: entries may have been stored as float32
 
 
 class MatrixNoise(Noise):
-    """Of the n samples of a class, label j goes to n T[j], up or down to a whole number; chance decides which ones."""
+    """Draw the label of each sample from the row of its class."""
 
     name = "matrix"
     title = "labels by a transition matrix of your own (.npy or .csv)"
@@ -30,11 +30,8 @@ class MatrixNoise(Noise):
     has_rate = False
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
-        noisy = labels.copy()
-        for true, row in enumerate(setting.matrix or ()):
-            members = rng.permutation(np.flatnonzero(labels == true))
-            noisy[members] = np.repeat(np.arange(len(row)), _whole_shares(np.array(row), len(members), rng))
-        return noisy
+        ends = np.cumsum(setting.matrix or [], axis=1)[labels]  # (N, classes)
+        return (ends[:, :-1] <= rng.random(len(labels))[:, None] * ends[:, -1:]).sum(axis=1)
 
 
 def matrix_name(matrix: Matrix) -> str:
@@ -68,18 +65,3 @@ def read_matrix(file: Path | str) -> np.ndarray:
             return np.loadtxt(content, delimiter=",", ndmin=2, encoding="utf-8-sig")
         except ValueError as error:
             raise DataError(f"{path} should hold numbers between commas, and no heading: {error}") from error
-
-
-def _whole_shares(chances: np.ndarray, total: int, rng: np.random.Generator) -> IntArray:
-    """Whole numbers with this total: in proportion to the chances, each one more with the chance of its rest.
-
-    Rounded by a rule, small classes would all prefer the same labels.
-    """
-    wanted = np.round(chances / chances.sum() * total, 9)  # 24 as 23.999... is 24
-    counts = np.floor(wanted).astype(np.int64)
-    some = rng.permutation(np.flatnonzero(wanted > counts))
-    ends = np.cumsum((wanted - counts)[some])
-    ends[-1:] = total - counts.sum()  # but for rounding it is so already
-    # Their rests in a row, of which marks at a distance of 1 hit some, each at most once.
-    counts[some] += np.diff(np.floor(ends + rng.random()), prepend=0).astype(np.int64)
-    return counts
