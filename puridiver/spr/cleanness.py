@@ -1,13 +1,11 @@
 """How likely each label is right, by how central its sample is among those of the same label (SPR, section 3.2).
 
-Graphs over the samples of each class, the centrality of each sample in its graph, and a two-component Beta mixture of
-the centralities. Everything is computed on the tensors' own device, for many graphs and classes at once.
+A two-component Beta mixture tells central samples from others in random graphs over each class.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +41,7 @@ def central_posterior(centrality: Tensor, members: Tensor) -> Tensor:
     low, high = (ranked.gather(-1, place.expand(*ranked.shape[:-1], 1)) for place in places)  # inf without members
     inside = members & (centrality >= low) & (centrality <= high)
     scaled = (centrality - low) / (high - low + SAME)
-    return fit_beta_mixture(scaled, inside, among=members.expand_as(scaled)).high_posterior
+    return fit_beta_mixture(scaled, inside, members.expand_as(scaled))[0]
 
 
 def class_graph(features: Tensor, labels: Tensor) -> Tensor:
@@ -54,10 +52,7 @@ def class_graph(features: Tensor, labels: Tensor) -> Tensor:
 
 
 def random_graphs(similarity: Tensor, draws: Tensor) -> Tensor:
-    """Graphs in which each edge is there with its similarity for probability, (G, N, N).
-
-    `draws` are numbers in [0, 1), (G, N, N), of which those above the diagonal are used.
-    """
+    """Graphs (G, N, N) that have each edge with its similarity for probability; draws in [0, 1), (G, N, N), decide."""
     upper = (draws < similarity).triu(diagonal=1)
     return (upper | upper.mT).to(similarity.dtype)
 
@@ -77,33 +72,19 @@ def eigenvector_centrality(adjacency: Tensor, labels: Tensor, iterations: int = 
     return x
 
 
-@dataclass(frozen=True)
-class BetaMixture:
-    """A fitted mixture; component 1 always has the greater mean. `alphas`, `betas` and `weights` are (..., 2).
-
-    `high_posterior` (..., N) is p(component 1 | value), and 0 where the mask was False or the value not finite. Where
-    there is nothing to tell apart (fewer than two different values) every value belongs to component 1.
-    """
-
-    high_posterior: Tensor
-    alphas: Tensor
-    betas: Tensor
-    weights: Tensor
-
-
 def fit_beta_mixture(
-    values: Tensor, mask: Tensor | None = None, iterations: int = 10, among: Tensor | None = None
-) -> BetaMixture:
-    """Fit two Beta distributions to each row of values (..., N) where `mask` is True.
+    values: Tensor, used: Tensor, among: Tensor, iterations: int = 10
+) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+    """Fit two Beta distributions to each row of values (..., N) where `used` is True; component 1 has the greater mean.
 
-    The M-step uses the method of moments, as SPR does. `among` widens the posterior to values outside the mask. The
-    posterior does not fall above the value where it is highest: a wide low component would otherwise claim the
-    highest values of all.
+    Returns p(component 1 | value) (..., N), 0 where `among` is False or the value not finite, and the alphas, betas and
+    weights (..., 2). With fewer than two different values every value belongs to component 1. The M-step uses the
+    method of moments, as SPR does. The posterior does not fall above the value where it is highest: a wide low
+    component would otherwise claim the highest values of all.
     """
     x = values.detach().double()
     finite = torch.isfinite(x)
-    used = finite if mask is None else mask & finite
-    among = used if among is None else among & finite
+    used, among = used & finite, among & finite
     x = torch.where(finite, x, 0.5).clamp(EDGE, 1 - EDGE)
     weight = used.double()
     start = torch.tensor(START, dtype=x.dtype, device=x.device).expand(*x.shape[:-1], 2, 2)
@@ -119,8 +100,7 @@ def fit_beta_mixture(
     posterior = torch.where(x >= x.gather(-1, peak), posterior.gather(-1, peak), posterior)
     low, high = torch.where(used, x, math.inf).amin(-1), torch.where(used, x, -math.inf).amax(-1)
     degenerate = ~(high > low)[..., None]  # also True where nothing is used: -inf > inf fails
-    posterior = torch.where(degenerate, 1.0, posterior) * among
-    return BetaMixture(posterior, alphas, betas, weights)
+    return torch.where(degenerate, 1.0, posterior) * among, (alphas, betas, weights)
 
 
 def _log_joint(x: Tensor, alphas: Tensor, betas: Tensor, weights: Tensor) -> Tensor:

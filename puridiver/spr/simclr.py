@@ -1,15 +1,30 @@
-"""SimCLR's views (Chen et al., 2020) for self-supervised learning: resized crop, flip, colour jitter, greyscale."""
+"""SPR's expert and its base: a network that learns from images alone, by SimCLR (Chen et al., 2020)."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from puridiver import augment
 from puridiver.augment.ops import enhance
+from puridiver.nets import Network, global_draws, make_new
+from puridiver.options import Option, Options
+from puridiver.runtime.device import Runtime
+from puridiver.runtime.model import TrainableModel
+from puridiver.runtime.plans import Buffers, PlanRunner
+
+PROJECTION = 128
+ENCODER_OPTIONS = {
+    "spr_budget": Option(1.0, "share of SPR's self-supervised epochs, 1 as published", low=0),
+    "spr_lr": Option(3e-4, "learning rate of self-supervised training (Adam)", low=0),
+    "spr_batch": Option(500, "images of a self-supervised batch", low=2),
+    "spr_temperature": Option(0.5, "temperature of the self-supervised loss", low=1e-3),
+    "spr_crop": Option(0.2, "smallest share of an image that a view may show", low=0.01, high=1),
+}
 
 JITTERED = 0.8  # share of views with colour jitter
 STRENGTH = 0.4  # largest change of brightness, contrast and saturation
@@ -20,52 +35,115 @@ RATIOS = (3 / 4, 4 / 3)  # smallest and largest width / height of a crop
 YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
 
 
-class SimCLRDraw(NamedTuple):
-    """A crop (`width`, `height` as shares of the image, centre `x`, `y` in [-1, 1]) and colour changes, (n,) each."""
-
-    width: Tensor
-    height: Tensor
-    x: Tensor
-    y: Tensor
-    flip: Tensor
-    brightness: Tensor
-    contrast: Tensor
-    saturation: Tensor
-    hue: Tensor  # in whole turns
-    grey: Tensor
+def nt_xent(first: Tensor, second: Tensor, temperature: float) -> Tensor:
+    """SimCLR's loss, (): each of 2 N projections has to find its partner among the 2 N - 1 others, by cosine."""
+    n = len(first)
+    z = F.normalize(torch.cat([first, second]), dim=1)
+    itself = torch.eye(2 * n, dtype=torch.bool, device=z.device)
+    similarity = (z @ z.T / temperature).masked_fill(itself, -torch.inf)
+    partner = torch.arange(2 * n, device=z.device).roll(n)
+    return F.cross_entropy(similarity, partner)
 
 
-def draw_simclr(n: int, smallest_crop: float, flip: bool, generator: torch.Generator) -> SimCLRDraw:
-    """Draw a view for each sample; a crop covers a share of the image from `smallest_crop` to 1."""
-    u = torch.rand(11, n, generator=generator)
+def scaled_epochs(published: int, budget: float) -> int:
+    """The published number of epochs by the budget; at least one, unless either is 0."""
+    return max(1, round(published * budget)) if published and budget else 0
+
+
+def adam(parameters: Iterable[Tensor], rate: Tensor, clip: float | None = None) -> torch.optim.Optimizer:
+    """Adam at a rate that is a tensor; `clip` is the largest entry of a gradient."""
+    parameters = list(parameters)
+    optimiser = torch.optim.Adam(parameters, lr=rate, fused=rate.is_cuda, capturable=rate.is_cuda)
+    if clip is not None:
+        optimiser.register_step_pre_hook(lambda *_: torch.nn.utils.clip_grad_value_(parameters, clip))
+    return optimiser
+
+
+class Projection(nn.Module):
+    """Two layers between the features and the space in which views are compared, in the place of a classifier."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.hidden, self.out = nn.Linear(width, width), nn.Linear(width, PROJECTION)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.out(F.relu(self.hidden(features)))
+
+
+class Encoder:
+    """A network with a projection for its head. Its weights mean nothing before the first `restart`."""
+
+    def __init__(self, network: Network, runtime: Runtime, options: Options) -> None:
+        with global_draws():
+            network.add_module("head", Projection(network.head.linear.in_features))
+        self.network, self.options = network, options
+        self.model, self.buffers = TrainableModel(network, runtime, adam), Buffers()
+        self._run = PlanRunner(runtime, self._step, self.model, self.buffers)
+
+    def restart(self, generator: torch.Generator) -> None:
+        """As if the network were new. In place, so that captured steps stay good."""
+        make_new(self.network, generator)
+
+    def learn(self, images: Tensor, epochs: int, generator: torch.Generator) -> None:
+        """Train on pairs of views of the images, with a fresh optimiser."""
+        if not epochs:
+            return
+        self.model.reset_optimiser(self.options.spr_lr)
+        # Epochs in blocks of one size, so that the views of each have the same place.
+        blocks = -(-epochs // max(1, augment.views_at_once(images) // (2 * len(images))))
+        per_block = -(-epochs // blocks)
+        for start in range(0, epochs, per_block):
+            self._learn_block(images, per_block, min(per_block, epochs - start), generator)
+
+    def _learn_block(self, images: Tensor, n_views: int, epochs: int, generator: torch.Generator) -> None:
+        n = len(images)
+        copies = images.repeat(2 * n_views, 1, 1, 1)
+        self.buffers.put("views", simclr_view(copies, self.options.spr_crop, self.options.flip, generator))
+        size = min(n, self.options.spr_batch)
+        plans = []
+        for epoch in range(epochs):
+            order = torch.randperm(n, generator=generator)[: n - n % size].view(-1, size) + 2 * n * epoch
+            plans.append(torch.cat([order, order + n], dim=1))  # both views of the same images
+        self._run(torch.cat(plans))
+
+    def _step(self, row: Tensor) -> None:
+        first, second = self.model.logits(self.buffers["views"][row]).chunk(2)
+        self.model.step(nt_xent(first, second, self.options.spr_temperature))
+
+    def projections(self, images: Tensor) -> Tensor:
+        """The images in the space in which the views are compared, (N, 128)."""
+        return self.model.outputs(images).logits
+
+
+# Views -------------------------------------------------------------------------------------------------------------
+
+
+def simclr_view(images: Tensor, smallest_crop: float, flip: bool, generator: torch.Generator) -> Tensor:
+    """Crop, mirror and recolour each image; a crop covers a share of the image from `smallest_crop` to 1."""
+    u = torch.rand(11, len(images), generator=generator)
     area = smallest_crop + (1 - smallest_crop) * u[0]
     low, high = (math.log(ratio) for ratio in RATIOS)
     side = (low + (high - low) * u[1]).mul(0.5).exp()
     width, height = (area.sqrt() * side).clamp(max=1), (area.sqrt() / side).clamp(max=1)
-    jitter = (u[2] < JITTERED).float()
-    factors = 1 + jitter * STRENGTH * (2 * u[3:6] - 1)  # (3, n)
     x, y = (1 - width) * (2 * u[6] - 1), (1 - height) * (2 * u[7] - 1)
-    colours = (factors[0], factors[1], factors[2], jitter * HUE * (2 * u[9] - 1), u[10] < GREY)
-    return SimCLRDraw(width, height, x, y, (u[8] < 0.5) & flip, *colours)
-
-
-def simclr_view(images: Tensor, draw: SimCLRDraw) -> Tensor:
-    """Crop, mirror and recolour each image; hue and saturation apply to RGB images only."""
-    view = resized_crop(images, draw)
-    view = enhance(enhance(view, draw.brightness, "brightness"), draw.contrast, "contrast")
+    view = resized_crop(images, torch.where((u[8] < 0.5) & flip, -width, width), height, x, y)
+    jitter = (u[2] < JITTERED).float()
+    bright, contrast, saturation = 1 + jitter * STRENGTH * (2 * u[3:6] - 1)
+    view = enhance(enhance(view, bright, "brightness"), contrast, "contrast")
     if images.shape[1] == 1:
         return view
-    view = turn_hue(enhance(view, draw.saturation, "colour"), draw.hue)
-    return torch.where(
-        draw.grey.to(images.device, non_blocking=True).view(-1, 1, 1, 1), enhance(view, 0.0, "colour"), view
-    )
+    view = turn_hue(enhance(view, saturation, "colour"), jitter * HUE * (2 * u[9] - 1))
+    grey = (u[10] < GREY).to(images.device, non_blocking=True)
+    return torch.where(grey.view(-1, 1, 1, 1), enhance(view, 0.0, "colour"), view)
 
 
-def resized_crop(images: Tensor, draw: SimCLRDraw) -> Tensor:
-    """Cut out each crop, mirror it if drawn, and stretch it to the whole image bilinearly."""
-    zero = torch.zeros_like(draw.width)
-    across = torch.where(draw.flip, -draw.width, draw.width)
-    rows = [torch.stack([across, zero, draw.x], 1), torch.stack([zero, draw.height, draw.y], 1)]
+def resized_crop(images: Tensor, width: Tensor, height: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Cut out each crop and stretch it to the whole image bilinearly; (N,) each, a negative width mirrors.
+
+    Width and height are shares of the image, the centre x, y is in [-1, 1].
+    """
+    zero = torch.zeros_like(width)
+    rows = [torch.stack([width, zero, x], 1), torch.stack([zero, height, y], 1)]
     matrices = torch.stack(rows, 1).to(images.device, non_blocking=True)  # (N, 2, 3)
     grid = F.affine_grid(matrices, list(images.shape), align_corners=False)
     cropped = F.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)

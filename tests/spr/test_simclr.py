@@ -1,59 +1,63 @@
-"""SimCLR's views: crops, flips and colour changes do what their draw says."""
+"""SimCLR: views, the loss against a naive loop, and that an encoder learns and draws from its generator alone."""
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+from torch import Tensor
 
 from puridiver.augment.ops import luma
-from puridiver.spr.simclr import SimCLRDraw, draw_simclr, resized_crop, simclr_view, turn_hue
-from tests.augment.samples import SHAPES, generator, random_images, rows
+from puridiver.runtime.model import TrainableModel
+from puridiver.spr import nt_xent, scaled_epochs
+from puridiver.spr.simclr import resized_crop, simclr_view, turn_hue
+from tests.augment.samples import SHAPES, random_images
+from tests.learner_samples import as_samples, patterns
+from tests.memory.fakes import encoder
+
+IMAGES = as_samples(*patterns(24)).images
 
 
-def unchanged(n: int) -> SimCLRDraw:
-    """A draw that leaves every image unchanged."""
-    ones, zeros, no = torch.ones(n), torch.zeros(n), torch.zeros(n, dtype=torch.bool)
-    return SimCLRDraw(ones, ones, zeros, zeros, no, ones, ones, ones, zeros, no)
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+# Views -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_rows_are_independent_and_an_empty_change_changes_nothing(shape: tuple[int, int, int]) -> None:
+def test_views_are_drawn_from_the_generator(shape: tuple[int, int, int]) -> None:
     images = random_images(6, shape)
-    before, draw = images.clone(), draw_simclr(6, 0.3, True, generator(1))
-    alone = [simclr_view(images[i : i + 1], rows(draw, slice(i, i + 1))) for i in range(6)]
-    assert torch.equal(simclr_view(images, draw), torch.cat(alone))
+    before, view = images.clone(), simclr_view(images, 0.3, True, seeded(1))
+    assert view.shape == images.shape
+    assert torch.equal(view, simclr_view(images, 0.3, True, seeded(1)))
+    assert not torch.equal(view, simclr_view(images, 0.3, True, seeded(2)))
     assert torch.equal(images, before)
-    assert (simclr_view(images, unchanged(6)).int() - images.int()).abs().max() <= 1  # hue is computed in floats
 
 
-def test_a_flip_mirrors_and_a_crop_is_enlarged() -> None:
-    images = random_images(1, (3, 8, 8))
-    mirrored = unchanged(1)._replace(flip=torch.tensor([True]))
-    assert torch.equal(resized_crop(images, mirrored), images.flip(3))
-    half, corner = torch.tensor([0.5]), torch.tensor([-0.5])
-    draw = unchanged(1)._replace(width=half, height=half, x=corner, y=corner)
+def test_a_negative_width_mirrors_and_a_crop_is_enlarged() -> None:
+    images, one, none = random_images(1, (3, 8, 8)), torch.ones(1), torch.zeros(1)
+    assert torch.equal(resized_crop(images, -one, one, none, none), images.flip(3))
     blocks = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
     blocks[..., :4, :4] = 200
-    assert (resized_crop(blocks, draw)[..., :7, :7] == 200).all()  # the upper left quarter, up to its blurred edge
+    quarter = resized_crop(blocks, one / 2, one / 2, -one / 2, -one / 2)
+    assert (quarter[..., :7, :7] == 200).all()  # the upper left quarter, up to its blurred edge
 
 
-def test_crops_and_colour_changes_have_their_ranges() -> None:
-    draw = draw_simclr(4000, 0.25, True, generator())
-    for size, centre in ((draw.width, draw.x), (draw.height, draw.y)):
-        assert (size <= 1).all()
-        assert (centre.abs() + size <= 1 + 1e-6).all()
-    area = draw.width * draw.height
-    assert 0.18 < float(area.min()) < 0.27  # a side that is cut at the border makes the crop smaller
-    assert float(area.max()) > 0.9
-    for chosen, share in ((draw.brightness != 1, 0.8), (draw.grey, 0.2), (draw.flip, 0.5)):
-        assert float(chosen.float().mean()) == pytest.approx(share, abs=0.03)
-    for factor in (draw.brightness, draw.contrast, draw.saturation):
-        assert 0.6 <= float(factor.min()) < 0.65 < 1.35 < float(factor.max()) <= 1.4
-    assert 0.09 < float(draw.hue.abs().max()) <= 0.1
-    assert not draw_simclr(50, 0.25, False, generator()).flip.any()
+def test_views_are_grey_mirrored_and_cropped_as_often_as_published() -> None:
+    views = simclr_view(random_images(1, (3, 8, 8)).repeat(2000, 1, 1, 1), 0.25, True, seeded())
+    grey = (views.amax(dim=1) == views.amin(dim=1)).flatten(1).all(dim=1)
+    assert float(grey.float().mean()) == pytest.approx(0.2, abs=0.03)
+    ramp = torch.arange(0, 256, 8, dtype=torch.uint8).expand(2000, 1, 32, 32)
+    for flip, share in ((True, 0.5), (False, 0.0)):
+        views = simclr_view(ramp, 0.25, flip, seeded()).float()
+        rise = (views[..., -1] - views[..., 0]).mean(dim=(1, 2))
+        assert float((rise < 0).float().mean()) == pytest.approx(share, abs=0.04)
+        assert rise.abs().min() < 120 < 200 < rise.abs().max()
 
 
-def test_a_turn_of_hue_changes_colour_and_keepsluma() -> None:
+def test_a_turn_of_hue_changes_colour_and_keeps_luma() -> None:
     red = torch.tensor([150, 60, 60], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 4, 4).contiguous()
     turned = turn_hue(red, torch.tensor([1 / 3]))
     assert turned[0, :, 0, 0].argmax() != 0
@@ -61,8 +65,64 @@ def test_a_turn_of_hue_changes_colour_and_keepsluma() -> None:
     assert (turn_hue(red, torch.tensor([1.0])).int() - red.int()).abs().max() <= 1
 
 
-def test_grey_views_have_no_colour() -> None:
-    draw = unchanged(4)._replace(grey=torch.tensor([True, False, True, False]))
-    view = simclr_view(random_images(4, (3, 16, 16)), draw)
-    spread = view.amax(dim=1).int() - view.amin(dim=1).int()
-    assert [bool(part.any()) for part in spread] == [False, True, False, True]
+# The encoder -------------------------------------------------------------------------------------------------------
+
+
+def naive_nt_xent(first: Tensor, second: Tensor, temperature: float) -> float:
+    z = [v / v.norm() for v in (*first, *second)]
+    n, total = len(first), 0.0
+    for i in range(2 * n):
+        others = sum(math.exp(float(z[i] @ z[k]) / temperature) for k in range(2 * n) if k != i)
+        total -= math.log(math.exp(float(z[i] @ z[(i + n) % (2 * n)]) / temperature) / others)
+    return total / (2 * n)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_nt_xent_is_the_naive_loop(n: int) -> None:
+    first, second = torch.randn(2, n, 5, generator=seeded())
+    assert float(nt_xent(first, second, 0.5)) == pytest.approx(naive_nt_xent(first, second, 0.5), abs=1e-5)
+
+
+@pytest.mark.parametrize(("published", "budget", "epochs"), [(4000, 1, 4000), (4000, 0.005, 20), (3000, 1e-6, 1)])
+def test_the_budget_scales_the_published_epochs(published: int, budget: float, epochs: int) -> None:
+    assert scaled_epochs(published, budget) == epochs
+    assert scaled_epochs(0, budget) == scaled_epochs(published, 0) == 0
+
+
+def test_it_learns_which_views_belong_together() -> None:
+    enc = encoder(spr_lr=3e-3, spr_crop=0.5)
+    enc.restart(seeded())
+
+    def partner_loss() -> float:
+        """Of views that were not trained on."""
+        views = simclr_view(IMAGES.repeat(2, 1, 1, 1), 0.5, False, seeded(9))
+        return float(nt_xent(*enc.projections(views).chunk(2), 0.5))
+
+    before = partner_loss()
+    enc.learn(IMAGES, 30, seeded())
+    assert partner_loss() < before - 0.3
+
+
+def test_the_generator_alone_decides_and_a_restart_leaves_nothing_behind() -> None:
+    used, new = encoder(), encoder()
+    used.restart(seeded(5))
+    used.learn(IMAGES, 3, seeded(5))
+    before = torch.get_rng_state()
+    for enc in (used, new):
+        generator = seeded(1)
+        enc.restart(generator)
+        enc.learn(IMAGES, 3, generator)
+    assert torch.equal(before, torch.get_rng_state())
+    first, second = used.network.state_dict(), new.network.state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(("n", "batch", "epochs", "steps"), [(24, 500, 3, 3), (24, 10, 3, 6), (1, 500, 2, 2)])
+def test_an_epoch_shows_both_views_of_each_image_in_batches(monkeypatch, n, batch, epochs, steps) -> None:
+    sizes: list[int] = []
+    original = TrainableModel.logits
+    monkeypatch.setattr(TrainableModel, "logits", lambda self, x: sizes.append(len(x)) or original(self, x))
+    enc = encoder(spr_batch=batch)
+    enc.restart(seeded())
+    enc.learn(IMAGES[:n], epochs, seeded())
+    assert sizes == [2 * min(n, batch)] * steps
