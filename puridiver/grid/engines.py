@@ -1,14 +1,20 @@
-"""How the cells of a grid run: the loop that all engines share, the running of one cell, and the engine of threads."""
+"""How the cells of a grid run: in threads that share a GPU, in processes that share the cores, or on a Ray cluster."""
 
 from __future__ import annotations
 
+import os
+import pickle
 import queue
+import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +32,9 @@ ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8
 ATTEMPTS = 3  # at a cell whose worker dies
 SECONDS_BETWEEN_REPORTS = 0.5
+PATIENCE_SECONDS = 5.0  # for the last checkpoint of a worker
+# Every library that torch or NumPy may count threads with. Without this, processes slow each other down many times.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @dataclass(frozen=True)
@@ -59,14 +68,50 @@ class Sources:
 
     def __init__(self) -> None:
         self.loaded: dict[tuple[object, ...], DataSource] = {}
-        self.lock = threading.Lock()
 
     def of(self, config: RunConfig) -> DataSource:
         key = (source_name(config), config.data_root, file_options(config))
-        with self.lock:
-            if key not in self.loaded:
-                self.loaded[key] = load_source(config)
-            return self.loaded[key]
+        if key not in self.loaded:
+            self.loaded[key] = load_source(config)
+        return self.loaded[key]
+
+
+class Progress(Silent):
+    """Reports the progress of a run, at most twice a second, and stops the run when the engine stops."""
+
+    def __init__(self, id: str, report: Report, stopping: threading.Event) -> None:
+        self.id, self.report, self.stopping = id, report, stopping
+        self.experiment: Experiment | None = None
+        self.total, self.done, self.last_report = 1, 0, 0.0
+
+    def start(self, total: int) -> None:
+        self.total = max(total, 1)
+
+    def advance(self, amount: int, text: str) -> None:
+        if self.stopping.is_set() and self.experiment is not None:
+            self.experiment.stop()
+        self.done += amount
+        if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
+            self.last_report = time.monotonic()
+            self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0)}))
+
+
+def run_job(job: Job, report: Report, stopping: threading.Event, source: DataSource | None = None) -> None:
+    """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
+    progress = Progress(job.id, report, stopping)
+    try:
+        experiment = progress.experiment = Experiment(job.config, progress, source)
+        experiment.lanes = job.lanes
+        report(Event("finished", job.id, experiment.run(job.folder, resume=True)))
+    except KeyboardInterrupt:  # stopped; it has left a checkpoint
+        return
+    except Exception as error:
+        report(failed(job, error))
+
+
+def failed(job: Job, error: BaseException) -> Event:
+    text = "".join(traceback.format_exception(error))
+    return Event("failed", job.id, {"error": f"{type(error).__name__}: {error}", "traceback": text})
 
 
 class Engine(ABC):
@@ -108,44 +153,6 @@ class Engine(ABC):
         """End what does not look at `self.stopping`; also called when all jobs are done."""
 
 
-class Progress(Silent):
-    """Reports the progress of a run, at most twice a second, and stops the run when the engine stops."""
-
-    def __init__(self, id: str, report: Report, stopping: threading.Event) -> None:
-        self.id, self.report, self.stopping = id, report, stopping
-        self.experiment: Experiment | None = None
-        self.total, self.done, self.last_report = 1, 0, 0.0
-
-    def start(self, total: int) -> None:
-        self.total = max(total, 1)
-
-    def advance(self, amount: int, text: str) -> None:
-        if self.stopping.is_set() and self.experiment is not None:
-            self.experiment.stop()
-        self.done += amount
-        if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
-            self.last_report = time.monotonic()
-            self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0)}))
-
-
-def run_job(job: Job, sources: Sources, report: Report, stopping: threading.Event) -> None:
-    """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
-    progress = Progress(job.id, report, stopping)
-    try:
-        experiment = progress.experiment = Experiment(job.config, progress, sources.of(job.config))
-        experiment.lanes = job.lanes
-        report(Event("finished", job.id, experiment.run(job.folder, resume=True)))
-    except KeyboardInterrupt:  # stopped; it has left a checkpoint
-        return
-    except Exception as error:
-        report(failed(job, error))
-
-
-def failed(job: Job, error: BaseException) -> Event:
-    text = "".join(traceback.format_exception(error))
-    return Event("failed", job.id, {"error": f"{type(error).__name__}: {error}", "traceback": text})
-
-
 class LaneEngine(Engine):
     """Runs cells in threads of this process that share one GPU (or, slowly, a CPU) and the loaded data."""
 
@@ -155,7 +162,87 @@ class LaneEngine(Engine):
 
     def run_one(self, job: Job, report: Report) -> None:
         with lane(self.device):
-            run_job(job, self.sources, report, self.stopping)
+            run_job(job, report, self.stopping, self.sources.of(job.config))
+
+
+class ProcessEngine(Engine):
+    """Runs each cell in a process of its own, with its share of the cores. If that dies, the cell is tried again.
+
+    The process pools of the standard library do not suit: they import the user's script again, and one killed worker
+    ends the cells of all others.
+    """
+
+    def __init__(self, workers: int, logs: Path) -> None:
+        super().__init__(workers)
+        self.log, self.running = logs / "workers.log", set[subprocess.Popen[bytes]]()
+
+    def run_one(self, job: Job, report: Report) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            kind, code = self._attempt(job, report)
+            if kind in ("finished", "failed") or self.stopping.is_set():
+                return
+            death = f"a worker process ended with code {code}; the workers said last:\n"
+            death += self.log.read_text(errors="replace")[-2000:].strip()
+            kind = "failed" if attempt == ATTEMPTS else "lost"
+            report(Event(kind, job.id, {"error": death, "traceback": death}))
+
+    def _attempt(self, job: Job, report: Report) -> tuple[str, int]:
+        """Run a job in a new process: the kind of its last event, and the exit code."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+        threads = dict.fromkeys(THREAD_VARIABLES, str(max(1, cores() // self.workers)))
+        kind = ""
+        with self.log.open("ab") as errors, suppress(BrokenPipeError), subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+            env={**os.environ, **threads},
+            start_new_session=True,  # Ctrl-C is for the grid, which then stops its workers
+        ) as process:  # fmt: skip
+            self.running.add(process)
+            if self.stopping.is_set():  # `stop` may have missed it
+                process.terminate()
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(pickle.dumps(job))
+            process.stdin.close()
+            with suppress(EOFError, pickle.UnpicklingError):  # what a killed process wrote last may be torn
+                while True:
+                    event = pickle.load(process.stdout)
+                    kind = event.kind
+                    report(event)
+        self.running.discard(process)
+        return kind, process.returncode
+
+    def stop(self) -> None:
+        running = list(self.running)
+        for process in running:
+            process.terminate()  # all at once, so that they write their last checkpoints side by side
+        for process in running:
+            try:
+                process.wait(PATIENCE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def serve() -> None:
+    """Run the job of standard input: what a worker process does. At SIGTERM it writes a checkpoint.
+
+    If the grid is gone, the next report of progress fails, which ends the worker.
+    """
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the events
+    stopping = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *signal_and_frame: stopping.set())
+
+    def report(event: Event) -> None:
+        pickle.dump(event, out)
+        out.flush()
+
+    run_job(pickle.load(sys.stdin.buffer), report, stopping)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def make_engine(
@@ -167,14 +254,13 @@ def make_engine(
     `workers` is how many cells run at a time. On Ray the cluster decides that, by the share of a GPU that each cell
     gets (`gpus`).
     """
-    from puridiver.grid.on_ray import RayEngine
-    from puridiver.grid.processes import ProcessEngine, cores
-
     if name not in ENGINES:
         raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {name!r}")
     if workers is not None and workers < 1:
         raise ValueError(f"workers should be at least 1, but got {workers}")
     if name == "ray":
+        from puridiver.grid.on_ray import RayEngine
+
         return RayEngine(ray_address, gpus)
     chosen = choose_runtime(device).device
     if name == "lanes" or (name == "auto" and chosen.type == "cuda"):

@@ -63,8 +63,6 @@ class GridRun:
 
     def waiting(self, limit: int | None = None) -> list[str]:
         """The ids of the runs that are left, in the order of the grids; at most `limit`."""
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit should be at least 1, but got {limit}")
         done = self.done()
         return [id for id in self.runs if id not in done][:limit]
 

@@ -18,7 +18,7 @@ from puridiver.errors import DataError, meant
 from puridiver.files import read_regular
 from puridiver.options import Options, check_reached, owners
 from puridiver.runs.config import SETTINGS, Role, RunConfig
-from puridiver.streams.names import PUBLISHED_KINDS, WORD, is_manifest
+from puridiver.streams.names import PUBLISHED_KINDS, WORD
 
 LISTS = ("title", "data", "streams", "noises", "methods", "seeds")  # keys of a grid file that are no setting of a run
 RECORDED_BESIDE = (Role.PLACE, Role.MACHINE, Role.MEASUREMENT)  # changing these leaves a grid what it is
@@ -117,18 +117,19 @@ def _merged(first: Settings, then: Settings) -> dict[str, Any]:
 
 def only(grids: Sequence[Grid], methods: Sequence[str] = (), noises: Sequence[str] = ()) -> list[Grid]:
     """The grids with these methods and noises alone; none named: all."""
-    known = {"method": [m.title for grid in grids for m in grid.methods],
-             "noise": [str(column.noise) for grid in grids for column in grid.columns]}  # fmt: skip
-    for kind, wanted in (("method", methods), ("noise", noises)):
-        if unknown := [name for name in wanted if name not in known[kind]]:
-            names, near = ", ".join(map(repr, dict.fromkeys(known[kind]))), meant(unknown[0], known[kind])
-            raise ValueError(f"a {kind} of the grid should be one of {names}, but got {unknown[0]!r}{near}")
-    found = []
-    for grid in grids:
-        kept = tuple(method for method in grid.methods if not methods or method.title in methods)
-        columns = tuple(column for column in grid.columns if not noises or column.noise in noises)
-        found += [replace(grid, methods=kept, columns=columns)] if kept and columns else []
-    return found
+    titles, names = ([m.title for g in grids for m in g.methods], [str(c.noise) for g in grids for c in g.columns])
+    for kind, wanted, known in (("method", methods, titles), ("noise", noises, names)):
+        for name in (name for name in wanted if name not in known):
+            allowed = ", ".join(map(repr, dict.fromkeys(known)))
+            raise ValueError(f"a {kind} of the grid should be one of {allowed}, but got {name!r}{meant(name, known)}")
+    found = [
+        replace(
+            grid, methods=tuple(method for method in grid.methods if not methods or method.title in methods),
+            columns=tuple(column for column in grid.columns if not noises or column.noise in noises),
+        )
+        for grid in grids
+    ]  # fmt: skip
+    return [grid for grid in found if grid.methods and grid.columns]
 
 
 def with_changes(grid: Grid, changes: Settings) -> Grid:
@@ -137,13 +138,11 @@ def with_changes(grid: Grid, changes: Settings) -> Grid:
     Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
     them with the grid as it is. Changed epochs also replace those of a method: they are for a quick look at everything.
     """
-    changed = _settings(changes, SHARED)
+    changed, methods = _settings(changes, SHARED), grid.methods
     columns = tuple(replace(column, settings=_merged(column.settings, changed)) for column in grid.columns)
-    methods = grid.methods
     if "epochs" in changed:
         methods = tuple(replace(m, settings={**m.settings, "epochs": changed["epochs"]}) for m in methods)
-    told = {name: value for name, value in changed.items() if name in SETTINGS}
-    told = {name: value for name, value in told.items() if SETTINGS[name].role not in RECORDED_BESIDE}
+    told = {k: v for k, v in changed.items() if k in SETTINGS and SETTINGS[k].role not in RECORDED_BESIDE}
     name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **changed["options"]}.items())
     return _reached(changed["options"], Grid(name, grid.title, methods, columns))
 
@@ -175,36 +174,28 @@ def _settings(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any
 def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
     """The grid of a preset or of a .toml file, on other data or seeds if these are named.
 
-    `official` takes the published streams where there are some, instead of generated ones.
+    `official` takes the published streams where there are some, instead of generated ones. A file holds a table [grid],
+    or the name of a preset. Its grid is called like the file; a study.toml is called like its folder, and so are
+    further files beside it: arrival-loss/digits.toml is "arrival-loss-digits".
     """
     from puridiver.grid.presets import PRESETS, grid_of_preset
 
-    if str(name).endswith(".toml"):
-        return read_grid(Path(name), data, seeds, official)
-    if name not in PRESETS:
-        known = ", ".join(PRESETS)
-        raise ValueError(
-            f"a grid should be a .toml file or one of {known}, but got {str(name)!r}{meant(name, PRESETS)}"
-        )
-    return grid_of_preset(str(name), data, seeds, official)
-
-
-def read_grid(path: Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
-    """The grid in the table [grid] of a TOML file, or the preset that it names; an error names the file and the key.
-
-    The grid is called like the file. A study.toml is called like its folder, and so are further files beside it:
-    arrival-loss/study.toml is "arrival-loss" and arrival-loss/digits.toml is "arrival-loss-digits".
-    """
-    name, folder = path.stem, path.absolute().parent
+    if name in PRESETS:
+        return grid_of_preset(str(name), data, seeds, official)
+    path = Path(name)
+    if path.suffix != ".toml":
+        known = f"{', '.join(PRESETS)}, but got {str(name)!r}{meant(name, PRESETS)}"
+        raise ValueError(f"a grid should be a .toml file or one of {known}")
+    folder, title = path.absolute().parent, path.stem
     if (folder / "study.toml").exists():
-        name = folder.name if name == "study" else f"{folder.name}-{name}"
+        title = folder.name if title == "study" else f"{folder.name}-{title}"
     try:
         content = tomllib.loads(read_regular(path).decode("utf-8-sig"))
         if set(content) == {"preset"}:
             return find_grid(content["preset"], data, seeds, official)
         if set(content) != {"grid"} or not isinstance(content["grid"], dict):
             raise ValueError(f"it should hold a table [grid], or a preset's name, but holds {', '.join(content)}")
-        return grid_of_table(content["grid"], name, data, seeds)
+        return grid_of_table(content["grid"], title, data, seeds)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {error}") from error
 
@@ -222,8 +213,6 @@ def grid_of_table(
         for stream in _list(table, "streams", (str,), ["blurry-10"])
         for noise in (_list(table, "noises", (str,)) if "noises" in table else [None])
     )
-    if made := [column.stream for column in columns if column.noise and is_manifest(column.stream)]:
-        raise ValueError(f"streams has the manifest {made[0]}, which has its own noise: leave noises out")
     for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
         if doubles := [title for title in titles if titles.count(title) > 1]:
             raise ValueError(f"{key} should differ, but several are called {doubles[0]!r}: give each its own title")
@@ -241,17 +230,16 @@ def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: 
 def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
     """A method written "sampler+trainer", or as a table with a title and settings of its own."""
     if isinstance(entry, str):
-        sampler, _, trainer = (part.strip() for part in entry.partition("+"))
-        entry = {"sampler": sampler, "trainer": trainer}
+        entry = dict(zip(("sampler", "trainer"), map(str.strip, entry.split("+")), strict=False))
     settings = _settings(entry, ("title", "sampler", "trainer", *SHARED))
-    parts = {"sampler": entry.get("sampler"), "trainer": entry.get("trainer"), "network": entry.get("network", network)}
+    parts = {"network": network, **entry}
     plugins.load_all()
     for family, (_, members) in plugins.FAMILIES.items():
-        name = parts[family]
+        name = parts.get(family)
         if name not in members and not (family == "network" and name in (None, "auto")):
             known = ", ".join(members)
             raise ValueError(f"{family} of a method should be one of {known}, but got {name!r}{meant(name, members)}")
-    check_reached(settings["options"], [f"{family} {name}" for family, name in parts.items()])
+    check_reached(settings["options"], [f"{family} {parts.get(family)}" for family in plugins.FAMILIES])
     told = {**settings, **settings["options"]}
     changed = "".join(f", {name}={value}" for name, value in told.items() if name != "options")
     title = entry.get("title", f"{parts['sampler']} + {parts['trainer']}{changed}")

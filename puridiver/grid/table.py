@@ -38,12 +38,10 @@ def read(places: Iterable[str | Path]) -> pd.DataFrame:
     """The rows of ledgers, of folders that have one, and of run folders. The last row of a cell and seed counts."""
     rows: list[dict[str, Any]] = []
     for path in map(Path, places):
-        row = RunFolder(path).read(SUMMARY) if path.is_dir() else None
-        rows += (
-            [checked(row, str(path / SUMMARY))]
-            if row is not None
-            else read_ledgers([path / LEDGER if path.is_dir() else path])
-        )
+        if path.is_dir() and (row := RunFolder(path).read(SUMMARY)) is not None:
+            rows.append(checked(row, str(path / SUMMARY)))
+        else:
+            rows += read_ledgers([path / LEDGER if path.is_dir() else path])
     return frame_of(rows)
 
 

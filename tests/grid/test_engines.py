@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,8 +11,7 @@ import torch
 
 from puridiver.errors import DataError
 from puridiver.grid import engines
-from puridiver.grid.engines import Engine, Event, Job, LaneEngine, Sources, make_engine
-from puridiver.grid.processes import ProcessEngine, cores
+from puridiver.grid.engines import Engine, Event, Job, LaneEngine, ProcessEngine, Report, Sources, cores, make_engine
 from puridiver.grid.run import GridRun
 from puridiver.runs import folder as runs
 from tests.grid.samples import RSV, jobs_of, lane_engine, small_grid
@@ -32,11 +30,16 @@ def events_of(engine: Engine, jobs: list[Job]) -> list[Event]:
 
 
 class KillsFirst(ProcessEngine):
-    def _start(self) -> subprocess.Popen[bytes]:
-        process = super()._start()
-        if len(self.started) == 1:
+    """Kills the first process when it reports its start."""
+
+    def _attempt(self, job: Job, report: Report) -> tuple[str, int]:
+        def kill(event: Event) -> None:
+            report(event)
+            (process,) = self.running
             process.kill()
-        return process
+
+        self.attempts = getattr(self, "attempts", 0) + 1
+        return super()._attempt(job, kill if self.attempts == 1 else report)
 
 
 def test_a_killed_worker_costs_nothing_but_time_and_an_interrupt_ends_all(tmp_path: Path) -> None:
@@ -54,8 +57,7 @@ def test_a_killed_worker_costs_nothing_but_time_and_an_interrupt_ends_all(tmp_pa
     assert "ended with code -9" in lost.detail["error"]
     whole.run(lane_engine(2))
     assert figures(run) == figures(whole)
-    assert len(engine.started) == 2  # the second took the next job, too
-    assert all(process.poll() is not None for process in engine.started)
+    assert not engine.running
 
 
 @pytest.mark.gpu
@@ -82,7 +84,7 @@ def test_a_cell_whose_folder_is_in_use_or_damaged_fails_and_nothing_is_lost(tmp_
 
 
 def test_a_worker_that_cannot_start_is_a_failure_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("puridiver.grid.processes.__name__", "puridiver.no_such_module")
+    monkeypatch.setattr("puridiver.grid.engines.__name__", "puridiver.no_such_module")
     jobs = jobs_of(GridRun([small_grid([RSV], seeds=(1,))], tmp_path))
     events = events_of(ProcessEngine(1, tmp_path / "logs"), jobs)
     assert [event.kind for event in events] == ["lost", "lost", "failed"]

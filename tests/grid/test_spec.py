@@ -17,7 +17,6 @@ from puridiver.grid.spec import (
     find_grid,
     grid_of_table,
     only,
-    read_grid,
     with_changes,
 )
 from tests.grid.samples import RSV, small_grid
@@ -47,7 +46,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_file_gives_every_method_on_every_column_and_seed(tmp_path: Path) -> None:
-    grid = read_grid(written(tmp_path, FULL))
+    grid = find_grid(written(tmp_path, FULL))
     found = cells(grid)
     assert (grid.name, grid.title) == ("mine", "Mine")
     assert [method.title for method in grid.methods] == ["rsv + plain", "ours"]
@@ -62,14 +61,11 @@ def test_a_file_gives_every_method_on_every_column_and_seed(tmp_path: Path) -> N
     assert ours.names == {"grid": "mine", "method": "ours", "column": "digits sym-20", "seed": 3}
 
 
-def test_a_study_is_named_after_its_folder(tmp_path: Path) -> None:
+def test_a_study_is_named_after_its_folder_and_data_and_seeds_may_be_replaced(tmp_path: Path) -> None:
     (tmp_path / "losses").mkdir()
     (tmp_path / "losses" / "study.toml").write_text(FULL)
-    assert read_grid(tmp_path / "losses" / "study.toml").name == "losses"
-
-
-def test_data_and_seeds_may_be_replaced(tmp_path: Path) -> None:
-    grid = read_grid(written(tmp_path, FULL), ["cifar10"], [7])
+    grid = find_grid(tmp_path / "losses" / "study.toml", ["cifar10"], [7])
+    assert grid.name == "losses"
     assert {(cell.config.data, cell.config.seed) for cell in cells(grid)} == {("cifar10", 7)}
 
 
@@ -84,22 +80,17 @@ def test_a_program_may_give_a_table_with_tuples_and_ranges() -> None:
         ({"epoch": 3}, "but got 'epoch'; did you mean epochs"),
         ({"seed": 3}, "but got 'seed'"),
         ({"methods": None}, "methods should be a list"),
-        ({"methods": []}, "methods should be a list"),
         ({"methods": ["rsv"]}, "trainer of a method should be one of"),
         ({"methods": ["rsv+plane"]}, "but got 'plane'; did you mean plain"),
         ({"methods": ["rsv+plain", {"sampler": "rsv", "trainer": "plain"}]}, "methods should differ"),
         ({"methods": [{"sampler": "rsv", "trainer": "plain", "speed": 1}]}, "but got 'speed'"),
-        ({"methods": [{"sampler": "rsv", "trainer": "plain", "memory": 0}]}, "memory should be at least 1"),
         ({"noises": ["sym-20", "sym-20"]}, "columns should differ"),
-        ({"seeds": 3}, "seeds should be a list of int"),
         ({"seeds": [True]}, "seeds should be a list of int"),
         ({"memory": 0}, "memory should be at least 1"),
-        ({"memory": "many"}, "memory should be a whole number"),
         ({"evaluate_on": "train"}, "evaluate_on should be one of"),
         ({"network": "no-such"}, "network of a method"),
         ({"options": {"etta": 1}}, "etta"),
         ({"options": 3}, "options should be a table"),
-        ({"streams": ["a.json"], "noises": ["sym-20"]}, "has its own noise"),
     ],
 )
 def test_what_is_wrong_in_a_table_is_named(change: dict[str, Any], message: str) -> None:
@@ -108,21 +99,23 @@ def test_what_is_wrong_in_a_table_is_named(change: dict[str, Any], message: str)
         grid_of_table({key: value for key, value in table.items() if value is not None})
 
 
-def test_what_is_wrong_in_a_file_is_named_with_the_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"mine\.toml: epochs should be a whole number"):
-        read_grid(written(tmp_path, FULL.replace("epochs = 2", 'epochs = "2"')))
-
-
-@pytest.mark.parametrize("text", ["", "[grid", "[other]\nx = 1", "grid = 3", "\x00"])
-def test_a_file_that_is_no_grid_is_named(text: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"mine\.toml"):
-        read_grid(written(tmp_path, text))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (FULL.replace("epochs = 2", 'epochs = "2"'), "epochs should be a whole number"),
+        (FULL.replace("memory = 50", "memory = 0"), "memory should be at least 1"),
+        ("", "should hold a table"), ("grid = 3", "should hold a table"), ("[grid", ""), ("\x00", ""),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_in_a_file_is_named_with_the_file(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=rf"mine\.toml: .*{message}"):
+        find_grid(written(tmp_path, text))
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     with pytest.raises(DataError, match="not a regular file"):
-        read_grid(tmp_path / "pipe.toml")
+        find_grid(tmp_path / "pipe.toml")
 
 
 def test_titles_of_columns_have_no_folders() -> None:
