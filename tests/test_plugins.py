@@ -17,13 +17,10 @@ from puridiver import data, plugins
 from puridiver.cli import main
 from puridiver.errors import DataError
 from puridiver.memory import SAMPLERS
-from puridiver.method_check import find_fault
 from puridiver.options import declared
 from puridiver.runs.config import RunConfig
 from puridiver.runs.resolve import run_id
-from puridiver.trainers import TRAINERS
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "own_methods.py"
 NEWEST = """
 import puridiver, torch
 
@@ -128,19 +125,6 @@ def test_the_environment_variable_is_enough(tmp_path: Path, monkeypatch: pytest.
 # Options -----------------------------------------------------------------------------------------------------------
 
 
-def test_options_of_a_plugin_are_set_through_the_learner(tmp_path: Path) -> None:
-    plugins.add(str(newest(tmp_path)))
-    words: dict[str, Any] = {"image_shape": (8, 8, 1), "trainer": "plain", "memory": 5}
-    learner = puridiver.Learner(sampler="newest", newest_skip=6, **words)
-    learner.observe(IMAGES, LABELS)
-    assert learner.memory.samples.arrivals.tolist() == [6, 7, 8]
-    assert puridiver.Learner.load(learner.save(tmp_path / "saved")).options.newest_skip == 6
-    with pytest.raises(ValueError, match="at least 0"):
-        puridiver.Learner(sampler="newest", newest_skip=-1, **words)
-    with pytest.raises(ValueError, match="option of the sampler newest"):
-        puridiver.Learner(sampler="rsv", newest_skip=6, **words)
-
-
 def test_options_of_a_plugin_are_set_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["run", "--plugin", str(newest(tmp_path)), "--sampler", "newest", "--trainer", "plain", "--json", *QUICK]
     assert main([*words, "--set", "newest_skip=2", "--out", str(tmp_path / "run")]) == 0
@@ -201,11 +185,3 @@ def test_a_learner_saved_with_other_code_says_so(tmp_path: Path, caplog: pytest.
     plugins.add(str(newest(tmp_path, capacity="capacity ")))
     puridiver.Learner.load(tmp_path / "saved")
     assert "another version of sampler newest" in caplog.text
-
-
-def test_the_examples_have_no_faults() -> None:
-    plugins.add(str(EXAMPLE))
-    own = [(family, name) for family, (_, known) in plugins.FAMILIES.items() for name in known]
-    own = [(family, name) for family, name in own if not plugins.is_own(plugins.FAMILIES[family][1][name])]
-    assert {"smooth", "taylor"} <= set(TRAINERS)
-    assert [find_fault(family, name) for family, name in own] == [""] * 4

@@ -9,12 +9,9 @@ import shlex
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-import torch
 
 import puridiver.cli
-from puridiver import __version__
 from puridiver.cli import app, flags, main
 from puridiver.cli.output import plain, say_table
 from puridiver.errors import DataError
@@ -53,15 +50,6 @@ def test_every_command_has_help_with_examples_that_parse(helps):
             parse_command(example)
 
 
-def test_every_option_says_what_it_does():
-    pending = list(app.build(app.command_names()).commands.values())
-    while pending:
-        command = pending.pop()
-        pending += getattr(command, "commands", {}).values()
-        assert command.help
-        assert [param.name for param in command.params if not param.help] == []
-
-
 def test_a_file_in_the_folder_is_a_command(tmp_path, monkeypatch, capsys):
     (tmp_path / "hello.py").write_text('def hello(name: str) -> int:\n    "Greet."\n    print(name)\n    return 1\n')
     monkeypatch.setattr(app, "__file__", str(tmp_path / "app.py"))
@@ -88,18 +76,11 @@ def test_a_field_of_the_config_is_a_flag(monkeypatch, capsys):
     assert "bits of a colour" in capsys.readouterr().out
 
 
-def test_the_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"puridiver {__version__}\n"
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["fly"], "No such command 'fly'"),
         (["rnu"], "Did you mean 'run'"),
         (["run", "--memroy", "10"], "--memory"),
-        (["stream", "make", "--nosie", "sym-20"], "--noise"),
         (["run", "--epochs", "many"], "but got 'many'"),
         (["run", "--memory", "0"], "should be at least 1, but got 0"),
         (["run", "--bad-files", "skp"], "should be one of refuse, skip, but got 'skp'; did you mean skip?"),
@@ -107,7 +88,6 @@ def test_the_version(capsys):
         (["run", "extra"], "unexpected extra argument"),
         (["predict", "runs/a", "--probabilities"], "Missing argument 'IMAGES"),
         (["run", "--out", ""], "an argument is empty: is a variable of the shell not set?"),
-        (["run", "--out="], "an argument is empty"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exits_with_2(words, message, capsys):
@@ -133,20 +113,17 @@ ERRORS = [
     (RecursionError("too deep"), 2, "nested too deeply"),
     (MemoryError(), 3, "out of memory"),
     (RuntimeError("CUDA out of memory. Tried to allocate"), 3, "out of memory"),
+    (RuntimeError("DefaultCPUAllocator: can't allocate memory"), 3, "try a smaller --memory"),
     (KeyboardInterrupt(), 130, "interrupted"),
 ]
 
 
-def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+@pytest.mark.parametrize(("error", "code", "message"), ERRORS)
+def test_errors_become_one_line_and_an_exit_code(error, code, message, monkeypatch, capsys):
     def fail() -> dict:
         raise error
 
     monkeypatch.setattr("puridiver.cli.methods.listing", fail)
-
-
-@pytest.mark.parametrize(("error", "code", "message"), ERRORS)
-def test_errors_become_one_line_and_an_exit_code(error, code, message, monkeypatch, capsys):
-    failing(monkeypatch, error)
     assert main(["methods"]) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -155,26 +132,6 @@ def test_errors_become_one_line_and_an_exit_code(error, code, message, monkeypat
     if code != 130:
         assert main(["--debug", "methods"]) == code
         assert "Traceback" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("allocate", [lambda: torch.empty(1 << 55), lambda: np.empty(1 << 55)])
-def test_out_of_memory_on_a_cpu_exits_with_3(allocate, monkeypatch, capsys):
-    monkeypatch.setattr("puridiver.cli.methods.listing", allocate)
-    assert main(["methods"]) == 3
-    assert "out of memory: try a smaller --memory" in capsys.readouterr().err
-
-
-def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
-    failing(monkeypatch, KeyError("oops"))
-    with pytest.raises(KeyError):
-        main(["methods"])
-
-
-@pytest.mark.usefixtures("forgotten_plugins")
-def test_a_plugin_that_raises_is_named(tmp_path, capsys):
-    (tmp_path / "mine.py").write_text("raise TypeError('broken')")
-    assert main(["methods", "--plugin", str(tmp_path / "mine.py")]) != 0
-    assert "mine.py" in capsys.readouterr().err
 
 
 def test_a_reader_that_leaves_early_is_no_error():

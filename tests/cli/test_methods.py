@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import textwrap
+from pathlib import Path
 
 import pytest
 
 from puridiver.cli import main
 from puridiver.options import RECIPES, declared, recipe
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_methods.py"
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -30,12 +32,6 @@ def test_json_lists_every_family_and_every_option_of_every_recipe(capsys):
     assert all(option["help"] for option in found["options"].values())
 
 
-def test_the_rows_of_the_reference_are_all_named_by_an_option(capsys):
-    """Rows 1 to 15 of the differences between paper and released program can each be switched."""
-    text = " ".join(option["help"] for option in json.loads(printed(capsys, "--json"))["options"].values())
-    assert [row for row in range(1, 16) if f"[row {row}]" not in text] == []
-
-
 @pytest.mark.parametrize("width", ["80", "150"])
 def test_no_name_is_cut(capsys, monkeypatch, width):
     """Names are there to be typed."""
@@ -48,23 +44,10 @@ def test_no_name_is_cut(capsys, monkeypatch, width):
 
 
 @pytest.mark.usefixtures("forgotten_plugins")
-def test_a_plugin_is_listed_and_checked(tmp_path, capsys):
+def test_plugins_are_listed_and_the_examples_have_no_faults(capsys):
     assert main(["methods", "--check"]) == 2
     assert "--check needs a plugin" in capsys.readouterr().err
-    plugin = tmp_path / "mine.py"
-    plugin.write_text(
-        textwrap.dedent("""
-            import torch
-            import puridiver
-
-            @puridiver.register
-            class Newest(puridiver.Sampler):
-                "Keeps the newest samples."
-                name = "newest"
-
-                def choose(self, pool, n_old, capacity, moment):
-                    return torch.arange(len(pool))[-capacity:]
-            """)
-    )
-    assert "Keeps the newest" in printed(capsys, "--plugin", str(plugin))
-    assert "sampler newest: no fault found" in printed(capsys, "--plugin", str(plugin), "--check")
+    assert "Drops what the network finds hardest" in printed(capsys, "--plugin", str(EXAMPLE))
+    shown = printed(capsys, "--plugin", str(EXAMPLE), "--check").splitlines()
+    names = ["sampler low-loss", "trainer smooth", "trainer taylor", "network patches"]
+    assert shown == [f"{name}: no fault found" for name in names]

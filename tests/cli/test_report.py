@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from puridiver.cli import main
-from puridiver.report.figures import figures
 
 
 def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
@@ -23,12 +22,6 @@ def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
         with Image.open(tmp_path / "x.png") as picture:
             sizes.append(picture.size[0])
     assert sizes[0] == pytest.approx(2 * sizes[1], abs=2)
-
-
-def test_the_figures_are_listed(capsys):
-    assert main(["figure", "--list"]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in (*figures(), "figure-tasks"))
 
 
 def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, monkeypatch, capsys):
@@ -54,14 +47,6 @@ def test_a_page_is_written_and_shown(finished_run, tmp_path, monkeypatch, capsys
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [str(page)]
     assert "note: left out: " in shown.err
-
-
-def test_where_a_page_lies_by_default(finished_run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("puridiver.report.page.write_page", lambda runs, notes, out, force: out)
-    monkeypatch.chdir(tmp_path)
-    assert main(["report", str(finished_run)]) == 0
-    assert main(["report", str(finished_run), str(finished_run)]) == 0
-    assert capsys.readouterr().out.splitlines() == [str(finished_run / "report.html"), "report.html"]
 
 
 @pytest.mark.parametrize("command", [["report"], ["figure", "accuracy"]])

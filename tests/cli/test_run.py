@@ -59,16 +59,10 @@ def test_a_trace_and_tensorboard_follow_a_run(tmp_path):
     [
         (["--resume"], "--resume needs --out FOLDER"),
         (["--resume", "--out", "NEW"], "there is no run in"),
-        (["--resume", "--force", "--out", "NEW", "--seed", "1"], "say one of them"),
         (["--out", "RUN"], "holds a finished run"),
         (["--epochs", "5", "--set", "epochs=3"], "--epochs 5 and --set epochs=3 differ"),
-        (["--set", "lr"], "name=value"),
-        (["--set", "learn_rate=1"], "there is no option 'learn_rate'"),
-        (["--set", "gce_q=0.5"], "trainer gce"),
         (["--sampler", "rvs"], "rsv"),
-        (["--data", "nowhere"], "there is no such file or folder"),
         (["--data", "cifar10", "--data-root", "NEW"], "puridiver data fetch cifar10"),
-        (["--stream", "spiral"], "a stream should be"),
         (["--trace", "NEW"], "a trace should be a .csv or .parquet file"),
         (["--trace", "OLD"], "is already there"),
         (["--ledger", "RUN/memory.safetensors"], "ledger"),
@@ -133,7 +127,7 @@ def test_an_interrupted_run_is_resumed_to_the_same_figures(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == parts
 
 
-def test_a_run_is_resumed_from_any_folder_also_after_its_data_moved(tmp_path, monkeypatch, capsys):
+def test_a_run_is_resumed_from_any_folder(tmp_path, monkeypatch):
     images, labels = patterns(60)
     (tmp_path / "here").mkdir()
     np.savez(tmp_path / "here" / "own.npz", train_images=images, train_labels=labels)
@@ -143,11 +137,6 @@ def test_a_run_is_resumed_from_any_folder_also_after_its_data_moved(tmp_path, mo
     (tmp_path / "here" / "run" / "summary.json").unlink()
     monkeypatch.chdir(tmp_path)
     assert main(["run", "--out", "here/run", "--resume", "--quiet"]) == 0
-    (tmp_path / "here" / "run" / "summary.json").unlink()
-    (tmp_path / "here" / "own.npz").rename(tmp_path / "own.npz")
-    assert main(["run", "--out", "here/run", "--resume"]) == 2
-    assert "own.npz" in capsys.readouterr().err
-    assert main(["run", "--out", "here/run", "--resume", "--quiet", "--data", "own.npz"]) == 0
 
 
 # Own data ----------------------------------------------------------------------------------------------------------
@@ -186,17 +175,6 @@ def test_a_table_with_true_labels_in_the_order_of_time(tmp_path):
     assert (summary["stream_noise"], summary["memory_purity"], len(summary["task_accuracy"])) == (0, 1, 4)
 
 
-def test_noise_by_a_matrix_of_ones_own(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    np.save("T.npy", np.eye(10) * 0.6 + 0.04)
-    assert main(["run", *TINY, "--noise", "matrix:T.npy", "--json", "--out", "run"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["stream_noise"] == pytest.approx(0.36, abs=0.02)
-    assert "--noise matrix:T.npy" in found["command"]
-    monkeypatch.chdir("/")
-    assert main(["run", "--out", str(tmp_path / "run"), "--resume", "--quiet"]) == 0
-
-
 # Notes and figures -------------------------------------------------------------------------------------------------
 
 
@@ -208,7 +186,6 @@ def notes_of(**settings: Any) -> list[str]:
     ("settings", "part", "other"),
     [
         ({"memory": 5000}, "holds the whole stream", {"memory": 500}),
-        ({"memory": 9}, "each of the 10 classes", {"memory": 10}),
         ({"epochs": 10}, "warm-up", {"epochs": 11}),
     ],
 )

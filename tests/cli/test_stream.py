@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -36,19 +35,6 @@ def test_a_stream_is_shown(made, capsys):
         assert words in shown
     rows = {line.split("│")[1].strip(): line.split("│")[2:-1] for line in shown.splitlines() if line.startswith("│")}
     assert sum(int(cell.strip(" *")) for name in map(str, range(10)) for cell in rows[name]) == 1397
-
-
-def test_class_names_do_not_reach_the_terminal_raw(tmp_path, capsys):
-    images = np.random.default_rng(0).integers(0, 255, (40, 8, 8), np.uint8)
-    labels, names = np.arange(40) % 2, np.array(["\x1b[31mred", "[/b]"])
-    np.savez(tmp_path / "x.npz", train_images=images, train_labels=labels, test_images=images, test_labels=labels,
-             class_names=names)  # fmt: skip
-    words = ["--data", str(tmp_path / "x.npz"), "--trust-labels", "--noise", "asym-20", "--tasks", "2"]
-    assert main(["stream", "make", *words, "--out", str(tmp_path / "s.json")]) == 0
-    assert main(["stream", "show", str(tmp_path / "s.json")]) == 0
-    shown = capsys.readouterr().out
-    assert "\x1b" not in shown
-    assert "[/b]" in shown
 
 
 @pytest.mark.parametrize(
