@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -46,16 +45,6 @@ def test_a_saved_learner_may_get_a_larger_memory(tmp_path):
     for memory in (11, 12.5):
         with pytest.raises(ValueError, match=rf"at least 20 samples.* but got {memory}"):
             Learner.load(tmp_path, device="cpu", memory=memory)
-
-
-def test_a_growing_learner_goes_on_growing_after_a_load(tmp_path):
-    early = np.flatnonzero(LABELS != 2)[:8]
-    learner = tiny_learner(None)
-    learner.observe(IMAGES[early], LABELS[early])
-    loaded = Learner.load(learner.save(tmp_path), device="cpu")
-    assert differing(tensors_of(fed(learner)), tensors_of(fed(loaded))) == []
-    assert learner.classes == loaded.classes
-    assert 2 in loaded.classes
 
 
 ODD_TENSORS: dict[str, Any] = {

@@ -41,7 +41,11 @@ def run(sampler: Sampler, size: str, device: str = "cpu") -> Iterator[tuple[Tens
         yield rows, memory, pool_length, everything.take(slice(start + len(batch)))
 
 
-def check_run(sampler: Sampler, size: str, device: str = "cpu") -> None:
+@every_sampler
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_choices_are_valid_and_samples_stay_whole(name: str, size: str, device: str) -> None:
+    sampler = make(name, "puridiver")
     for rows, memory, pool_length, everything in run(sampler, size, device):
         assert rows.dtype == torch.int64
         assert rows.ndim == 1
@@ -52,19 +56,6 @@ def check_run(sampler: Sampler, size: str, device: str = "cpu") -> None:
         assert torch.equal(kept.labels, everything.labels[kept.arrivals])
         if sampler.name not in ("spr", "gbs"):  # these may keep places free by their rules
             assert len(memory) == min(len(everything), memory.capacity)
-
-
-@every_sampler
-@pytest.mark.parametrize("size", SIZES)
-def test_choices_are_valid_and_samples_stay_whole(name: str, size: str) -> None:
-    check_run(make(name, "puridiver"), size)
-
-
-@pytest.mark.gpu
-@every_sampler
-@pytest.mark.parametrize("size", SIZES)
-def test_choices_are_valid_on_the_gpu(name: str, size: str) -> None:
-    check_run(make(name), size, device="cuda")
 
 
 @every_sampler

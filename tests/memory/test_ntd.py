@@ -42,12 +42,6 @@ def test_every_drop_follows_the_rule(seed: int) -> None:
         alive = kept
 
 
-def test_ties_between_largest_classes_are_broken_at_random() -> None:
-    pool = noted([0, 1] * 3, [0.1] * 6)
-    lost = {int(pool.labels[row]) for seed in range(20) for row in set(range(6)) - set(choose(pool, 5, 2, seed))}
-    assert lost == {0, 1}
-
-
 @pytest.mark.parametrize("views", [1, 3])
 def test_the_note_is_the_mean_loss_over_augmented_views(views: int) -> None:
     network, batch = FixedNetwork(3), stream(5, 3)

@@ -14,7 +14,7 @@ from puridiver.memory import rainbow
 from puridiver.memory.rainbow import RainbowMemory, regular_stride, variance_ratio
 from puridiver.options import Options
 from tests import reference
-from tests.memory.fakes import FixedNetwork, moment, stream, with_labels
+from tests.memory.fakes import FixedNetwork, moment, with_labels
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -63,12 +63,6 @@ def test_the_kept_samples_stride_through_the_uncertainties(monkeypatch: pytest.M
 
     monkeypatch.setattr(rainbow, "variance_ratio", fixed_ratio)
     assert choose(labels, 8, 2) == reference.stride_picks(ratios.tolist(), labels, [4, 4])
-
-
-def test_the_network_votes_on_twelve_copies_of_each_sample() -> None:
-    network = FixedNetwork(3)
-    RainbowMemory(Options()).choose(stream(20, 3), 15, 15, moment(network, 3))
-    assert network.images_seen == 12 * 20
 
 
 def test_equals_are_chosen_among_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
