@@ -34,7 +34,7 @@ from attacks.cases import (
     yard,
 )
 from attacks.hostile import TEXTS, VALUES, odd, odd_json, spoil
-from puridiver import Learner, read_run
+from puridiver import Learner
 from puridiver.auditing.folder import AuditFolder
 from puridiver.auditing.passes import LabelledSet
 from puridiver.auditing.tables import read_corrections
@@ -44,6 +44,7 @@ from puridiver.data.arrays import from_arrays
 from puridiver.grid.spec import read_grid
 from puridiver.learner import storage
 from puridiver.options import declared
+from puridiver.report.reading import load_run
 from puridiver.runs.ledger import read_ledgers
 from puridiver.streams.manifest import StreamManifest
 
@@ -71,7 +72,7 @@ def use_learner(path: Path) -> None:
 def read_run_folder(path: Path) -> None:
     told(0, 2, "table", str(path.parent))
     told(0, 2, *RUN, "--out", str(path.parent), "--resume")
-    read_run(path.parent)
+    load_run(path.parent)
 
 
 def read_audit_folder(path: Path) -> None:
