@@ -35,7 +35,7 @@ def meant(word: object, known: Iterable[str]) -> str:
 
 
 class PuridiverError(Exception):
-    """Base of every error that the package raises for reasons outside its own code."""
+    """Base of all; see above for the others."""
 
 
 class DataError(PuridiverError):

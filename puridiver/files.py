@@ -30,16 +30,14 @@ def check_writable(path: Path) -> None:
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace the file: it has its old content or all of the new one, never a part, even after a power cut.
 
-    A link, a pipe or a device at the path is replaced, too, and never written through: whoever made the folder may
-    have put it there. Only /dev/stdout and other names in /dev are written to.
+    A link, a pipe or a device at the path is replaced, too, and never written through. Only names in /dev are.
     """
     if path.absolute().is_relative_to("/dev"):
         path.write_bytes(content)
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
-        with suppress(FileNotFoundError):
-            temporary.unlink()  # "x" below refuses a link that somebody planted
+        temporary.unlink(missing_ok=True)  # "x" below refuses a link that somebody planted
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
@@ -67,10 +65,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one line to a regular file, all of it or, where the disk is full, nothing.
-
-    It is a single write, so that the lines of several processes do not mix.
-    """
+    """Append one line to a regular file in one write: all of it or, where the disk is full, nothing."""
     content = (line + "\n").encode()
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NONBLOCK", 0)
     with os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0) as file:
@@ -114,7 +109,7 @@ def read_regular(path: Path) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; a `DataError` names one that is damaged, too deep, or no regular file."""
+    """The content of a JSON file; a `DataError` names one that is damaged."""
     return parse_json(read_regular(path), str(path))
 
 
@@ -138,39 +133,25 @@ def check_json(value: Any, kind: Any, where: str, field: str = "its content") ->
     fits = type(value) is wanted or (wanted is float and type(value) is int)
     if not fits or (wanted in (int, float) and not abs(value) < 2**63):  # nan is not smaller
         raise DataError(f"{where} is damaged: {field} should be of type {wanted.__name__}, but is {value!r:.60}")
-    if wanted is list:
-        if kind[1] not in (None, len(value)):
-            raise DataError(f"{where} is damaged: {field} should have {kind[1]} entries, but has {len(value)}")
-        for part in value:
-            check_json(part, kind[0], where, field)
-    if wanted is dict:
-        for name, part in kind.items():
-            for key in value if name is str else [name]:
-                check_json(value.get(key), part, where, key if field == "its content" else f"{field}.{key}")
+    if wanted is list and kind[1] not in (None, len(value)):
+        raise DataError(f"{where} is damaged: {field} should have {kind[1]} entries, but has {len(value)}")
+    for part in value if wanted is list else ():
+        check_json(part, kind[0], where, field)
+    for name, part in kind.items() if wanted is dict else ():
+        for key in value if name is str else [name]:
+            check_json(value.get(key), part, where, key if field == "its content" else f"{field}.{key}")
     return value
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
     """Strict JSON: nan and infinity, which JSON does not have, become null."""
-    return json.dumps(_finite(value), indent=indent, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(k): _finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    return value
+    lenient = json.loads(json.dumps(value), parse_constant=lambda constant: None)
+    return json.dumps(lenient, indent=indent, allow_nan=False)
 
 
 @contextmanager
 def file_lock(path: Path, wait_seconds: float = 3600.0, what: str = "this data") -> Iterator[None]:
-    """Hold the lock file `path`, waiting for whoever holds it; `what` names, in the error, what is locked.
-
-    The operating system drops the lock when its process ends, so a killed process never blocks the next one.
-    """
+    """Hold the lock file `path`, waiting for whoever holds it; the system drops the lock of a killed process."""
     lock = FileLock(path, timeout=-1 if math.isinf(wait_seconds) else wait_seconds, thread_local=False)
     try:
         lock.acquire(poll_interval=0.1)

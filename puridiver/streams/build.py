@@ -13,7 +13,7 @@ from puridiver.errors import ManifestError
 from puridiver.streams.checks import IntArray, require
 from puridiver.streams.manifest import StreamManifest, realised_noise
 from puridiver.streams.names import MATRIX_FILE, is_manifest, is_published, parse_share
-from puridiver.streams.noise import ClassMap, NoiseSetting, noise_kind, read_noise
+from puridiver.streams.noise import ClassMap, NoiseSetting, noise_kind, noise_name, read_noise
 from puridiver.streams.stream import check_belongs
 from puridiver.streams.tasks import CUTTERS, cut_tasks
 
@@ -24,7 +24,7 @@ def make_stream(
     kind: str = "blurry",  # the paper's; or "disjoint" (SPR's), "time" (equal parts of the order of timestamps)
     n_tasks: int = 5,
     minor_share: float = 0.1,  # of blurry tasks, if there are several; elsewhere it counts as 0
-    noise: str | tuple[str, float] = "sym-40",  # a spec (see `parse_noise`), "matrix", or a pair (kind, rate)
+    noise: str = "sym-40",  # a spec (see `parse_noise`), or "matrix"
     noise_map: ClassMap | None = None,  # of asymmetric noise; by default the source's map, else the next class
     noise_file: Path | str | None = None,  # of human noise: the published label file
     noise_matrix: ArrayLike | None = None,  # of noise "matrix": row the true class, column the given one
@@ -129,8 +129,8 @@ def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
         return []
     names = ("kind", "n_tasks", "minor_share", "noise_map", "noise_matrix", "imbalance", "seed")
     options: dict[str, Any] = {name: getattr(manifest, name) for name in names}
-    noise = "matrix" if manifest.noise_matrix else (manifest.noise, manifest.noise_rate)
     try:
+        noise = "matrix" if manifest.noise_matrix else noise_name(manifest.noise, manifest.noise_rate)
         again = make_stream(source, noise=noise, holdout=len(manifest.holdout), **options)
     except ValueError as error:
         return [f"the stream cannot be made again from seed {manifest.seed}: {error}"]

@@ -90,23 +90,21 @@ def noise_name(kind: str, rate: float) -> str:
 
 
 def read_noise(
-    source: DataSource, noise: str | tuple[str, float], noise_map: ClassMap | None, noise_matrix: ArrayLike | None
+    source: DataSource, noise: str, noise_map: ClassMap | None, noise_matrix: ArrayLike | None
 ) -> tuple[str, float, ClassMap | None, Matrix | None]:
     """The kind and the rate of a noise, and the class map and the matrix that it uses."""
     n_classes, matrix = len(source.class_names), None
-    if isinstance(noise, str) and noise.startswith("matrix"):
+    if noise.startswith("matrix"):
         from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
 
         values = read_matrix(noise.removeprefix(MATRIX_FILE)) if noise_matrix is None else noise_matrix
         matrix = as_matrix(values, n_classes)
-        noise = (matrix_name(matrix), 0.0)
+        noise = matrix_name(matrix)
     require(matrix or noise_matrix is None, "noise_matrix", "left out but for noise matrix", f"one for {noise}")
-    kind, rate = parse_noise(noise) if isinstance(noise, str) else noise
-    found = noise_kind(kind)
-    require(0 <= rate < 1, "noise rate", "at least 0 and below 1", rate)
-    require(found.has_rate or not rate, "noise rate", f"0 for noise {kind}", rate)
-    require(found.uses_map or noise_map is None, "noise_map", "left out but for asymmetric noise", f"one for {kind}")
-    class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if found.uses_map else None
+    kind, rate = parse_noise(noise)
+    uses_map = noise_kind(kind).uses_map
+    require(uses_map or noise_map is None, "noise_map", "left out but for asymmetric noise", f"one for {kind}")
+    class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if uses_map else None
     for a, b in (class_map or {}).items():
         fine = a != b and 0 <= a < n_classes and 0 <= b < n_classes
         require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")

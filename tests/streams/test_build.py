@@ -100,10 +100,7 @@ def test_the_asymmetric_map_is_the_callers_else_the_sources_else_the_next_class(
     ("options", "message"),
     [
         ({"kind": "official"}, "kind should be one of"),
-        ({"noise": ("pink", 0.4)}, "noise should be one of"),
-        ({"noise": ("none", 0.4)}, "noise rate should be 0"),
         ({"noise": "custom"}, "noise should be"),
-        ({"noise": ("custom", 0.0)}, "cannot be planted"),
         ({"noise_map": {0: 1}}, "noise_map should be left out"),
         ({"seed": -1}, "non-negative"),
         ({"imbalance": 0.0}, "above 0 and at most 1"),

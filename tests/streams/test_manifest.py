@@ -49,7 +49,7 @@ def test_a_manifest_reads_back_as_it_was_saved(tmp_path):
     assert again == MANIFEST
     assert again.to_dict() == MANIFEST.to_dict()
     assert again.order.dtype == np.int64
-    assert len({again, MANIFEST, dataclasses.replace(MANIFEST, seed=9)}) == 2
+    assert again != dataclasses.replace(MANIFEST, seed=9)
     with pytest.raises(ValueError, match="read-only"):
         again.labels[0] = 1
     true = SOURCE.train.labels[MANIFEST.order.tolist()].tolist()

@@ -15,7 +15,6 @@ from puridiver.streams.noise import Noise, NoiseSetting
 
 SPREAD = 0.1  # standard deviation of the flip rates
 LARGEST_SIDE = 32  # larger images are averaged down: the scores need no detail, and the matrices stay small
-CHUNK = 512
 
 
 class InstanceDependent(Noise):
@@ -34,10 +33,11 @@ class InstanceDependent(Noise):
         n_features = features(images[:1]).shape[1]
         projections = rng.standard_normal((n_classes, n_features, n_classes), dtype=np.float32)
         draws, flipping = rng.random(len(labels)), rng.random(len(labels)) < flips
-        for chunk in np.split(np.arange(len(labels)), range(CHUNK, len(labels), CHUNK)):
-            rows = chunk[flipping[chunk]]
-            x = features(images[torch.from_numpy(setting.samples[rows])])
-            noisy[rows] = pick(flip_chances(x, labels[rows], projections), draws[rows])
+        for label in range(n_classes):
+            rows = np.flatnonzero(flipping & (labels == label))
+            scores = features(images[torch.from_numpy(setting.samples[rows])]) @ projections[label]
+            scores[:, label] = -np.inf
+            noisy[rows] = pick(scores, draws[rows])
         return noisy
 
 
@@ -56,18 +56,8 @@ def features(images: Tensor) -> np.ndarray:
     return F.adaptive_avg_pool2d(pixels, (height, width)).flatten(1).numpy()
 
 
-def flip_chances(x: np.ndarray, labels: IntArray, projections: np.ndarray) -> np.ndarray:
-    """Where each label would flip to, (N, classes): softmax of the image's projection for its class; never itself."""
-    scores = np.empty((len(x), projections.shape[2]), dtype=np.float64)
-    for label in np.unique(labels):
-        scores[labels == label] = x[labels == label] @ projections[label]
-    scores[np.arange(len(x)), labels] = -np.inf
-    exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return exponents / exponents.sum(axis=1, keepdims=True)
-
-
-def pick(chances: np.ndarray, draws: np.ndarray) -> IntArray:
-    """One class for each row by its chances; `draws` are uniform in [0, 1)."""
-    # Never a class after the last that has a chance, whatever rounding makes of the total.
-    last = chances.shape[1] - 1 - (chances[:, ::-1] > 0).argmax(axis=1)
-    return np.minimum((chances.cumsum(axis=1) <= draws[:, None]).sum(axis=1), last).astype(np.int64)
+def pick(scores: np.ndarray, draws: np.ndarray) -> IntArray:
+    """One class for each row of scores by their softmax; `draws` are uniform in [0, 1)."""
+    exponents = np.exp((scores - scores.max(axis=1, keepdims=True)).astype(np.float64))
+    ends = exponents.cumsum(axis=1)
+    return (ends <= draws[:, None] * ends[:, -1:]).sum(axis=1)
