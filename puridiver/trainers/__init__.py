@@ -3,7 +3,7 @@
 from puridiver.discovery import members
 from puridiver.options import declare_family
 from puridiver.trainers.base import NoiseHint, Trainer, TrainerContext
-from puridiver.trainers.own_loss import LossTrainer
+from puridiver.trainers.plain import LossTrainer
 from puridiver.trainers.split import SET_NAMES, Sets, Split, split_memory
 
 __all__ = [

@@ -227,12 +227,7 @@ class Trainer(ABC):
         order = torch.randperm(n, generator=self.generator)
         if n == 1:
             order = order.repeat(2)  # BatchNorm needs two rows
-        return in_batches(order, self.options.batch_size, self.trains_rest)
-
-    @property
-    def trains_rest(self) -> bool:
-        """Whether what fills no whole batch of a memory epoch is a smaller one at its end (row 24)."""
-        return self.options.last_batch == "trained"
+        return in_batches(order, self.options.batch_size, self.options.last_batch == "trained")
 
     def cutmix_plan(self, steps: int, n: int, probability: float) -> Tensor:
         height, width, _ = self.context.image_shape

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.options import Option
-from puridiver.trainers.own_loss import LossTrainer
+from puridiver.trainers.plain import LossTrainer
 
 
 def generalised_cross_entropy(logits: Tensor, targets: Tensor, q: float) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,8 +25,7 @@ _PLANNERS: dict[str, Callable[..., list[EpochPlan]]] = {
 }
 
 
-@dataclass(frozen=True)
-class PassShape:
+class PassShape(NamedTuple):
     """What a step's one forward pass is made of. Its rows are sorted C, R, U; then some come a second time:
 
         | C | R | U |  U, weak view  |  R, weak view  |
@@ -36,22 +35,13 @@ class PassShape:
 
     Where the sets are spread over the steps (`proportional_plans`) the borders of C, R and U differ by a row from step
     to step: the tail is as long as the longest U, so that it may begin with a row of R, which then keeps the target
-    from before the epoch. Rows 21 and 22 are those of docs/fidelity.md.
+    from before the epoch.
     """
 
     rows: int
     tail: int
     mixed: int
     predicted: int  # in the step itself (row 22)
-
-    @property
-    def head(self) -> int:
-        return self.rows - self.tail
-
-    @property
-    def again(self) -> slice:
-        """The rows that are predicted in the step: the last of the head."""
-        return slice(self.head - self.predicted, self.head)
 
 
 class PuriDivERTrainer(Trainer):
@@ -108,40 +98,13 @@ class PuriDivERTrainer(Trainer):
         if epoch < o.warmup_epochs or not (o.relabel or o.consistency) or self._too_small(sets):
             self.plain_epoch(memory)
             return
-        plans = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator, self.trains_rest)
+        plans = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator, o.last_batch == "trained")
         shapes = [self._shape(plan) for plan in plans]
-        self._hold(memory, split, shapes)
+        self._hold(memory, split, any(shape.predicted or shape.tail for shape in shapes))
         for part, (plan, shape) in enumerate(zip(plans, shapes, strict=True)):
             cutmix = self.cutmix_plan(len(plan.rows), shape.mixed, o.cutmix)
             # The sizes of the sets in the rest are others in every epoch.
             self.run_plan(self._set_step, torch.cat([plan.rows, cutmix], dim=1), shape, often=part == 0)
-
-    def _hold(self, memory: Samples, split: Split, shapes: list[PassShape]) -> None:
-        """Put what the steps of an epoch read into the buffers, a row for each memory sample."""
-        predicted = any(shape.predicted for shape in shapes)
-        views = self.next_memory_view(memory)
-        weak = memory.images
-        if predicted or any(shape.tail for shape in shapes):
-            weak = self.weak_view(weak)
-        weights = prediction_weights(split, self.options, self.generator)
-        targets = equations.refurbish(weights, split.p_model, memory.labels)
-        held = {"views": views, "weak": weak, "targets": targets, "unlabelled": split.unlabelled}
-        if predicted:
-            held |= {"labels": memory.labels, "weights": weights}
-        for name, value in held.items():
-            self.buffers.put(name, value)
-
-    def weak_view(self, images: Tensor) -> Tensor:
-        """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
-        o = self.options
-        padding = 0 if o.flip and o.weak == "flip" else o.crop_padding
-        return augment.crop_flip_view(images, padding, o.flip, self.generator)
-
-    def _shape(self, plan: EpochPlan) -> PassShape:
-        o, n = self.options, plan.rows.shape[1]
-        n_head = n - plan.n_tail
-        mixed = n_head if o.cutmix_sets == "labelled" else plan.n_clean
-        return PassShape(n, plan.n_tail, mixed, n_head - plan.n_clean if o.relabel_view == "in_step" else 0)
 
     def _too_small(self, sets: Sets) -> bool:
         """Row 8, and the case that nothing is left to learn labels from."""
@@ -151,21 +114,49 @@ class PuriDivERTrainer(Trainer):
             return True
         return n_clean < max(2, self.options.fewest_clean * len(sets.codes))
 
+    def _shape(self, plan: EpochPlan) -> PassShape:
+        o, n = self.options, plan.rows.shape[1]
+        n_head = n - plan.n_tail
+        mixed = n_head if o.cutmix_sets == "labelled" else plan.n_clean
+        return PassShape(n, plan.n_tail, mixed, n_head - plan.n_clean if o.relabel_view == "in_step" else 0)
+
+    def _hold(self, memory: Samples, split: Split, needs_weak: bool) -> None:
+        """Put what the steps of an epoch read into the buffers, a row for each memory sample."""
+        views = self.next_memory_view(memory)
+        weak = self.weak_view(memory.images) if needs_weak else memory.images
+        weights = prediction_weights(split, self.options, self.generator)
+        held = {
+            "views": views, "weak": weak, "labels": memory.labels, "weights": weights,
+            "targets": equations.refurbish(weights, split.p_model, memory.labels), "unlabelled": split.unlabelled,
+        }  # fmt: skip
+        for name, value in held.items():
+            self.buffers.put(name, value)
+
+    def weak_view(self, images: Tensor) -> Tensor:
+        """Flip at random, alone or with a crop. Without flips always crop, since the view has to differ."""
+        o = self.options
+        padding = 0 if o.flip and o.weak == "flip" else o.crop_padding
+        return augment.crop_flip_view(images, padding, o.flip, self.generator)
+
     def _set_step(self, row: Tensor, shape: PassShape) -> None:
         self.models[0].step(self._loss(self.buffers, row[: shape.rows], row[shape.rows :], shape))
 
     def _loss(self, held: Mapping[str, Tensor], rows: Tensor, cutmix: Tensor, shape: PassShape) -> Tensor:
         """Equation 11 on one batch; `held` has what `_hold` has put there."""
-        n, n_head = shape.rows, shape.head
-        strong, tail = held["views"][rows], rows[n_head:]
-        views = [augment.planned_cut(strong[: shape.mixed], cutmix), strong[shape.mixed :], held["weak"][tail]]
-        if shape.predicted:
-            views.append(held["weak"][rows[shape.again]])
+        n, n_tail, n_mixed, n_predicted = shape
+        n_head = n - n_tail
+        again = rows[n_head - n_predicted : n_head]  # the last of the head are predicted in the step
+        strong, weak = held["views"][rows], held["weak"]
+        views = [augment.planned_cut(strong[:n_mixed], cutmix), strong[n_mixed:], weak[rows[n_head:]], weak[again]]
         logits = self.models[0].logits(torch.cat(views))
-        targets = self._targets(held, rows, logits[n + shape.tail :], shape)
-        mixed = augment.planned_shares(targets[: shape.mixed], cutmix, strong.shape[2] * strong.shape[3])
-        losses = equations.soft_cross_entropy(logits[:n], torch.cat([mixed, targets[shape.mixed :]]))
-        distances = _DISTANCES[self.options.consistency_distance](logits[n_head:n], logits[n : n + shape.tail])
+        targets = held["targets"][rows]
+        if n_predicted:
+            p_model = logits[n + n_tail :].detach().softmax(dim=1)
+            now = equations.refurbish(held["weights"][again], p_model, held["labels"][again])
+            targets = torch.cat([targets[: n_head - n_predicted], now, targets[n_head:]])
+        mixed = augment.planned_shares(targets[:n_mixed], cutmix, strong.shape[2] * strong.shape[3])
+        losses = equations.soft_cross_entropy(logits[:n], torch.cat([mixed, targets[n_mixed:]]))
+        distances = _DISTANCES[self.options.consistency_distance](logits[n_head:n], logits[n : n + n_tail])
         in_u = held["unlabelled"][rows]
         l_cls = equations.classification_loss(losses, ~in_u)
         l_reg = equations.consistency_loss(distances, in_u[n_head:])
@@ -173,12 +164,3 @@ class PuriDivERTrainer(Trainer):
             share = in_u.float().mean()
             l_cls, l_reg = (1 - share) * l_cls, share * l_reg
         return equations.total_loss(l_cls, l_reg, self.options.eta)
-
-    def _targets(self, held: Mapping[str, Tensor], rows: Tensor, predicted: Tensor, shape: PassShape) -> Tensor:
-        """Eq. 8 on a batch: from before the epoch, or with what the pass itself predicts of weak views (row 22)."""
-        targets = held["targets"][rows]
-        if not shape.predicted:
-            return targets
-        again = rows[shape.again]
-        now = equations.refurbish(held["weights"][again], predicted.detach().softmax(dim=1), held["labels"][again])
-        return torch.cat([targets[: shape.again.start], now, targets[shape.again.stop :]])

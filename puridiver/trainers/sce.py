@@ -6,7 +6,7 @@ from torch import Tensor
 
 from puridiver.equations import soft_cross_entropy
 from puridiver.options import Option
-from puridiver.trainers.own_loss import LossTrainer
+from puridiver.trainers.plain import LossTrainer
 
 
 def reverse_cross_entropy(logits: Tensor, targets: Tensor, log_zero: float) -> Tensor:

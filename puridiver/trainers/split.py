@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -30,10 +30,7 @@ CLEAN, RELABEL, UNLABELLED = range(3)  # indices into SET_NAMES
 
 @dataclass(frozen=True)
 class Sets:
-    """A split as the host knows it, (N,) each: which samples, the set of each, and their predicted classes.
-
-    A reader need not wait for the device.
-    """
+    """A split as the host knows it, (N,) each: which samples, the set of each, and their predicted classes."""
 
     arrivals: Tensor
     codes: Tensor  # indices into SET_NAMES
@@ -78,15 +75,11 @@ def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tens
     )
     loss_mixture = fit_mixture(loss, settings=settings)
     p_clean = loss_mixture.low_posterior.masked_fill(checked, 1.0)
-    everything = torch.ones_like(labels, dtype=torch.bool)
-    clean, noisy = equations.split_by_posterior(p_clean, everything)
-    unscaled = MixtureSettings(False, settings.max_iterations, settings.tolerance, settings.covariance_floor)
-    uncertainty_mixture = fit_mixture(equations.uncertainty(p_model), noisy, unscaled)
-    certain, uncertain = equations.split_by_posterior(uncertainty_mixture.low_posterior, noisy)
-    relabel, unlabelled = {
-        "low_uncertainty": (certain, uncertain),
-        "high_uncertainty": (uncertain, certain),
-    }[options.relabel_set]
+    clean, noisy = equations.split_by_posterior(p_clean, torch.ones_like(checked))
+    uncertainty_mixture = fit_mixture(equations.uncertainty(p_model), noisy, replace(settings, scale=False))
+    relabel, unlabelled = equations.split_by_posterior(uncertainty_mixture.low_posterior, noisy)
+    if options.relabel_set == "high_uncertainty":
+        relabel, unlabelled = unlabelled, relabel
     if not options.consistency:
         relabel, unlabelled = noisy, torch.zeros_like(noisy)
     elif not options.relabel:
@@ -101,10 +94,9 @@ def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tens
 def prediction_weights(split: Split, options: Options, generator: torch.Generator) -> Tensor:
     """Eq. 8's weight of the prediction, (N,): 0 outside R, where the given label holds.
 
-    The released program weighs the GIVEN label by component 0 of a loss mixture that is in no fixed order (row 5).
-    scikit-learn's start decides there which component comes first. Here a coin does: a fair one, or one that puts the
-    clean component first as often as there are clean samples (row 28), since that start takes any of the samples for
-    its first centre.
+    The released program weighs the GIVEN label by component 0 of a loss mixture in no fixed order (row 5). A coin
+    decides here which component comes first: a fair one, or one that puts the clean component first as often as there
+    are clean samples (row 28), as scikit-learn's start does by taking any sample for its first centre.
     """
     if options.relabel_weight == "uncertainty":
         return split.p_certain * split.relabel
