@@ -76,28 +76,6 @@ def test_a_field_of_the_config_is_a_flag(monkeypatch, capsys):
     assert "bits of a colour" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["rnu"], "Did you mean 'run'"),
-        (["run", "--memroy", "10"], "--memory"),
-        (["run", "--epochs", "many"], "but got 'many'"),
-        (["run", "--memory", "0"], "should be at least 1, but got 0"),
-        (["run", "--bad-files", "skp"], "should be one of refuse, skip, but got 'skp'; did you mean skip?"),
-        (["run", "--data"], "requires an argument (`puridiver run --help`"),
-        (["run", "extra"], "unexpected extra argument"),
-        (["predict", "runs/a", "--probabilities"], "Missing argument 'IMAGES"),
-        (["run", "--out", ""], "an argument is empty: is a variable of the shell not set?"),
-    ],
-)
-def test_wrong_usage_is_one_line_and_exits_with_2(words, message, capsys):
-    assert main(words) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
-    assert captured.err.count("\n") == 1
-
-
 @pytest.mark.parametrize("words", [[], ["data"], ["stream"]])
 def test_a_command_without_an_action_shows_its_help(words, capsys):
     assert main(words) == 2

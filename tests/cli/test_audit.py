@@ -87,6 +87,8 @@ def test_corrections_go_on_by_the_options_that_the_audit_was_begun_with(audited,
     again = ["audit", "--out", str(folder), "--corrections", "corrected.csv"]
     assert main([*again, "--seed", "4"]) == 2  # what is said counts
     assert "seed is 0 there and 4 here" in capsys.readouterr().err
+    assert main(["audit", "--out", str(folder), "mine.npz"]) == 2
+    assert "holds an audit: add --resume" in capsys.readouterr().err
     assert main(again) == 0
     shown = capsys.readouterr()
     assert f"labels that nobody has checked ({len(rows)} are)" in shown.out
@@ -109,36 +111,6 @@ def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, c
     told = capsys.readouterr().err
     assert f"--out {tmp_path / 'a'} --resume" in told
     assert main([*command, "--resume", "--quiet"]) == 0
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "name the data to audit"),
-        (["--resume"], "need --out FOLDER"),
-        (["--out", "NEW", "--resume"], "there is no audit in"),
-        (["DATA", "--plant", "pink-3"], "noise should be"),
-        (["DATA", "--out", "OLD"], "holds an audit"),
-        (["DATA", "--out", "RUN"], "choose another folder"),
-        (["DATA", "--out", "FOREIGN"], "suspects.csv"),
-        (["PICTURES", "--out", "PICTURES/a"], "lies in the folder of the data"),
-        (["PICTURES", "--image-size", "8"], "dark/bad.jpg"),
-    ],
-)
-def test_bad_input_is_told_and_nothing_is_written(words, message, data, audited, finished_run, tmp_path, capsys):
-    (tmp_path / "foreign").mkdir()
-    (tmp_path / "foreign" / "suspects.csv").write_text("mine")
-    (tmp_path / "p" / "dark").mkdir(parents=True)
-    (tmp_path / "p" / "dark" / "bad.jpg").write_text("no image")
-    places = {"DATA": data, "OLD": audited, "RUN": finished_run, "NEW": tmp_path / "new"}
-    places |= {"FOREIGN": tmp_path / "foreign", "PICTURES": tmp_path / "p", "PICTURES/a": tmp_path / "p" / "a"}
-    assert main(["audit", *(str(places.get(word, word)) for word in words), "--data-root", str(tmp_path)]) == 2
-    shown = capsys.readouterr()
-    assert message in shown.err
-    assert shown.out == ""
-    assert (tmp_path / "foreign" / "suspects.csv").read_text() == "mine"
-    assert not (tmp_path / "new").exists()
-    assert not (tmp_path / "p" / "a").exists()
 
 
 def test_a_folder_of_images_is_audited_whole(tmp_path, capsys):

@@ -17,14 +17,11 @@ def test_the_list_tells_what_is_here(tmp_path, capsys):
     assert "from its home page" in states["webvision"]
 
 
-def test_what_cannot_be_fetched_is_told_and_a_damaged_archive_leaves_nothing(tmp_path, capsys):
+def test_a_damaged_archive_leaves_nothing(tmp_path, capsys):
     (tmp_path / "wrong.tar.gz").write_bytes(b"no archive")
     url = (tmp_path / "wrong.tar.gz").as_uri()
-    for name, words, message in (
-        ("cifar10", ["--url", url], url), ("webvision", [], "its home is"), ("cifar11", [], "cifar10"),
-    ):  # fmt: skip
-        assert main(["data", "fetch", name, "--root", str(tmp_path / "root"), *words]) == 2
-        assert message in capsys.readouterr().err
+    assert main(["data", "fetch", "cifar10", "--root", str(tmp_path / "root"), "--url", url]) == 2
+    assert url in capsys.readouterr().err
     assert not [path for path in (tmp_path / "root").rglob("*") if path.is_file() and path.suffix != ".lock"]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import pytest
@@ -79,30 +78,6 @@ def test_failures_and_interrupts_have_their_exit_codes(tmp_path, monkeypatch, ca
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "name a preset or a .toml file"),
-        (["tabel1"], "table1"),
-        (["table1", "--data", "digits", "--methods", "RSW"], "'RSV'"),
-        (["TYPO"], "but got 'memroy'; did you mean memory?"),
-        (["FILE", "--seeds", "1,x"], "but got 'x'"),
-        (["FILE", "--engine", "steam"], "should be one of auto, lanes, processes, ray"),
-        (["FILE", "--out", "RUN"], "choose another folder"),
-    ],
-)
-def test_bad_input_is_told(words, message, made, finished_run, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    typo = made / "typo.toml"
-    typo.write_text(FILE.replace("memory", "memroy"))
-    places = {"FILE": str(made / "mine.toml"), "TYPO": str(typo), "RUN": str(finished_run)}
-    assert main(["grid", *(places.get(word, word) for word in words)]) == 2
-    shown = capsys.readouterr()
-    assert message in shown.err
-    assert shown.out == ""
-    assert list(tmp_path.iterdir()) == []
-
-
 # Tables ------------------------------------------------------------------------------------------------------------
 
 
@@ -130,20 +105,3 @@ def test_runs_of_a_ledger_and_of_a_folder_without_a_grid(finished_run, tmp_path,
     assert main(["table", ledger, str(finished_run), "--format", "csv"]) == 0
     (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
     assert (line["method"], line["seeds"]) == ("puridiver + puridiver", "2")
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nowhere.jsonl"], "nowhere.jsonl"),
-        (["OUT", "--metric", "beauty"], "beauty"),
-        (["OUT", "--data", "digits"], "need a preset's name or a grid file"),
-        (["BAD"], "bad.jsonl"),
-        (["OUT", "--format", "pdf"], "should be one of text, markdown, csv, latex"),
-    ],
-)
-def test_a_table_of_what_is_not_there(words, message, made, tmp_path, capsys):
-    (tmp_path / "bad.jsonl").write_text(json.dumps({"a": 1})[:-1] + "\n")
-    places = {"OUT": str(made / "out"), "BAD": str(tmp_path / "bad.jsonl")}
-    assert main(["table", *(places.get(word, word) for word in words)]) == 2
-    assert message in capsys.readouterr().err

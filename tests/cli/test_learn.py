@@ -82,30 +82,6 @@ def test_a_learner_may_be_replaced_by_itself_and_else_only_by_force(picture_run,
     assert "holds another learner: add --force" in capsys.readouterr().err
     assert learn(picture_run, more, place, "--force", "--epochs", "0") == 0
     assert Learner.load(place, device="cpu").seen == seen
-    assert learn(picture_run, more, picture_run) == 2
-    assert "is the folder of a run" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((), "does not know the class grey: add --new-classes"),
-        (("--new-classes", "--every", "0"), "equal to 1"),
-        (("--new-classes", "--memory", "5"), "but got 5"),
-    ],
-)
-def test_bad_input_is_told_and_nothing_is_written(words, message, picture_run, more, tmp_path, capsys):
-    assert learn(picture_run, more, tmp_path / "now", *words) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "now").exists()
-
-
-def test_a_folder_of_other_files_is_refused_before_the_work(picture_run, more, tmp_path, observed, capsys):
-    (tmp_path / "now").mkdir()
-    (tmp_path / "now" / "notes.txt").write_text("mine")
-    assert learn(picture_run, more, tmp_path / "now", "--new-classes") == 2
-    assert "notes.txt" in capsys.readouterr().err
-    assert observed == []
 
 
 def test_images_come_in_the_order_of_time_and_else_as_listed(picture_run, more, tmp_path, observed):

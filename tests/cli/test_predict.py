@@ -92,32 +92,6 @@ def test_bad_files_are_named_or_left_out(picture_run, tmp_path, capsys):
     assert "left out" in told.err
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nowhere", "SMALL"], "nowhere"),
-        (["RUN", "nowhere.png"], "nowhere.png holds no image"),
-        (["RUN", "EMPTY"], "holds no image"),
-        (["RUN", "TEXT"], "text.npz is not an"),
-        (["RUN", "KEYS"], "images (N, H, W, C) called images or test_images or train_images"),
-        (["RUN", "SMALL", "--out", "TEXT/p.csv"], "cannot be written"),
-        (["RUN", "SMALL", "--out", "SMALL"], "is already there"),
-        (["RUN", "SMALL", "--out", "EMPTY"], "is already there"),
-    ],
-)
-def test_what_is_wrong_is_told_and_nothing_is_written(words, message, picture_run, tmp_path, capsys):
-    (tmp_path / "empty").mkdir()
-    np.savez(tmp_path / "keys.npz", x=np.zeros(3))
-    np.savez(tmp_path / "small.npz", images=np.zeros((2, 4, 4, 3), np.uint8))
-    (tmp_path / "text.npz").write_text("no arrays")
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.npz")}
-    places = {name.upper(): str(tmp_path / f"{name}.npz") for name in ("small", "text", "keys")}
-    places |= {"RUN": str(picture_run), "EMPTY": str(tmp_path / "empty"), "TEXT/p.csv": f"{places['TEXT']}/p.csv"}
-    assert main(["predict", *(places.get(word, word) for word in words)]) == 2
-    assert message in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in tmp_path.glob("*.npz")} == before
-
-
 def test_a_table_of_predictions_is_replaced_by_force_alone(picture_run, tmp_path):
     image, out = next((picture_run.parent / "pictures" / "red").iterdir()), tmp_path / "new" / "p.csv"
     words = ["predict", str(picture_run), str(image), "--out", str(out), "--device", "cpu"]

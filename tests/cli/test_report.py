@@ -26,8 +26,6 @@ def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
 
 def test_a_figure_of_the_paper_is_drawn_from_its_grid(finished_run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["figure", "figure-mixtures"]) == 2
-    assert "runs/figure-mixtures" in capsys.readouterr().err
     shutil.copytree(finished_run, tmp_path / "runs" / "figure-mixtures" / "cells" / "one")
     assert main(["figure", "figure-mixtures", "--dpi", "30"]) == 0
     assert capsys.readouterr().out == "figure-mixtures.png\n"
@@ -63,27 +61,6 @@ def test_other_files_are_not_overwritten(command, finished_run, tmp_path, capsys
     if command[0] == "figure":
         assert main([*command, str(finished_run), "--out", str(kept[0]), "--force"]) == 0
         assert kept[0].read_text() != "mine"
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["report", "EMPTY"], "holds no finished run"),
-        (["figure", "accuracy", "EMPTY"], "holds no finished run"),
-        (["figure", "acuracy", "RUN"], "did you mean accuracy?"),
-        (["figure", "accuracy"], "name the folders of the runs"),
-        (["figure", "alpha", "EMPTY/x"], "x"),
-        (["report", "RUN", "--out", "EMPTY"], "folder"),
-        (["figure", "accuracy", "RUN", "--out", "x.txt"], ".svg"),
-    ],
-)
-def test_what_is_wrong_is_told_and_nothing_is_written(words, message, finished_run, tmp_path, monkeypatch, capsys):
-    (tmp_path / "empty").mkdir()
-    monkeypatch.chdir(tmp_path)
-    places = {"EMPTY": "empty", "EMPTY/x": "empty/x", "RUN": str(finished_run)}
-    assert main([places.get(word, word) for word in words]) == 2
-    assert message in capsys.readouterr().err
-    assert [path.name for path in tmp_path.rglob("*")] == ["empty"]
 
 
 @pytest.mark.parametrize(("command", "library"), [("figure", "matplotlib"), ("report", "jinja2")])

@@ -54,41 +54,6 @@ def test_a_trace_and_tensorboard_follow_a_run(tmp_path):
     assert len((tmp_path / "t.csv").read_text().splitlines()) > 12
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--resume"], "--resume needs --out FOLDER"),
-        (["--resume", "--out", "NEW"], "there is no run in"),
-        (["--out", "RUN"], "holds a finished run"),
-        (["--epochs", "5", "--set", "epochs=3"], "--epochs 5 and --set epochs=3 differ"),
-        (["--sampler", "rvs"], "rsv"),
-        (["--data", "cifar10", "--data-root", "NEW"], "puridiver data fetch cifar10"),
-        (["--trace", "NEW"], "a trace should be a .csv or .parquet file"),
-        (["--trace", "OLD"], "is already there"),
-        (["--ledger", "RUN/memory.safetensors"], "ledger"),
-    ],
-)
-def test_bad_input_is_told_before_the_work(words, message, finished_run, tmp_path, capsys):
-    (tmp_path / "old.csv").write_text("mine")
-    places = {"RUN": str(finished_run), "NEW": str(tmp_path / "new"), "OLD": str(tmp_path / "old.csv")}
-    words = [next((word.replace(key, place) for key, place in places.items() if key in word), word) for word in words]
-    before = {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")}
-    assert main(["run", *([] if "--resume" in words else TINY[:4]), *words]) == 2
-    shown = capsys.readouterr()
-    assert message in shown.err
-    assert shown.out == ""
-    assert {path: path.stat().st_mtime_ns for path in finished_run.rglob("*")} == before
-    assert [path.name for path in tmp_path.iterdir()] == ["old.csv"]
-
-
-def test_results_do_not_lie_among_the_data(tmp_path, capsys):
-    write_classes(tmp_path / "pictures", 2)
-    (tmp_path / "link").symlink_to(tmp_path / "pictures")
-    for place in (tmp_path / "pictures" / "run", tmp_path / "link" / "run"):
-        assert main(["run", "--data", str(tmp_path / "pictures"), "--out", str(place)]) == 2
-        assert "lies in the folder of the data" in capsys.readouterr().err
-
-
 # Resuming ----------------------------------------------------------------------------------------------------------
 
 

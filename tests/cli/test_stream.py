@@ -37,26 +37,6 @@ def test_a_stream_is_shown(made, capsys):
     assert sum(int(cell.strip(" *")) for name in map(str, range(10)) for cell in rows[name]) == 1397
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--out", "OUT"], "should be called *.json"),
-        (["--out", "MADE"], "is already there"),
-        (["--out", "OUT.json", "--noise", "pink-3"], "noise should be"),
-        (["--out", "OUT.json", "--stream", "spiral"], "a stream should be"),
-        (["--out", "OUT.json", "--stream", "official:sym40:1", "--tasks", "3"], "leave tasks out"),
-        (["--out", "OUT.json", "--data", "TABLE"], "label"),
-    ],
-)
-def test_bad_input_is_told_and_nothing_is_written(words, message, made, tmp_path, capsys):
-    (tmp_path / "twice.csv").write_text("path,label,label\na.png,cat,dog\n")
-    places = {"MADE": str(made), "OUT": str(tmp_path / "x"), "OUT.json": str(tmp_path / "x.json"),
-              "TABLE": str(tmp_path / "twice.csv")}  # fmt: skip
-    assert main(["stream", "make", *(places.get(word, word) for word in words)]) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "x.json").exists()
-
-
 def test_own_pictures_are_told_of_and_learnt_from(tmp_path, capsys):
     folder, out = write_classes(tmp_path / "my pictures", 8), tmp_path / "mine.json"
     write_bad_kinds(folder / "red")
@@ -85,4 +65,3 @@ def test_a_stream_is_verified_against_its_data(made, tmp_path, capsys):
     (tmp_path / "changed.json").write_text(json.dumps(changed))
     assert main(["stream", "verify", str(tmp_path / "changed.json")]) == 1
     assert "hash" in capsys.readouterr().out
-    assert main(["stream", "verify", str(tmp_path / "nowhere.json")]) == 2
