@@ -127,30 +127,24 @@ SHARED: dict[str, Option] = {
 # The families whose classes declare options; importing one loads its folder.
 FAMILIES = ("puridiver.memory", "puridiver.trainers", "puridiver.nets")
 
-_declared: dict[str, Option] = dict(SHARED)
-_owners: dict[str, set[str]] = {}  # option -> the methods that declare it, such as "trainer gce"
+_methods: dict[str, dict[str, Option]] = {}  # the options of each method, such as "trainer gce"
 
 
-def declare(owner: str, kind: type) -> None:
-    """Make the options of a method known, instead of those of an earlier definition; `owner`: such as "trainer gce"."""
+def declare(method: str, kind: type) -> None:
+    """Make the options of a method ("trainer gce") known, instead of those of an earlier definition."""
     options = class_options(kind)
-    for name in [name for name, having in _owners.items() if owner in having]:
-        _owners[name].remove(owner)
-        if not _owners[name]:
-            del _owners[name], _declared[name]
     for name, option in options.items():
         if not isinstance(option, Option) or type(option.default) not in KINDS or not NAME.fullmatch(str(name)):
             raise ValueError(
-                f'{owner}: declare an option as "lower_case_name": Option(default, "help"), its default a bool, int, '
+                f'{method}: declare an option as "lower_case_name": Option(default, "help"), its default a bool, int, '
                 f"float or str, but got {name!r}: {option!r}"
             )
         option.check(name, option.default)
-        if (name in _declared and _declared[name] != option) or name in SHARED:
-            taken = " and ".join(owners(name)) or "every method"
-            raise ValueError(f"{owner}: the option name {name!r} is taken by {taken}: choose another")
-    for name, option in options.items():
-        _declared[name] = option
-        _owners.setdefault(name, set()).add(owner)
+        others = [other for other in owners(name) if other != method]
+        if name in SHARED or any(_methods[other][name] != option for other in others):
+            taken = " and ".join(others) or "every method"
+            raise ValueError(f"{method}: the option name {name!r} is taken by {taken}: choose another")
+    _methods[method] = options
 
 
 def class_options(kind: type) -> dict[str, Option]:
@@ -170,16 +164,16 @@ def declare_family(family: str, kinds: Mapping[str, type]) -> None:
         declare(f"{family} {name}", kind)
 
 
-def declared() -> Mapping[str, Option]:
+def declared() -> dict[str, Option]:
     """Every known option by name."""
     for family in FAMILIES:
         importlib.import_module(family)
-    return _declared
+    return {name: option for options in (SHARED, *_methods.values()) for name, option in options.items()}
 
 
 def owners(name: str) -> list[str]:
     """The methods that declare an option, such as "trainer gce"; none for an option that all share."""
-    return sorted(_owners.get(name, ()))
+    return sorted(method for method, options in _methods.items() if name in options)
 
 
 def check_known(names: Iterable[str], others: Sequence[str] = ()) -> None:
@@ -204,8 +198,8 @@ class Options(Mapping[str, Any]):
 
     def __init__(self, **changes: Any) -> None:
         check_known(changes)
-        values = {name: option.default for name, option in declared().items()}
-        vars(self).update(values, **{name: _declared[name].check(name, value) for name, value in changes.items()})
+        for name, option in declared().items():
+            vars(self)[name] = option.check(name, changes[name]) if name in changes else option.default
 
     def __getitem__(self, name: str) -> Any:
         return vars(self)[name]
@@ -228,7 +222,9 @@ class Options(Mapping[str, Any]):
 
     def changed(self) -> dict[str, Any]:
         """The values that differ from the declared defaults."""
-        return {name: self[name] for name in self if name in _declared and self[name] != _declared[name].default}
+        return {
+            name: self[name] for name, option in declared().items() if self.get(name, option.default) != option.default
+        }
 
     def replace(self, **changes: Any) -> Options:
         """New options with some values replaced."""
@@ -236,8 +232,8 @@ class Options(Mapping[str, Any]):
 
     def of(self, methods: Iterable[str]) -> dict[str, Any]:
         """The values that reach these methods ("trainer gce"): shared options and those the methods declare."""
-        chosen = set(methods)
-        return {name: self[name] for name in self if name not in _owners or _owners[name] & chosen}
+        own = {name for method in methods for name in _methods.get(method, ())}
+        return {name: value for name, value in self.items() if name in own or not owners(name)}
 
 
 def check_reached(names: Iterable[str], methods: Sequence[str]) -> None:
@@ -258,7 +254,7 @@ def parse(assignments: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"--set should be written name=value, but got {word!r}")
         check_known([name])
-        found[name] = _declared[name].parse(name, text)
+        found[name] = declared()[name].parse(name, text)
     return found
 
 

@@ -34,8 +34,8 @@ def forgotten_plugins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(plugins.ENVIRONMENT, "")
     monkeypatch.setattr(sys, "path", list(sys.path))
     known = [*(registry for _, registry in plugins.FAMILIES.values()), plugins._loaded, plugins._origins]
-    known += [options._declared, options._owners]
-    copies = [{key: set(v) if isinstance(v, set) else v for key, v in table.items()} for table in known]
+    known.append(options._methods)
+    copies = [dict(table) for table in known]
     yield
     for table, copy in zip(known, copies, strict=True):
         table.clear()

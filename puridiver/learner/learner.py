@@ -243,7 +243,6 @@ class Learner:
             found = p.float().numpy()
         if not np.isfinite(found).all():
             self.has_said_nan = True
-            logger.warning("the network predicts nan: its training has diverged; a lower rate (online_lr, lr) may help")
         return found, labels
 
     @exclusive
