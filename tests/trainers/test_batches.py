@@ -9,29 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from puridiver.trainers.batches import EpochPlan, clean_full_plans, in_batches, proportional_plans
+from puridiver.trainers.batches import EpochPlan, clean_full_plans, proportional_plans
 from tests.learner_samples import as_samples, patterns, tiny_trainer
 from tests.trainers.samples import CLEAN, RELABEL, UNLABELLED, split_of_sizes, watch_plans
 
 MEMORY = as_samples(*patterns(29))  # 29 = 3 * 8 + 5
-
-
-@pytest.mark.parametrize(
-    ("n", "left_out", "trained", "trained_from_one"),
-    [
-        (24, [(3, 8)], [(3, 8)], [(3, 8)]),
-        (29, [(3, 8)], [(3, 8), (1, 5)], [(3, 8), (1, 5)]),
-        (25, [(3, 8)], [(3, 8)], [(3, 8), (1, 1)]),  # a single row
-        (5, [(1, 5)], [(1, 5)], [(1, 5)]),  # less than a batch is the batch
-    ],
-)
-def test_batches_come_in_parts_of_one_size(n, left_out, trained, trained_from_one):
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
-    found = [in_batches(order, 8), in_batches(order, 8, with_rest=True), in_batches(order, 8, True, fewest=1)]
-    for parts, shapes in zip(found, (left_out, trained, trained_from_one), strict=True):
-        assert [tuple(part.shape) for part in parts] == shapes
-        joined = torch.cat([part.flatten() for part in parts])
-        assert torch.equal(joined, order[: len(joined)])
 
 
 @pytest.mark.parametrize(("name", "n_epochs"), [("plain", 1), ("dividemix", 2), ("puridiver", 1), ("coteaching", 1)])

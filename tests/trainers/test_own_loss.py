@@ -28,15 +28,6 @@ class CrossEntropyAgain(puridiver.LossTrainer):
         return soft_cross_entropy(logits, targets)
 
 
-class Squares(puridiver.LossTrainer):
-    """The Brier score."""
-
-    name = "squares"
-
-    def sample_losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return (logits.softmax(dim=1) - targets).square().sum(dim=1)
-
-
 class ByHand(Trainer):
     """Plain epochs with steps of its own."""
 
@@ -63,7 +54,7 @@ def test_by_cross_entropy_it_is_plain_training_to_the_bit(trainer) -> None:
 
 
 def test_another_loss_changes_the_online_step() -> None:
-    assert differing(learnt("plain", consolidated=False), learnt(Squares, consolidated=False))
+    assert differing(learnt("plain", consolidated=False), learnt("gce", consolidated=False))
 
 
 def test_a_loss_that_is_not_one_of_each_sample_is_an_error() -> None:

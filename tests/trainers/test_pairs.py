@@ -19,7 +19,7 @@ def observe(learner: Learner, start: int, stop: int) -> None:
         learner.observe(IMAGES[first : first + 8], LABELS[first : first + 8])
 
 
-@pytest.mark.parametrize(("sampler", "trainer"), [*(("rsv", name) for name in TRAINERS), *INTERACTING])
+@pytest.mark.parametrize(("sampler", "trainer"), INTERACTING)
 def test_a_pair_predicts_and_audits(sampler: str, trainer: str) -> None:
     learner = tiny_learner(sampler=sampler, trainer=trainer)
     observe(learner, 0, 24)
