@@ -73,10 +73,9 @@ def _class_names(labels: set[Label]) -> tuple[str, ...]:
     if any(isinstance(label, str) for label in labels):
         return tuple(base.natural(map(str, labels)))
     largest = max(map(int, labels))
-    if largest >= max(2 * len(labels), len(labels) + MOST_UNSEEN):
+    if largest >= len(labels) + MOST_UNSEEN:
         raise ValueError(
-            f"labels should be class ids from 0, but the largest is {largest}, of {len(labels)} that occur: number the "
-            "classes from 0, or give their names as labels"
+            f"labels should be class ids from 0, but the largest is {largest}, of {len(labels)} that occur"
         )
     return tuple(map(str, range(largest + 1)))
 
@@ -99,13 +98,13 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
     the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels.
     """
     arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
-    has_test = set(TEST_KEYS) <= set(arrays)
-    if not has_test and test_share is None:
-        raise DataError(f"{path} should hold {' and '.join(TEST_KEYS)}; --test-share 0.2 makes them of the train part")
-    if test_share and has_test:
-        raise ValueError(f"{path} has a test part of its own: leave the test share out")
-    if not has_test:
+    if not set(TEST_KEYS) <= set(arrays):
+        if test_share is None:
+            wanted = " and ".join(TEST_KEYS)
+            raise DataError(f"{path} should hold {wanted}; --test-share 0.2 makes them of the train part")
         arrays |= {key: arrays[train][:0] for key, train in zip(TEST_KEYS, TRAIN_KEYS, strict=True)}
+    elif test_share:
+        raise ValueError(f"{path} has a test part of its own: leave the test share out")
     names, true = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
@@ -114,14 +113,12 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
         train, test = replace(source.train, true=class_ids(known, source.class_names, (UNKNOWN, ""))), source.test
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
-    train = train.trusted() if trust_labels else train
     if test_share:
         is_test = torch.from_numpy(base.choose_test_rows(train.labels.numpy(), test_share))
-        train, test = (
-            ImageSet(train.images[rows], train.labels[rows], None if train.true is None else train.true[rows])
-            for rows in (~is_test, is_test)
-        )
-        test = test.to_test_on()
+        images, labels, truth = train.images, train.labels, train.true_labels
+        train, test = (ImageSet(images[rows], labels[rows], truth[rows]) for rows in (~is_test, is_test))
+        test = (test.trusted() if trust_labels else test).to_test_on()
+    train = train.trusted() if trust_labels else train
     return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
 
 
@@ -151,10 +148,7 @@ def read_arrays(
                 with np.load(file, allow_pickle=False) as archive:
                     found = {name: archive[name] for name in wanted}
         except Exception as error:  # zipfile and NumPy raise nearly everything at damaged bytes
-            raise DataError(
-                f"{path} is not an .npy or .npz file of plain arrays, or is damaged: {first_line(error)}; a pickled "
-                "dictionary becomes plain with np.savez('new.npz', **np.load(FILE, allow_pickle=True).item())"
-            ) from error
+            raise DataError(f"{path} is not a file of plain arrays, or is damaged: {first_line(error)}") from error
     if set(required) - set(found):
         raise DataError(f"{path} should hold {', '.join(required)}, but holds {few(members) or 'one array'}")
     return found

@@ -48,10 +48,9 @@ class Cifar(DataSet):
     asymmetric_map: ClassVar[tuple[int, ...]]  # the usual class map of asymmetric noise
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
-        parts = (self.read(root, files) for files in (self.train_files, self.test_files))
-        return DataSource(
-            self.name, self.class_names, *parts, dict(enumerate(self.asymmetric_map)), dict(self.defaults)
-        )
+        train, test = (self.read(root, files) for files in (self.train_files, self.test_files))
+        class_map = dict(enumerate(self.asymmetric_map))
+        return DataSource(self.name, self.class_names, train, test, class_map, dict(self.defaults))
 
     def find_folder(self, root: Path) -> Path:
         """The folder of the .bin files: `root` itself, or the archive's folder in it."""
