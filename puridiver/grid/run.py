@@ -135,15 +135,12 @@ def run_grid(
 
     `grid` is a preset ("table1"), a .toml file, or what such a file holds: {"methods": ["rsv+plain"], "seeds": [0, 1],
     "memory": 100, ...}. `out` is its folder; what the ledger there has is not run again. `data` to `workers` are as the
-    options of `puridiver grid`; a single value need not be a list. `on_row` hears the summary of each run as it
-    finishes. `changes` replaces settings of all runs: epochs=15, options={"eta": 0.5}.
+    options of `puridiver grid`. `on_row` hears the summary of each run as it finishes. `changes` replaces settings of
+    all runs: epochs=15, options={"eta": 0.5}.
 
     Methods that the program registers itself, and not in a plugin's file, need engine="lanes": other engines start
     processes. If cells fail, a `PuridiverError` says so once all others are done and in the folder.
     """
-    given = (data, seeds, methods, noises, plugins)
-    lists: Any = [[each] if isinstance(each, str | int | Path) else list(each) for each in given]
-    data, seeds, methods, noises, plugins = lists
     for place in plugins:
         plugin_files.add(place)
     if isinstance(grid, Mapping):

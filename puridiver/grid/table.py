@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ CELL = ["grid", "method", "column"]
 SETTINGS = ["recipe", "memory", "network", "epochs", "precision", "device"]  # alike in all runs of a cell
 NUMBERS = {"mean": ".2f", "against": ".2f", "difference": "+.2f", "low_95": "+.2f", "high_95": "+.2f", "p": ".3f",
            "p_corrected": ".3f"}  # fmt: skip
-BOLD = "textbf:--rwrap"  # as pandas writes it for LaTeX
 
 
 def read(places: Iterable[str | Path]) -> pd.DataFrame:
@@ -68,16 +67,12 @@ def paper_figure(source: str, data: str, method: str, noise: str) -> tuple[float
 
 @dataclass
 class Table:
-    """A table in four formats: `frame` has a line a cell, with numbers alone; `shown` are the tables to print.
-
-    `best` says for cells of `shown` whether they are the best of their column.
-    """
+    """A table in four formats: `frame` has a line a cell, with numbers alone; `shown` are the tables to print."""
 
     title: str
     frame: pd.DataFrame
     shown: dict[str, pd.DataFrame]
     notes: list[str]
-    best: dict[str, pd.DataFrame] = field(default_factory=dict)
 
     def to_text(self) -> str:
         parts = [self.title]
@@ -96,15 +91,13 @@ class Table:
         return str(self.frame.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
     def to_latex(self) -> str:
-        """Booktabs tables, the best cells in bold."""
+        """Booktabs tables."""
         parts = []
         for heading, frame in self.shown.items():
             try:
                 styled = frame.style.hide(axis="index").format(escape="latex").format_index(escape="latex", axis=1)
             except ImportError as error:
                 raise DataError("LaTeX tables need jinja2: pip install 'puridiver[report]'") from error
-            for name, best in self.best.get(heading, pd.DataFrame()).items():
-                styled = styled.map(lambda _: BOLD, subset=(best[best].index, name))
             caption = re.sub(r"([%_&#$])", r"\\\1", f"{self.title}. {heading}. {'; '.join(self.notes)}.")
             parts.append(styled.to_latex(hrules=True, caption=caption))
         return "\n".join(parts).replace("±", r"$\pm$")
@@ -149,7 +142,6 @@ def _by_method(frame: pd.DataFrame, title: str, named: str, metric: str) -> Tabl
     notes += ["diverged: runs whose network predicts nan in the end"] if summary["diverged"].any() else []
     mixed = [name for name in settings if (frame.groupby(CELL)[name].nunique() > 1).any()]
     notes += [f"some cells mix runs of different {name}" for name in mixed]
-    lower = metric in METRICS and METRICS[metric].better == "lower"
     table = Table(title, summary, {}, notes)
     for (name, data), block in summary.assign(text=summary.apply(_cell, axis=1)).groupby(["grid", "data"], sort=False):
         runs = frame[(frame["grid"] == name) & (frame["data"] == data)]
@@ -158,8 +150,6 @@ def _by_method(frame: pd.DataFrame, title: str, named: str, metric: str) -> Tabl
         order = block["method"].unique(), [column.removeprefix(f"{data} ") for column in block["column"].unique()]
         wide = block.assign(column=block["column"].str.removeprefix(f"{data} ")).pivot(index="method", columns="column")
         table.shown[heading] = wide["text"].fillna("-").loc[order].rename_axis(columns=None).reset_index()
-        means = wide["mean"].round(1).loc[order].reset_index(drop=True)
-        table.best[heading] = means == (means.min() if lower else means.max())
     return table
 
 

@@ -103,15 +103,6 @@ def test_what_stops_the_report_stops_the_runs(tmp_path: Path, monkeypatch: pytes
     assert (outcome.interrupted, outcome.finished, outcome.left) == (True, 0, 2)
 
 
-def test_an_engine_that_breaks_fails_what_has_not_ended(tmp_path: Path) -> None:
-    class Broken(Engine):
-        def run_one(self, job: Job, report: object) -> None:
-            raise RuntimeError("no cluster")
-
-    outcome = GridRun([small_grid([RSV])], tmp_path).run(Broken(1))
-    assert [failure["error"] for failure in outcome.failures.values()] == ["RuntimeError: no cluster"] * 2
-
-
 def test_which_engine_suits(tmp_path: Path) -> None:
     engine = make_engine(device="cpu", logs=tmp_path)
     assert isinstance(engine, ProcessEngine)

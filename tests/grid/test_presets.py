@@ -9,7 +9,7 @@ import pytest
 from puridiver.data import load
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import GridRun
-from puridiver.grid.spec import cells, find_grid, with_changes
+from puridiver.grid.spec import cells, find_grid
 from puridiver.grid.table import paper_figure
 from puridiver.options import recipe as recipe_options
 from puridiver.runs.resolve import resolve
@@ -20,7 +20,7 @@ def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str) -> None
     wanted = cells(find_grid(name, ["digits"]))
     assert len({cell.slug for cell in wanted}) == len(wanted) > 0
     assert len(set(map(repr, (cell.config for cell in wanted)))) == len(wanted)
-    assert not any(cell.config.shortened for cell in wanted)
+    assert {(cell.config.shortened, cell.config.recipe) for cell in wanted} == {(False, "official")}
 
 
 @pytest.mark.parametrize(
@@ -34,26 +34,6 @@ def test_a_table_has_the_rows_and_columns_of_the_paper(name: str, methods: int, 
         assert len([other for other in grid.columns if other.data == column.data]) == noises
         for method in grid.methods:
             assert paper_figure(PRESETS[name].paper, column.data, method.title, column.noise or "")[0] > 0
-
-
-def test_sizes_of_memory_and_tasks_are_the_papers() -> None:
-    def size(name: str, data: str) -> set[tuple[int | None, int]]:
-        found = cells(find_grid(name, [data]))
-        return {(cell.config.memory, cell.config.tasks or 5) for cell in found}  # 5 are those of the data, unsaid
-
-    assert size("table1", "cifar10") == size("table3", "cifar10") == size("table4", "cifar10") == {(500, 5)}
-    assert size("table1", "cifar100") == {(2000, 5)}
-    assert size("table2", "webvision") == {(1000, 10)}
-    assert size("table2", "food101n") == {(2000, 5)}
-    assert size("disjoint", "cifar10") == {(1000, 5)}
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_recipe_is_the_released_programs_whatever_the_default(name: str) -> None:
-    for data in PRESETS[name].sizes:
-        assert {cell.config.recipe for cell in cells(find_grid(name, [data]))} == {"official"}
-    asked = cells(with_changes(find_grid(name, ["digits"]), {"recipe": "puridiver"}))
-    assert {cell.config.recipe for cell in asked} == {"puridiver"}
 
 
 def test_spr_and_its_parts_have_the_published_settings() -> None:

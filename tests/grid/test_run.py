@@ -86,17 +86,17 @@ def test_the_time_a_grid_may_take_is_that_of_similar_runs(tmp_path: Path) -> Non
 
 def test_a_program_runs_a_grid_and_gets_its_rows(tmp_path: Path) -> None:
     told: list[dict[str, object]] = []
-    rows = run_grid(TABLE, tmp_path, seeds=1, engine="lanes", workers=1, on_row=told.append, memory=15)
+    rows = run_grid(TABLE, tmp_path, seeds=[1], engine="lanes", workers=1, on_row=told.append, memory=15)
     assert [(row["method"], row["seed"], row["memory"]) for row in rows] == [
         ("rsv + plain", 1, 15),
         ("gbs + plain", 1, 15),
     ]
     assert [row["last_accuracy"] for row in told] == [row["last_accuracy"] for row in rows]
-    assert run_grid(TABLE, tmp_path, seeds=1, engine="lanes", memory=15) == rows == read(tmp_path)
+    assert run_grid(TABLE, tmp_path, seeds=[1], engine="lanes", memory=15) == rows == read(tmp_path)
 
 
 def test_a_program_is_told_what_failed_once_the_rest_is_done(tmp_path: Path) -> None:
     with pytest.raises(PuridiverError, match=r"1 runs of the grid failed \(rsv \+ plain, digits.*holdout"):
-        run_grid({**TABLE, "methods": ["rsv+plain"], "evaluate_on": "validation"}, tmp_path, seeds=1, engine="lanes")
+        run_grid({**TABLE, "methods": ["rsv+plain"], "evaluate_on": "validation"}, tmp_path, seeds=[1], engine="lanes")
     with pytest.raises(ValueError, match="but got 'sampler'"):
         run_grid(TABLE, tmp_path, sampler="rsv")

@@ -69,11 +69,6 @@ def test_a_study_is_named_after_its_folder_and_data_and_seeds_may_be_replaced(tm
     assert {(cell.config.data, cell.config.seed) for cell in cells(grid)} == {("cifar10", 7)}
 
 
-def test_a_program_may_give_a_table_with_tuples_and_ranges() -> None:
-    grid = grid_of_table({"methods": ("rsv+plain",), "seeds": range(2), "memory": 30})
-    assert [(cell.config.seed, cell.config.memory) for cell in cells(grid)] == [(0, 30), (1, 30)]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -118,11 +113,6 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         find_grid(tmp_path / "pipe.toml")
 
 
-def test_titles_of_columns_have_no_folders() -> None:
-    column = Column("/some/where/pets/", "/else/where/s-{seed}.json", None, (1,))
-    assert column.title == "pets s-{seed}.json"
-
-
 def test_methods_and_noises_are_chosen() -> None:
     grids = [find_grid("table1", ["digits"]), find_grid("table3", ["digits"])]
     (chosen,) = only(grids, ["PuriDivER", "RSV + DivideMix"])
@@ -144,14 +134,6 @@ def test_changes_reach_all_cells_and_the_grids_name_says_what_decides_the_figure
     assert (found["RSV"].memory, found["RSV"].options, found["RSV"].data_root) == (30, {"lr": 0.5}, "/data")
     assert (found["own"].memory, found["own"].options) == (9, {"lr": 0.2})  # what is a method's own goes first
     assert found["own"].recipe == "paper"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"), [({"noise": "sym-20"}, "but got 'noise'"), ({"options": {"etta": 1}}, "etta")]
-)
-def test_changes_that_cannot_be_are_told(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        with_changes(small_grid(), changes)
 
 
 def test_epochs_of_a_method_go_before_the_columns_but_not_before_changed_ones() -> None:

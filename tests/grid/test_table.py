@@ -15,7 +15,7 @@ from statsmodels.stats.multitest import multipletests
 
 from puridiver.errors import DataError
 from puridiver.grid.spec import find_grid, only
-from puridiver.grid.table import build, paired, paper_figure, read
+from puridiver.grid.table import build, paired, read
 from tests.grid.samples import row
 
 GRID = find_grid("table1", ["cifar10"])
@@ -60,17 +60,13 @@ def test_other_grids_and_methods_are_left_out_and_changed_grids_shown_apart() ->
     assert len(table.shown) == 2
     everything = lines_of(build(rows).to_csv())
     assert len(everything) == 4
+    assert "rsv + plain  45.0 ± 7.1 (2)" in build(rows_of("rsv + plain", 0.4, 0.5, grid=None)).to_text()
     assert {line["paper"] for line in everything if line["grid"] == "table10"} == {""}
 
 
 def test_of_two_rows_of_a_cell_and_seed_the_last_counts() -> None:
     (line,) = lines_of(build([row(1, 0.1), row(2, 0.3), row(1, 0.5)], GRID).to_csv())
     assert (line["mean"], line["seeds"]) == ("40", "2")
-
-
-def test_runs_of_no_grid_are_shown_by_their_method(tmp_path: Path) -> None:
-    rows = rows_of("rsv + plain", 0.4, 0.5, grid=None)
-    assert "rsv + plain  45.0 ± 7.1 (2)" in build(rows).to_text()
 
 
 def test_several_ledgers_and_folders_are_read_as_one(tmp_path: Path) -> None:
@@ -96,12 +92,11 @@ def test_other_figures_and_runs_that_diverged() -> None:
         build(rows, GRID, "speed")
 
 
-def test_markdown_and_latex_have_the_same_cells_and_latex_the_best_in_bold() -> None:
+def test_markdown_and_latex_have_the_same_cells() -> None:
     table = build([*rows_of("RSV", 0.4, 0.5), *rows_of("RSV + SELFIE", 0.5, 0.6)], GRID)
     assert "| RSV | 45.0 ± 7.1 (2) [39.2 ± 0.9] |" in table.to_markdown()
     latex = table.to_latex()
     assert r"RSV & 45.0 $\pm$ 7.1 (2) [39.2 $\pm$ 0.9] \\" in latex
-    assert r"RSV + SELFIE & \textbf{55.0 $\pm$ 7.1 (2)" in latex  # the best of its column
     assert r"last accuracy \%" in latex
 
 
@@ -144,9 +139,3 @@ def test_without_a_spread_p_is_not_known(ours: list[float], p: float) -> None:
     index = pd.MultiIndex.from_product([["a column"], range(len(ours))], names=["column", "seed"])
     found = paired(pd.Series(ours, index), pd.Series([1.0, 2.0][: len(ours)], index))
     assert found["p"] == pytest.approx(p, nan_ok=True)
-
-
-def test_the_papers_figures_are_there() -> None:
-    assert paper_figure("table1", "cifar10", "PuriDivER", "sym-40") == (59.2, 0.3)
-    assert np.isnan(paper_figure("table1", "digits", "PuriDivER", "sym-40")[0])
-    assert np.isnan(paper_figure("", "cifar10", "PuriDivER", "sym-40")[0])

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -87,12 +86,6 @@ def test_every_figure_of_a_run_without_true_labels_is_drawn_and_claims_no_truth(
     assert painted(figures.draw("confusion", [blind(one)]).panels[0]).get_ylabel() == "labelled class"
 
 
-def test_the_curves_are_those_of_the_metrics(one: Run) -> None:
-    points = [(e["seen"], 100 * e["accuracy"]) for e in one.of_kind("anytime", "task")]
-    (line,) = painted(figures.draw("accuracy", [one]).panels[0]).lines
-    np.testing.assert_allclose(np.array(line.get_xydata()), points)
-
-
 def test_lines_are_the_mean_and_numbers_the_deviation_over_seeds(grid: Path) -> None:
     runs = [load_run(grid / "cells" / f"puridiver-{seed}") for seed in range(2)]
     numbers = figures.draw("tasks", runs).numbers
@@ -123,13 +116,6 @@ def test_sets_are_right_by_label_by_prediction_and_against_the_label() -> None:
     event = {"sets": [0, 0, 1, 1, 2, 2], "right": [1, 0, 0, 0, 0, None], "guess_right": [0, 0, 1, None, 1, 1]}
     assert [set_precision(event, code) for code in range(3)] == [50, 100, 100]
     assert set_precision({"sets": [0], "right": [None], "guess_right": [None]}, 0) is None
-
-
-def test_the_accuracy_of_each_class_is_that_of_the_events(one: Run) -> None:
-    table = figures.draw("classes", [one]).numbers.set_index("class")
-    last = one.tasks[-1]["class_accuracy"]
-    for name, share in zip(one.class_names, last, strict=True):
-        assert table.loc[name, f"task {len(one.tasks)}"] == pytest.approx(100 * share)
 
 
 def test_the_mix_of_a_stream_is_the_share_of_each_label_in_each_task(one: Run) -> None:
@@ -177,9 +163,3 @@ def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path: Path) -> Non
     assert link.read_text() == "page"
     assert not link.is_symlink()
     assert target.read_text() == "precious"
-
-
-def test_the_users_own_style_is_neither_used_nor_changed(runs, tmp_path) -> None:
-    with matplotlib.rc_context({"lines.linewidth": 40, "text.usetex": True}):
-        figures.save(figures.draw("tasks", runs), tmp_path / "tasks.png", dpi=40)
-        assert matplotlib.rcParams["lines.linewidth"] == 40

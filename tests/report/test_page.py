@@ -75,14 +75,6 @@ def test_a_comparison_has_a_row_for_each_group(grid: Path, comparison: Path) -> 
     assert "shows 1 of 4 runs in detail" in text
 
 
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [([0.3, 0.307], "30.3 ± 0.5"), ([0.5], "50.0"), ([0.5, None], "-"), ([-0.0001], "0.0")],
-)
-def test_spreads_are_mean_and_sample_deviation(values: list[float | None], text: str) -> None:
-    assert spread(values) == text
-
-
 def test_a_damaged_memory_and_what_was_left_out_stand_on_the_page(evil: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(pages, "figures", dict)  # they take time and are not what this is about
     run = load_run(evil)

@@ -112,13 +112,6 @@ def test_a_grids_ledger_names_its_runs_and_they_come_in_order_of_their_start(gri
     assert [run.summary["started"] for run in runs] == sorted(run.summary["started"] for run in runs)
 
 
-def test_an_ignored_option_neither_separates_nor_labels_groups(grid: Path) -> None:
-    one = load_run(grid / "cells" / "puridiver-0")
-    runs = [changed(one, {"options": {"alpha": alpha}}, method=f"alpha {alpha}") for alpha in (0.1, 0.3)]
-    assert [group.label for group in grouped(runs)] == ["alpha 0.1", "alpha 0.3"]
-    assert [group.label for group in grouped(runs, ignore="alpha")] == ["puridiver + puridiver"]
-
-
 def test_groups_are_divided_by_column(grid: Path) -> None:
     one = load_run(grid / "cells" / "puridiver-0")
     runs = [changed(one, column=column, method=method) for column in "ab" for method in ("rsv", "rm")]
