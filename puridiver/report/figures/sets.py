@@ -105,8 +105,8 @@ def _paint_mixture(what: str, event: dict[str, Any], axes: Axes) -> None:
     parts = {f"{of} right": frame.right == 1, f"{of} wrong": frame.right == 0, "truth not known": frame.right.isna()}
     for number, (name, chosen) in enumerate(parts.items()):
         if chosen.any():
-            axes.hist(frame.value[chosen], edges.tolist(), color=colour(number), alpha=0.6, hatch=("", "///", "")[number],
-                      label=f"{name} ({chosen.sum()})")  # fmt: skip
+            look: dict[str, Any] = {"color": colour(number), "alpha": 0.6, "hatch": ("", "///", "")[number]}
+            axes.hist(frame.value[chosen], edges.tolist(), label=f"{name} ({chosen.sum()})", **look)
     x = np.linspace(0, edges[-1], 200)
     for number, y in enumerate(component_counts(event[f"{what}_mixture"], x, len(frame), edges[1])):
         axes.plot(x, y, color=INK, linewidth=1.5, linestyle=("-", "--")[number], label=("low", "high")[number])
