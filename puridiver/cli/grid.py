@@ -11,7 +11,7 @@ import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, counted, duration, note, percent, say, say_table, tell
+from puridiver.cli.output import Progress, duration, note, percent, say, say_table, tell
 from puridiver.runs.config import SETTINGS
 
 if TYPE_CHECKING:
@@ -62,12 +62,15 @@ def grid(
       puridiver grid my.toml --seeds 1,2,3 --methods RSV --methods PuriDivER
     """
     from puridiver.grid.engines import make_engine
+    from puridiver.grid.presets import PRESETS
     from puridiver.grid.run import LOGS, GridRun, failure_text
     from puridiver.grid.spec import find_grid, only, with_changes
     from puridiver.grid.table import build
 
     if show_list:
-        return _print_presets()
+        rows = [(name, preset.title, ", ".join(preset.sizes)) for name, preset in PRESETS.items()]
+        say_table(rows, ("name", "what it is", "--data"))
+        return 0
     if not grids:
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
     if wrong := [text for text in listed(seeds) if not text.isdecimal()]:
@@ -80,17 +83,14 @@ def grid(
     options = flags.options_of(assignments)
     changes = {**settings, "options": options} if options else settings
     planned = GridRun([with_changes(each, changes) for each in found], folder)
-    device = settings.get("device", "auto")
-    chosen = make_engine(
-        engine, workers, device=device, sources=planned.sources, logs=folder / LOGS, gpus=gpus_per_run
-    )  # fmt: skip
+    device, logs = settings.get("device", "auto"), folder / LOGS
+    chosen = make_engine(engine, workers, device=device, sources=planned.sources, logs=logs, gpus=gpus_per_run)
     done, waiting = planned.done(), planned.waiting(limit)
     time = duration(planned.expected_seconds(waiting, chosen.workers))
-    state = f"{counted(len(planned.runs), 'run')}: {len(done)} done, {len(waiting)} to run, {time}"
+    state = f"{len(planned.runs)} runs: {len(done)} done, {len(waiting)} to run, {time}"
     if dry_run:
         for id, cells in planned.runs.items():
-            word = f"done {percent(done[id]['last_accuracy'])}" if id in done else "to run"
-            say(f"{word:<12} {cells[0].slug}")
+            say(f"{'done' if id in done else 'to run':<8} {cells[0].slug}")
         say(state)
         return 0
     with Progress(hidden=quiet) as progress:
@@ -98,7 +98,7 @@ def grid(
     if outcome.failures:
         note(failure_text(outcome, folder))
     if outcome.interrupted:
-        tell(f"stopped: {counted(outcome.left, 'run')} left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
+        tell(f"stopped: {outcome.left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
     for each in planned.grids:
         if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
             say(build(rows, each).to_text() + "\n")
@@ -116,22 +116,9 @@ def _follow(progress: Progress, waiting: Sequence[str], state: str) -> Callable[
             ended.append(event.id)
         shares[event.id] = 1.0 if event.id in ended else event.detail.get("share", 0.0)
         progress.bar.update(progress.task, completed=sum(shares.values()), description=f"{len(shares)} runs")
-        if event.kind == "finished":
-            progress.tell(f"[{len(ended)}/{len(shares)}] {name}: {percent(event.detail['last_accuracy'])}")
-        elif event.kind in ("failed", "lost"):
-            error = str(event.detail.get("error")).splitlines()[0]
-            progress.tell(f"[{len(ended)}/{len(shares)}] {name}: {event.kind}: {error}")
+        if event.kind in ("finished", "failed", "lost"):
+            error = f"{event.kind}: {str(event.detail.get('error')).splitlines()[0]}"
+            result = percent(event.detail["last_accuracy"]) if event.kind == "finished" else error
+            progress.tell(f"[{len(ended)}/{len(shares)}] {name}: {result}")
 
     return happened
-
-
-def _print_presets() -> int:
-    from puridiver.grid.presets import PRESETS
-    from puridiver.grid.spec import cells, find_grid
-
-    rows = [
-        (name, preset.title, ", ".join(preset.sizes), len(cells(find_grid(name, ["digits"]))))
-        for name, preset in PRESETS.items()
-    ]
-    say_table(rows, ("name", "what it is", "--data", "runs on digits>"))
-    return 0

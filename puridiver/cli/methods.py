@@ -34,9 +34,8 @@ def methods(
             say(f"{name}{only}\n    {option['help']}{choices}\n    {', '.join(values)}")
     else:
         for family in ("samplers", "trainers", "networks", "recipes"):
-            say_table(
-                [(name, each["summary"]) for name, each in found[family].items()], ("name", "what it does"), family
-            )
+            rows = [(name, each["summary"]) for name, each in found[family].items()]
+            say_table(rows, ("name", "what it does"), family)
     return 0
 
 

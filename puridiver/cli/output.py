@@ -69,10 +69,6 @@ def percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:z.1%}"
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
 def duration(seconds: float | None) -> str:
     if seconds is None:
         return "time unknown"

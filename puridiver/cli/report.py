@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, counted, note, say
+from puridiver.cli.output import Progress, note, say
 
 RUNS = "folders of `puridiver run --out`; a grid's folder stands for all its finished runs"
 ForceForeign = Annotated[bool, Opt("replace a file that puridiver did not write", name="--force")]
@@ -33,7 +33,7 @@ def report(
     for text in left_out:
         note(f"left out: {text}")
     with Progress() as progress:
-        progress.advance(0, f"drawing {counted(len(found), 'run')}")
+        progress.advance(0, f"drawing {len(found)} runs")
         page = write_page(found, left_out, out or (runs[0] if len(runs) == 1 else Path()) / "report.html", force)
     say(page)
     if open_page:

@@ -59,27 +59,19 @@ def make(
     return 0
 
 
-def show(files: Annotated[list[Path], Arg("FILE", "streams to show")]) -> int:
-    """Show streams: classes by task, noise asked for and realised.
+def show(file: Annotated[Path, Arg("FILE", "the stream")]) -> int:
+    """Show a stream: its noise, and how many samples of each class come in each task.
 
     Examples:
       puridiver stream show stream.json
-      puridiver stream show stream.json other.json
+      puridiver stream show runs/a/manifest.json
     """
     from puridiver.streams import StreamManifest
 
-    for path in files:
-        made = StreamManifest.load(path)
-        say(f"{path}: {describe(made)}; hash {made.content_hash}")
-        rows = [
-            [
-                name,
-                *(f"{n:,}{'*' if id in major else ' '}" for n, major in zip(counts, made.major_classes, strict=True)),
-            ]
-            for id, (name, counts) in enumerate(zip(made.class_names, made.counts(), strict=True))
-        ]
-        headings = ["class", *(f"task {task + 1}>" for task in range(made.n_tasks))]
-        say_table(rows, headings, "samples by given label (* major)")
+    made = StreamManifest.load(file)
+    say(f"{file}: {describe(made)}; hash {made.content_hash}")
+    rows = [[name, *counts] for name, counts in zip(made.class_names, made.counts(), strict=True)]
+    say_table(rows, ["class", *(f"task {task + 1}>" for task in range(made.n_tasks))], "samples by given label")
     return 0
 
 
