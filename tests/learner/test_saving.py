@@ -48,12 +48,7 @@ def test_a_saved_learner_may_get_a_larger_memory(tmp_path):
 
 
 ODD_TENSORS: dict[str, Any] = {
-    "memory.samples.labels": [
-        torch.zeros(3, dtype=torch.int64),
-        torch.full((12,), 3),
-        torch.full((12,), -1),
-        torch.zeros(12),
-    ],
+    "memory.samples.labels": [torch.zeros(3, dtype=torch.int64), torch.full((12,), 3), torch.zeros(12)],
     "memory.samples.images": [torch.zeros(12, 1, 8, 9, dtype=torch.uint8), torch.zeros(12, 1, 8, 8)],
     "memory.samples.arrivals": [torch.arange(12) + 1000],
     "memory.samples.came_with": [torch.full((12,), 3), torch.full((12,), -2), torch.zeros(12, dtype=torch.bool)],

@@ -81,24 +81,16 @@ def encoder(device: torch.device | str = "cpu", **options: Any) -> Encoder:
     return Encoder(FixedNetwork(2).network, Runtime(torch.device(device)), settings)
 
 
-def pass_batch(memory: Memory, batch: Samples, now: Moment) -> Tensor:
-    """What the memory does with one batch; returns the rows that were chosen."""
-    chosen: list[Tensor] = []
-    sampler, choose = memory.sampler, memory.sampler.choose
-
-    def watched(*args: Any) -> Tensor:
-        chosen.append(choose(*args))
-        return chosen[-1]
-
-    sampler.choose = watched  # type: ignore[method-assign]
+def pass_batch(memory: Memory, batch: Samples, now: Moment) -> None:
+    """Let the sampler choose from the memory and a batch."""
     memory.update(batch, now, lambda pool, n_old: None)
-    del sampler.choose
-    return chosen[0]
 
 
 def empty_memory(sampler: Sampler, capacity: int, device: str = "cpu") -> Memory:
-    """A memory of so many places, without a delay buffer whatever the sampler."""
-    return Memory(sampler, capacity, (SIDE, SIDE, 1), Runtime(torch.device(device)))
+    """A memory of so many places that checks each choice, without a delay buffer whatever the sampler."""
+    memory = Memory(sampler, capacity, (SIDE, SIDE, 1), Runtime(torch.device(device)))
+    memory._checks_choices = True
+    return memory
 
 
 def pass_stream(sampler: Sampler, everything: Samples, capacity: int, batch_size: int, seed: int = 0) -> Memory:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from torch import Tensor
 
 from puridiver.memory import SAMPLERS, Memory, Sampler, Samples
 from puridiver.options import recipe
@@ -28,41 +27,35 @@ def make(name: str, recipe_name: str = "paper") -> Sampler:
     return SAMPLERS[name](recipe(recipe_name, spr_budget=0.0003))
 
 
-def run(sampler: Sampler, size: str, device: str = "cpu") -> Iterator[tuple[Tensor, Memory, int, Samples]]:
-    """Pass a stream; after each batch gives (rows chosen, memory, length of the pool, everything so far)."""
+def run(sampler: Sampler, size: str, device: str = "cpu") -> Iterator[tuple[Memory, Samples]]:
+    """Pass a stream; after each batch gives the memory, which checks every choice, and everything so far."""
     batch_size, capacity, n_classes = SIZES[size]
     everything = stream(32, n_classes, 0, device)
     memory, network = empty_memory(sampler, capacity, device), FixedNetwork(n_classes, 0, device)
-    generator = torch.Generator().manual_seed(0)
-    for start in range(0, 32, batch_size):
-        batch = everything.take(slice(start, start + batch_size))
-        pool_length = len(memory) + len(batch)
-        rows = pass_batch(memory, batch, moment(network, n_classes, start, generator))
-        yield rows, memory, pool_length, everything.take(slice(start + len(batch)))
+    generator, seen = torch.Generator().manual_seed(0), 0
+    for batch in everything.split(batch_size):
+        pass_batch(memory, batch, moment(network, n_classes, seen, generator))
+        seen += len(batch)
+        yield memory, everything.take(slice(seen))
 
 
 @every_sampler
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_choices_are_valid_and_samples_stay_whole(name: str, size: str, device: str) -> None:
-    sampler = make(name, "puridiver")
-    for rows, memory, pool_length, everything in run(sampler, size, device):
-        assert rows.dtype == torch.int64
-        assert rows.ndim == 1
-        assert len(set(rows.tolist())) == len(rows) <= memory.capacity
-        assert all(0 <= row < pool_length for row in rows.tolist())
+    for memory, everything in run(make(name, "puridiver"), size, device):
         kept = memory.samples
         assert torch.equal(kept.images, everything.images[kept.arrivals])
         assert torch.equal(kept.labels, everything.labels[kept.arrivals])
-        if sampler.name not in ("spr", "gbs"):  # these may keep places free by their rules
+        if name not in ("spr", "gbs"):  # these may keep places free by their rules
             assert len(memory) == min(len(everything), memory.capacity)
 
 
 @every_sampler
 def test_the_generator_of_the_moment_alone_decides(name: str) -> None:
     before = torch.get_rng_state()
-    first = [rows.tolist() for rows, *_ in run(make(name), "usual")]
+    first = [memory.samples.arrivals.tolist() for memory, _ in run(make(name), "usual")]
     assert torch.equal(torch.get_rng_state(), before)
     torch.rand(7)
-    assert first == [rows.tolist() for rows, *_ in run(make(name), "usual")]
+    assert first == [memory.samples.arrivals.tolist() for memory, _ in run(make(name), "usual")]
     torch.set_rng_state(before)
