@@ -209,11 +209,3 @@ def check_new(network: Network, n_classes: int, image_shape: tuple[int, int, int
     expected = f"torch.float32 {(2, head.linear.in_features)}"
     if found != expected:
         raise ValueError(f"{told} features of 2 images should be {expected} for its head, but are {found}")
-    shares = [
-        (name, getattr(part, "dropout" if isinstance(part, nn.MultiheadAttention) else "p", 0))
-        for name, part in network.named_modules()
-    ]
-    if drop := ", ".join(name for name, share in shares if isinstance(share, float) and share > 0):
-        logger.warning(
-            "%s dropout (%s) draws from a global generator: the same seed will give other results", told, drop
-        )

@@ -58,9 +58,8 @@ class PlanRunner:
         self.runtime, self.step, self.held = runtime, step, held
         self._loops: OrderedDict[Hashable, _Loop] = OrderedDict()
 
-    def __call__(self, plan: Tensor, *static: Hashable, often: bool = True) -> None:
-        """Without `often` nothing is captured: the graphs of rare shapes would cost more than they save."""
-        if not (often and self.runtime.graphs):
+    def __call__(self, plan: Tensor, *static: Hashable) -> None:
+        if not self.runtime.graphs:
             for row in self.runtime.move(plan):
                 self.step(row, *static)
             return

@@ -281,11 +281,11 @@ class Trainer(ABC):
         """Images and targets of a step of `run_epoch`, mixed by CutMix."""
         return augment.planned_cutmix(self.buffers["views"][row[:n]], self.buffers["targets"][row[:n]], row[n:])
 
-    def run_plan(self, step: Callable[..., None], plan: Tensor, *static: object, often: bool = True) -> None:
+    def run_plan(self, step: Callable[..., None], plan: Tensor, *static: object) -> None:
         """`step(row, *static)` for each row of a plan, by the `PlanRunner` of the step."""
         if step.__name__ not in self._runners:
             self._runners[step.__name__] = PlanRunner(self.runtime, step, self.buffers, *self.models)
-        self._runners[step.__name__](plan, *static, often=often)
+        self._runners[step.__name__](plan, *static)
 
     # Growth and state ------------------------------------------------------------------------------------------
 

@@ -90,11 +90,9 @@ class DivideMix(Trainer):
         self.buffers.put("p_clean", p_clean)
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
         n_u = min(self.options.batch_size, len(unlabelled))
-        for part, rows in enumerate(self.batch_parts(len(labelled))):
-            x = labelled[rows]
-            plan = self._mixmatch_plan(x, unlabelled, n_u)
-            # The rest is of another size in every epoch.
-            self.run_plan(self._mixmatch_step, plan, network, x.shape[1], n_u, often=part == 0)
+        for rows in self.batch_parts(len(labelled)):
+            plan = self._mixmatch_plan(labelled[rows], unlabelled, n_u)
+            self.run_plan(self._mixmatch_step, plan, network, rows.shape[1], n_u)
 
     def _mixmatch_plan(self, x: Tensor, unlabelled: Tensor, n_u: int) -> Tensor:
         """Labelled rows (steps, n_x), as many steps of n_u random unlabelled ones, and the draws of MixUp."""

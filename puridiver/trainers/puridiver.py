@@ -101,10 +101,9 @@ class PuriDivERTrainer(Trainer):
         plans = _PLANNERS[o.set_batches](sets.codes, o.batch_size, self.generator, o.last_batch == "trained")
         shapes = [self._shape(plan) for plan in plans]
         self._hold(memory, split, any(shape.predicted or shape.tail for shape in shapes))
-        for part, (plan, shape) in enumerate(zip(plans, shapes, strict=True)):
+        for plan, shape in zip(plans, shapes, strict=True):
             cutmix = self.cutmix_plan(len(plan.rows), shape.mixed, o.cutmix)
-            # The sizes of the sets in the rest are others in every epoch.
-            self.run_plan(self._set_step, torch.cat([plan.rows, cutmix], dim=1), shape, often=part == 0)
+            self.run_plan(self._set_step, torch.cat([plan.rows, cutmix], dim=1), shape)
 
     def _too_small(self, sets: Sets) -> bool:
         """Row 8, and the case that nothing is left to learn labels from."""

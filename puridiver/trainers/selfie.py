@@ -13,11 +13,6 @@ from puridiver.trainers.base import BASELINE_WARMUP, Trainer
 CLASS, TIMES = "steady_class", "steady_times"  # of each sample: what was predicted last, and how often in a row
 
 
-def steady_labels(classes: Tensor, times: Tensor, labels: Tensor, looks: int) -> Tensor:
-    """The predicted class where it was the same in the last `looks` looks, else the label; (N,) each."""
-    return torch.where(times >= looks, classes, labels)
-
-
 class Selfie(Trainer):
     """Cross-entropy on labels that are refurbished where the last few predictions agree.
 
@@ -43,7 +38,8 @@ class Selfie(Trainer):
         if epoch < self.options.baseline_warmup:
             self.plain_epoch(memory)
             return
-        labels = steady_labels(self.buffers[CLASS], self.buffers[TIMES], memory.labels, self.options.selfie_history)
+        is_steady = self.buffers[TIMES] >= self.options.selfie_history
+        labels = torch.where(is_steady, self.buffers[CLASS], memory.labels)
         self.run_epoch(self._looking_step, memory, self.one_hot(labels))
 
     def _looking_step(self, row: Tensor, n: int) -> None:

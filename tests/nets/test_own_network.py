@@ -172,16 +172,6 @@ def test_a_network_that_cannot_be_used_is_refused(changes: dict[str, Any], error
         puridiver.Learner(3, SHAPE, 12, network=kind, device="cpu")
 
 
-def test_dropout_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    def with_dropout(self: Any, *words: Any) -> None:
-        Tokens.__init__(self, *words)
-        self.drop = nn.Dropout(0.5)
-
-    puridiver.register(type("Dropping", (Tokens,), {"name": "dropping", "__init__": with_dropout}))
-    built("dropping")
-    assert "dropout (drop)" in caplog.text
-
-
 # Learning ----------------------------------------------------------------------------------------------------------
 
 

@@ -48,19 +48,6 @@ def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.Monkey
     assert negative(torch.ones(199)).tolist() == [-1] * 199
 
 
-def test_what_is_run_once_is_not_captured_and_pushes_no_graph_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With captures faked on the CPU: shapes that do not come back leave those alone that do."""
-    monkeypatch.setattr(capture.Captures, "capture", lambda *_: pytest.fail("captured"))
-    seen: list[tuple[list[int], int]] = []
-    runner = PlanRunner(Runtime(CPU, graphs=True), lambda row, n: seen.append((row.tolist(), n)))
-    runner(torch.zeros(1, 1, dtype=torch.int64), 0)
-    held = list(runner._loops)
-    for _ in range(3):
-        runner(torch.tensor([[1, 2], [3, 4]]), 2, often=False)
-    assert seen == [([0], 0)] + [([1, 2], 2), ([3, 4], 2)] * 3
-    assert list(runner._loops) == held
-
-
 def test_a_capture_waits_until_the_host_is_free_and_keeps_others_out() -> None:
     gate, began, entered, may_end = capture.Launching(), *(threading.Event() for _ in range(3))
     gate.enter()

@@ -39,20 +39,19 @@ def watch_steps(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[tuple
 
 
 class PlanCall(NamedTuple):
-    """A call of `Trainer.run_plan`; what does not run often is not captured."""
+    """A call of `Trainer.run_plan`."""
 
     step: str
     plan: Tensor
     static: tuple
-    often: bool
 
 
 def watch_plans(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> list[PlanCall]:
     """Record the plans from now on instead of running them."""
     calls: list[PlanCall] = []
 
-    def run_plan(step: Callable[..., None], plan: Tensor, *static: object, often: bool = True) -> None:
-        calls.append(PlanCall(step.__name__, plan, static, often))
+    def run_plan(step: Callable[..., None], plan: Tensor, *static: object) -> None:
+        calls.append(PlanCall(step.__name__, plan, static))
 
     monkeypatch.setattr(trainer, "run_plan", run_plan)
     return calls

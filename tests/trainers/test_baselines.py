@@ -160,9 +160,9 @@ def test_dividemix_predicts_by_both_networks():
     ("n_labelled", "parts"),
     [
         (2, []),  # plain epochs: a set of two fills no batch
-        (5, [(True, 5)]),
-        (17, [(True, 8)]),  # a single row is left out
-        (21, [(True, 8), (False, 5)]),
+        (5, [5]),
+        (17, [8]),  # a single row is left out
+        (21, [8, 5]),
         (27, []),
     ],
 )
@@ -177,11 +177,11 @@ def test_dividemix_plans_batches_of_trusted_and_other_rows(n_labelled, parts, mo
     assert plain == ([] if parts else [0, 1])
     for network in (0, 1):
         calls = [call for call in watched if call.static[0] == network]
-        assert [(call.often, call.static[1]) for call in calls] == parts
+        assert [call.static[1] for call in calls] == parts
         taken = [row for call in calls for row in call.plan[:, : call.static[1]].flatten().tolist()]
         assert len(set(taken)) == len(taken)
         assert trusted[taken].all()
-        for _, plan, (_, n_x, n_u), _ in calls:
+        for _, plan, (_, n_x, n_u) in calls:
             others = plan[:, n_x : n_x + n_u]
             assert not trusted[others].any()
             assert all(len(set(batch)) == n_u for batch in others.tolist())
