@@ -115,10 +115,8 @@ def cross_validated(images: np.ndarray, given: np.ndarray, task: Task, seed: int
         generator = torch.Generator().manual_seed(1_000 * seed + k)
         trainer = TRAINERS["plain"](TrainerContext(chosen, "small", 10, shape, choose_runtime("cpu"), generator))
         labels, n = torch.from_numpy(given)[~held], int((~held).sum())
-        for _ in trainer.consolidate(
-            Samples(pixels[~held], labels, torch.arange(n), torch.zeros(n), torch.full((n,), -1)), task.offline_epochs
-        ):
-            pass
+        samples = Samples(pixels[~held], labels, torch.arange(n), torch.zeros(n), torch.full((n,), -1))
+        list(trainer.consolidate(samples, task.offline_epochs))
         logits = trainer.models[0].outputs(pixels[held]).logits
         probabilities[held.numpy()] = logits.double().softmax(dim=1).numpy()
     return probabilities / probabilities.sum(axis=1, keepdims=True)
@@ -136,10 +134,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
         "list: precision": "suspects_precision", "list: recall": "suspects_recall", "true rate": "true_rate",
         "estimated rate": "estimated_rate", "interval holds": "interval holds",
     }  # fmt: skip
-    keys = [
-        frame[k].astype(pd.CategoricalDtype(v))
-        for k, v in (("data", list(TASKS)), ("noise", NOISES), ("method", METHODS))
-    ]
+    orders = {"data": list(TASKS), "noise": NOISES, "method": METHODS}
+    keys = [frame[name].astype(pd.CategoricalDtype(order)) for name, order in orders.items()]
     means = (100 * frame[list(columns.values())].astype(float)).groupby(keys, observed=True).mean().round(1)
     means.columns = pd.Index(columns)
     seconds = frame.groupby(keys, observed=True)["cpu_seconds"].mean().round().astype(int)

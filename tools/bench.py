@@ -3,7 +3,6 @@
     python tools/bench.py                                    # the parts of a run, at the size that suits the machine
     python tools/bench.py --size cifar10 --parts steps growth --out experiments/speed
     python tools/bench.py --size cifar10 --parts run lanes --workers 8 --data-root DATA --splits SPLITS
-    python tools/bench.py --parts latency                    # what a service would wait for, on one CPU thread
 
 Without --data-root whole runs train on noise of the data's shape.
 """
@@ -20,7 +19,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +116,7 @@ def memory_epoch(size: Size, **settings: Any) -> Figure:
 
 
 def steps(size: Size, args: argparse.Namespace) -> list[Figure]:
+    """The online step with two samplers, and an epoch of memory training."""
     settings = settings_of(args)
     return [
         online_step(size, "online step, PuriDivER sampler (16 samples)", **settings),
@@ -169,30 +168,11 @@ def noise_source(size: Size) -> data.DataSource:
     return data.from_arrays(*noise(size, 50_000), *noise(size, 10_000, seed=1), class_names=names, name=name)
 
 
-def latency(args: argparse.Namespace) -> list[Figure]:
-    """What a service waits for: the small network on one CPU thread, by the size of the images."""
-    torch.set_num_threads(1)
-    found = []
-    for side, channels in ((8, 1), (32, 3), (224, 3)):
-        size, repeats = Size("", (side, side, channels), 10, 100, "small"), 10 if side < 100 else 3
-        learner, (images, labels) = filled_learner(size, device="cpu"), noise(size, 16)
-        epochs = learner.consolidation(3 + repeats)
-        for what, work in (
-            ("observe 16", partial(learner.observe, images, labels)),
-            ("predict 1", partial(learner.predict, images[:1])),
-            ("predict 16", partial(learner.predict, images)),
-            ("an epoch on 100", partial(next, epochs)),
-        ):
-            found.append(measure(f"{what}, {side} px", work, warmup=1, repeats=repeats))
-    return found
-
-
 PARTS: dict[str, Callable[[Size, argparse.Namespace], list[Figure]]] = {
     "steps": steps,
     "growth": growth,
     "run": lambda size, args: whole_runs(size, args, 1),
     "lanes": lambda size, args: whole_runs(size, args, args.workers),
-    "latency": lambda size, args: latency(args),
 }
 
 

@@ -49,14 +49,11 @@ class Results:
         spec, ours = find_grid(preset, [data]), self.cells(grid or preset, data)
         lines = []
         for method in spec.methods:
-            texts = [ours.get((method.title, column.title), NOT_RUN) for column in spec.columns]
-            theirs = [paper_text(spec, data, method.title, column.noise or "") for column in spec.columns]
-            lines.append(
-                [
-                    method.title,
-                    *(f"{one} [{other}]" if other else one for one, other in zip(texts, theirs, strict=True)),
-                ]
-            )
+            texts = []
+            for column in spec.columns:
+                paper = paper_text(spec, data, method.title, column.noise or "")
+                texts.append(ours.get((method.title, column.title), NOT_RUN) + f" [{paper}]" * bool(paper))
+            lines.append([method.title, *texts])
         return table(["method", *(column.noise or "" for column in spec.columns)], lines)
 
     def differences(self, grid: str, data: str, base: str) -> str:
@@ -80,9 +77,8 @@ class Results:
                 known = pd.notna(line["p"])
                 interval = f"{line['low_95']:+.1f} to {line['high_95']:+.1f}" if known else NOT_RUN
                 p = p_text(line["p_corrected"]) if known else NOT_RUN
-                lines.append(
-                    [recipe, noise_of(line["column"]), f"{line['difference']:+.1f}", interval, p, str(line["pairs"])]
-                )
+                figures = [f"{line['difference']:+.1f}", interval, p, str(line["pairs"])]
+                lines.append([recipe, noise_of(line["column"]), *figures])
         return table(["recipe", "noise", "less the paper", "95 % interval", "p, corrected", "seeds"], lines)
 
     def headline(self) -> str:
@@ -91,11 +87,9 @@ class Results:
         for data, name in (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")):
             paper = paper_figures()["table1"]["data"][data]
             lines.append([name, "PuriDivER, the paper", *(paper["PuriDivER"][noise] for noise in NOISES)])
-            rerun = paper_figures().get("rerun", {}).get("data", {}).get(data, {}).get("PuriDivER", {})
-            if rerun:
-                lines.append(
-                    [name, "PuriDivER, an independent rerun", *(rerun.get(noise, NOT_RUN) for noise in NOISES)]
-                )
+            if rerun := paper_figures()["rerun"]["data"].get(data, {}).get("PuriDivER"):
+                texts = [rerun.get(noise, NOT_RUN) for noise in NOISES]
+                lines.append([name, "PuriDivER, an independent rerun", *texts])
             lines.append([name, "RM + DivideMix, the paper", *(paper["RM + DivideMix"][noise] for noise in NOISES)])
             for title, grid, method in (
                 ("NTD, ours", "beyond-table1", "NTD"),
@@ -134,9 +128,8 @@ class Results:
         for name in ("table1", "table2", "table3", "table4", "disjoint"):
             for data in PRESETS[name].data:
                 spec, ours = find_grid(name, [data]), self.cells(name, data)
-                missing = {
-                    m.title: [c.noise for c in spec.columns if (m.title, c.title) not in ours] for m in spec.methods
-                }
+                columns = spec.columns
+                missing = {m.title: [c.noise for c in columns if (m.title, c.title) not in ours] for m in spec.methods}
                 found.append(f"{spec.title.partition(':')[0]}, {data}: {missing_text(spec, missing)}")
         return found
 
