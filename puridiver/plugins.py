@@ -159,15 +159,15 @@ def codes(*methods: tuple[str, str]) -> dict[str, str]:
 
 def _origin(member: type) -> Origin:
     """The hash is of the file or the whole package, and of `files = ["weights.pt"]` that the class declares to read."""
-    place, root = member.__module__, sys.modules.get(_root(member.__module__))
-    file = getattr(sys.modules.get(place), "__file__", None)
+    place, file = member.__module__, getattr(sys.modules.get(member.__module__), "__file__", None)
     if file is None:  # a notebook, or typed at a prompt
         try:
             return Origin(place, hashlib.sha256(inspect.getsource(member).encode()).hexdigest())
         except (OSError, TypeError):
             return Origin(place, "not known")
     path, digest = Path(file).resolve(), hashlib.sha256()
-    files = sorted(Path(str(root.__file__)).parent.rglob("*.py")) if hasattr(root, "__path__") else [path]
+    package = sys.modules[_root(place)]
+    files = sorted(Path(str(package.__file__)).parent.rglob("*.py")) if hasattr(package, "__path__") else [path]
     for each in [*files, *(path.parent / name for name in getattr(member, "files", ()))]:
         digest.update(f"{each.name} {hashlib.sha256(each.read_bytes()).hexdigest()}\n".encode())
     single = place.startswith(FILE_MODULE) or place == "__main__"

@@ -68,8 +68,8 @@ def grid(
     from puridiver.grid.table import build
 
     if show_list:
-        rows = [(name, preset.title, ", ".join(preset.sizes)) for name, preset in PRESETS.items()]
-        say_table(rows, ("name", "what it is", "--data"))
+        presets = [(name, preset.title, ", ".join(preset.sizes)) for name, preset in PRESETS.items()]
+        say_table(presets, ("name", "what it is", "--data"))
         return 0
     if not grids:
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")

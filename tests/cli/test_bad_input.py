@@ -41,7 +41,7 @@ predict LEARNER --probabilities: Missing argument 'IMAGES
 predict nowhere small.npz: nowhere
 predict LEARNER nowhere.png: nowhere.png holds no image
 predict LEARNER empty: holds no image
-predict LEARNER text.npz: text.npz is not an
+predict LEARNER text.npz: text.npz is not a
 predict LEARNER keys.npz: images (N, H, W, C) called images or test_images or train_images
 predict LEARNER small.npz --out text.npz/p.csv: cannot be written
 predict LEARNER small.npz --out small.npz: is already there

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,20 +25,6 @@ def more(tmp_path: Path) -> Path:
     for i in range(6):
         speckled((120, 120, 120), 50 + i).save(folder / "grey" / f"{i}.png")
     return folder
-
-
-@pytest.fixture
-def observed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The labels that learners get to see."""
-    labels: list[Any] = []
-    observe = Learner.observe
-
-    def watched(self: Learner, images: Any, given: Any, names: Any) -> None:
-        labels.extend(given)
-        observe(self, images, given, names)
-
-    monkeypatch.setattr(Learner, "observe", watched)
-    return labels
 
 
 def learn(learner: Path, data: Path, out: Path, *words: str) -> int:
@@ -84,17 +69,17 @@ def test_a_learner_may_be_replaced_by_itself_and_else_only_by_force(picture_run,
     assert Learner.load(place, device="cpu").seen == seen
 
 
-def test_images_come_in_the_order_of_time_and_else_as_listed(picture_run, more, tmp_path, observed):
+def test_images_come_in_the_order_of_time_and_else_as_listed(picture_run, more, tmp_path):
     shutil.rmtree(more / "grey")
-    files = sorted(more.rglob("*.*"))
-    names, times = [path.parent.name for path in files], np.random.default_rng(0).permutation(len(files))
-    table = pd.DataFrame({"path": files, "label": names, "timestamp": times})
-    for columns, expected in ((list(table), [names[row] for row in np.argsort(times)]), (["path", "label"], names)):
-        observed.clear()
+    files, seen = sorted(more.rglob("*.*")), Learner.load(picture_run, device="cpu").seen
+    times = np.random.default_rng(0).permutation(len(files))
+    table = pd.DataFrame({"path": files, "label": [path.parent.name for path in files], "timestamp": times})
+    for columns, order in ((list(table), np.argsort(times)), (["path", "label"], range(len(files)))):
         table[columns].to_csv(tmp_path / "table.csv", index=False)
-        out = tmp_path / "now"
-        assert learn(picture_run, tmp_path / "table.csv", out, "--force", "--epochs", "0") == 0
-        assert observed == expected
+        out, words = tmp_path / "now", ["--force", "--epochs", "0", "--memory", "60"]
+        assert learn(picture_run, tmp_path / "table.csv", out, *words) == 0
+        names = {arrival: name for arrival, name in Learner.load(out).held_ids().items() if arrival >= seen}
+        assert [names[arrival] for arrival in sorted(names)] == [str(files[row]) for row in order]
 
 
 def test_a_learner_of_numbers_and_grey_images_takes_arrays_and_files(tmp_path, capsys):

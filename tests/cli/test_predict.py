@@ -30,8 +30,10 @@ def test_it_is_what_the_learner_itself_says(picture_run, tmp_path, capsys):
         assert float(row["probability"]) == max(p.values()) == p[row["label"]]
     images = np.random.default_rng(0).integers(0, 255, (1_001, 8, 8, 3), dtype=np.uint8)  # more than one batch
     np.savez(tmp_path / "mine.npz", images=images)
-    assert main(["predict", str(picture_run), str(tmp_path / "mine.npz"), "--out", str(tmp_path / "p.csv")]) == 0
-    rows = read((tmp_path / "p.csv").read_text())
+    words = ["predict", str(picture_run), str(tmp_path / "mine.npz"), "--out", str(tmp_path / "new" / "p.csv")]
+    assert main(words) == 0
+    assert main([*words, "--force"]) == 0
+    rows = read((tmp_path / "new" / "p.csv").read_text())
     assert [row["label"] for row in rows] == Learner.load(picture_run, device="cpu").predict(images).tolist()
     assert rows[3]["image"] == f"{tmp_path}/mine.npz:3"
 
@@ -90,14 +92,3 @@ def test_bad_files_are_named_or_left_out(picture_run, tmp_path, capsys):
     told = capsys.readouterr()
     assert len(read(told.out)) == 3
     assert "left out" in told.err
-
-
-def test_a_table_of_predictions_is_replaced_by_force_alone(picture_run, tmp_path):
-    image, out = next((picture_run.parent / "pictures" / "red").iterdir()), tmp_path / "new" / "p.csv"
-    words = ["predict", str(picture_run), str(image), "--out", str(out), "--device", "cpu"]
-    assert main(words) == 0
-    out.write_text("mine")
-    assert main(words) == 2
-    assert out.read_text() == "mine"
-    assert main([*words, "--force"]) == 0
-    assert out.read_text() != "mine"
