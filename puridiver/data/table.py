@@ -39,8 +39,7 @@ GUARD = re.compile(r"^'(?=[=+\-@\t\r])")  # the apostrophe that `guarded` puts i
 # What the text of a cell should be.
 CHECKS: tuple[tuple[str, Callable[[str], bool], str], ...] = (
     ("path", bool, "not be empty"),
-    ("label", bool, "not be empty"),
-    ("label", lambda text: text.casefold() != "nan", "name a class: leave out rows without a label"),
+    ("label", lambda text: text.casefold() not in ("", "nan"), "name a class: leave out rows without a label"),
     ("split", lambda text: text.lower() in IS_TEST, f"be one of {', '.join(IS_TEST)}"),
 )
 
@@ -50,32 +49,30 @@ def list_table(file: Path, test_share: float | None = None) -> Listing:
     cells = {".jsonl": _read_jsonl, ".parquet": _read_parquet}.get(file.suffix.lower(), read_csv)(file)
     if cells.empty:
         raise DataError(f"{file} should have rows with a path and a label each")
-    headings = list(map(_plain, cells))
-    texts: dict[str, list[Any]] = {}
+    headings = [str(heading).strip().lower() for heading in cells]
+    table = pd.DataFrame(index=cells.index)
     for name, names in COLUMNS.items():
         if found := next((other for other in names if other in headings), None):
             cells[name] = cells.iloc[:, headings.index(found)]
-            texts[name] = list(map(_text, cells[name]))
-            _check(file, name, texts, lambda text: text is not None, "be text or a 64-bit number")
+            # Objects, not pandas' own strings, which cannot hold file names that are no UTF-8.
+            table[name] = pd.Series(map(_text, cells[name]), dtype=object)
+            _check(file, table[name], table[name].notna(), "be text or a 64-bit number")
         elif name in REQUIRED:
             raise DataError(f"{file} should have a column {' or '.join(map(repr, names))}, but has {few(headings)}")
-    for column, is_fine, wanted in CHECKS:
-        _check(file, column, texts, is_fine, wanted)
-    # Objects, not pandas' own strings, which cannot hold file names that are no UTF-8.
-    table = pd.DataFrame(texts, dtype=object).reindex(columns=["path", "label", "true_label"], fill_value="")
+    for name, is_fine, wanted in CHECKS:
+        if name in table:
+            _check(file, table[name], table[name].map(is_fine), wanted)
+    if "true_label" not in table:
+        table["true_label"] = ""
     if table["label"].str.fullmatch(WHOLE_NUMBER).all():  # programs write 3 as 3.0 in a column with gaps; 007 stays
-        for column in ("label", "true_label"):
-            table[column] = table[column].str.replace(f"^{WHOLE_NUMBER}$", r"\1", regex=True)
+        for name in ("label", "true_label"):
+            table[name] = table[name].str.replace(f"^{WHOLE_NUMBER}$", r"\1", regex=True)
     unknown = table["true_label"].str.casefold().isin(MISSING) & ~table["true_label"].isin(table["label"])
     table["true_label"] = table["true_label"].mask(unknown, "")
-    table["is_test"] = [IS_TEST[text.lower()] for text in texts.get("split", ["train"] * len(table))]
-    if "timestamp" in texts:
-        table["time"] = _times(file, cells["timestamp"], texts)
+    table["is_test"] = table["split"].str.lower().map(IS_TEST) if "split" in table else False
+    if "timestamp" in table:
+        table["time"] = _times(file, cells["timestamp"], table["timestamp"])
     return make_listing(file.stem, file, file.parent, table, test_share)
-
-
-def _plain(heading: object) -> str:
-    return str(heading).strip().lower()
 
 
 def _text(value: Any) -> str | None:
@@ -93,23 +90,21 @@ def _row_error(file: Path, row: int, message: str) -> DataError:
     return DataError(f"{file}: row {row + 1} (counted from 1, without the heading): {message}")
 
 
-def _check(file: Path, column: str, texts: dict[str, list[Any]], is_fine: Callable[[Any], bool], wanted: str) -> None:
+def _check(file: Path, texts: pd.Series, fine: pd.Series, wanted: str) -> None:
     """Refuse a column with a cell that is not fine, and name the first."""
-    for row, text in enumerate(texts.get(column, ())):
-        if not is_fine(text):
-            raise _row_error(file, row, f"{column} should {wanted}, but got {printable(str(text))[:40]!r}")
+    if not fine.all():
+        row = int(np.argmin(fine.to_numpy(bool)))
+        raise _row_error(file, row, f"{texts.name} should {wanted}, but got {printable(str(texts[row]))[:40]!r}")
 
 
-def _times(file: Path, cells: pd.Series, texts: dict[str, list[Any]]) -> np.ndarray:
+def _times(file: Path, cells: pd.Series, texts: pd.Series) -> np.ndarray:
     """Numbers as they are, dates and times as seconds since 1970 (UTC where they name no zone)."""
-    column = pd.Series(texts["timestamp"], dtype=object)
-    found = pd.to_numeric(cells.where(cells.map(type).isin([int, float]), column), errors="coerce").to_numpy(float)
+    found = pd.to_numeric(cells.where(cells.map(type).isin([int, float]), texts), errors="coerce").to_numpy(float)
     if np.isnan(found).all():
-        dates = pd.to_datetime(column, utc=True, format="ISO8601", errors="coerce")
+        dates = pd.to_datetime(texts, utc=True, format="ISO8601", errors="coerce")
         found = np.where(dates.isna(), math.nan, dates.dt.as_unit("us").astype("int64") / 1_000_000)
-    finite = iter(np.isfinite(found))
     wanted = "be a number or a date such as 2024-05-01T12:30, in all rows the same"
-    _check(file, "timestamp", texts, lambda text: next(finite), wanted)
+    _check(file, texts, pd.Series(np.isfinite(found)), wanted)
     return found
 
 
@@ -161,7 +156,7 @@ def _read_parquet(file: Path) -> pd.DataFrame:
     known = {name for names in COLUMNS.values() for name in names}
     with open_regular(file) as content:
         try:
-            wanted = [name for name in pyarrow.parquet.read_schema(content).names if _plain(name) in known]
+            wanted = [name for name in pyarrow.parquet.read_schema(content).names if name.strip().lower() in known]
             return pd.DataFrame(pyarrow.parquet.read_table(content, columns=wanted).to_pylist(), dtype=object)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise DataError(f"{file} is not a Parquet file, or a damaged one: {first_line(error)}") from error

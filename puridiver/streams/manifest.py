@@ -136,7 +136,7 @@ class StreamManifest:
             content = check_json(read_json(Path(path)), SCHEMA, str(path))
             if content.pop("content_hash") != _hash(content):
                 raise ValueError("it was changed after it was written: its content hash does not match")
-            if content["noise_map"] is not None:
+            if content.get("noise_map") is not None:
                 content["noise_map"] = {int(key): label for key, label in content["noise_map"].items()}
             return cls(**{name: _tuples(value) for name, value in content.items()})
         except DataError as error:

@@ -63,13 +63,10 @@ def test_floats_become_the_nearest_byte(dtype: torch.dtype) -> None:
         ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "be train images"),
         ({"test_images": np.zeros((3, 4, 6, 3), np.uint8)}, r"\(6, 4, 5, 3\) and \(3, 4, 6, 3\)"),
         ({"train_labels": np.zeros(5, np.int64)}, r"train_labels .* \(6,\)"),
-        ({"train_labels": np.zeros(6)}, "train_labels .* but got float64"),
         ({"train_labels": ["a", "a\0", "b", "b", "b", "b"], "test_labels": ["a", "a", "b"]}, "no NUL"),
-        ({"train_labels": ["a", ""] * 3, "test_labels": ["a"] * 3}, "a class name should have"),
         ({"train_labels": np.array(["a"] * 6)}, "class ids in both parts, or class names in both"),
         ({"test_labels": np.array([0, -1, 0])}, "class ids below 3, .* but there is '-1'"),
         ({"test_labels": np.array([0, 99_999, 0])}, "the largest is 99999, of 4 that occur"),
-        ({"class_names": ["a", "b"]}, "class ids below 2, .* but there is '2'"),
         ({"class_names": ["a", "b", "a"]}, "all differ, but more than one is called a$"),
         ({"class_names": [f"c{n}" for n in range(3000)] * 2}, "c9 and 2,990 more"),
     ],
@@ -104,8 +101,6 @@ def test_labels_may_be_names_and_true_labels_may_be_told(tmp_path: Path) -> None
     assert source.train.true_labels.tolist() == [1, 0, 2, 0, -1, 2]
     ordered = load_npz(saved(tmp_path / "named.npz", **arrays(**words), class_names=np.array(["c", "b", "a"])))
     assert ordered.train.labels.tolist() == [1, 2, 0, 1, 2, 0]
-    with pytest.raises(DataError, match="the class names a, b, but there is 'c'"):
-        load_npz(saved(tmp_path / "lacking.npz", **arrays(**words), class_names=np.array(["a", "b"])))
     for wrong in (np.array([0, 1, 2, 0, 1, 3]), np.array([0, 1, 2, 0, 1, -2]), np.zeros(6), np.zeros(0, int)):
         with pytest.raises(DataError, match="does not hold usable arrays: labels should"):
             load_npz(saved(tmp_path / "wrong.npz", **arrays(), train_true_labels=wrong))

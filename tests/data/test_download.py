@@ -77,21 +77,17 @@ def test_an_archive_unpacks_whole_and_sets_an_old_folder_aside(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "members", [[("../evil", b"x")], [("/evil", b"x")], [("top/link", None)], [("other/file", b"x")], []]
+    "members", [[("../evil", b"x")], [("/evil", b"x")], [("top/link", None)], [("other/file", b"x")], [], b"damaged"]
 )
-def test_hostile_archives_are_refused_and_leave_nothing(members: list[Any], tmp_path: Path) -> None:
-    archive = write_tar(tmp_path / "a.tar.gz", *members)
+def test_hostile_and_damaged_archives_are_refused_and_leave_nothing(members: Any, tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar.gz"
+    if isinstance(members, bytes):
+        archive.write_bytes(members)
+    else:
+        write_tar(archive, *members)
     with pytest.raises(DataError, match=r"a\.tar\.gz was not unpacked"):
         unpack(archive, tmp_path / "top")
     assert list(tmp_path.iterdir()) == [archive]
-
-
-@pytest.mark.parametrize("content", [b"", b"no archive", None])
-def test_damaged_archives_are_refused(content: bytes | None, tmp_path: Path) -> None:
-    archive = write_tar(tmp_path / "a.tar.gz", ("top/one", b"1" * 100_000))
-    archive.write_bytes(archive.read_bytes()[:-30] if content is None else content)
-    with pytest.raises(DataError, match="was not unpacked"):
-        unpack(archive, tmp_path / "top")
 
 
 def test_a_fetched_data_set_can_be_loaded_and_is_mended(

@@ -9,7 +9,6 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
-import puridiver.data
 from puridiver.data import FileOptions, base, data_sets, find, load, verify
 from puridiver.errors import DataError
 from puridiver.streams import make_stream
@@ -19,10 +18,6 @@ from tests.web_samples import write_food101n, write_webvision
 from tests.wild import write_bad_kinds
 
 OPTIONS = FileOptions(image_size=8)
-
-
-def test_public_names_are_there() -> None:
-    assert all(hasattr(puridiver.data, name) for name in puridiver.data.__all__)
 
 
 @pytest.mark.parametrize("name", data_sets())

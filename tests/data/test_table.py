@@ -79,7 +79,7 @@ def test_labels_may_be_large_numbers_and_true_ones_may_have_gaps(kind, tmp_path)
         ("csv", "pfad;etikett\na.png;cat\n", "should have a column 'path' .* but has pfad, etikett"),
         ("csv", "path,label\na.png,cat\nb.png\n", "row 2 .* as many cells"),
         ("csv", "path,label,label\na.png,cat,dog\n", "same heading"),
-        ("csv", "path,label\na.png,\n", "row 1 .* label should not be empty"),
+        ("csv", "path,label\na.png,\n", "row 1 .* label should name a class"),
         ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label should name a class"),
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
         ("csv", "path,label,timestamp\na.png,cat,yesterday\n", "row 1 .* timestamp should be"),
@@ -138,16 +138,14 @@ def test_labels_that_are_no_utf8_are_refused_and_paths_are_not(tmp_path):
         list_table(tmp_path / "table.csv", 0)
 
 
-@pytest.mark.parametrize("unit", ["s", "us", "ns"])
-def test_times_of_parquet_in_every_unit_and_plain_dates(unit, tmp_path):
+def test_times_of_parquet_may_be_timestamps_or_dates(tmp_path):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-    values = [7_000_000_000_123, 0] if unit == "ns" else [7_000 * (1 if unit == "s" else 10**6), 0]
-    for times, expected in (
-        (pyarrow.array(values, pyarrow.timestamp(unit)), [7000.0, 0.0]),
-        (pyarrow.array([1, 0], pyarrow.date32()), [86400.0, 0.0]),
+    for values, kind, expected in (
+        ([7_000_000_000_123, 0], pyarrow.timestamp("ns"), [7000.0, 0.0]),
+        ([1, 0], pyarrow.date32(), [86400.0, 0.0]),
     ):
-        table = pyarrow.table({"path": ["a.png", "b.png"], "label": ["x", "y"], "timestamp": times})
-        parquet.write_table(table, tmp_path / "table.parquet")
+        table = {"path": ["a.png", "b.png"], "label": ["x", "y"], "timestamp": pyarrow.array(values, kind)}
+        parquet.write_table(pyarrow.table(table), tmp_path / "table.parquet")
         assert list_table(tmp_path / "table.parquet", 0).files["time"].tolist() == expected
 
 

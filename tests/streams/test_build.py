@@ -159,8 +159,3 @@ def test_a_stream_that_was_made_can_be_made_again(options):
 def test_options_that_do_not_make_the_stream_are_problems(changes, problem):
     manifest = replace(make_stream(SOURCE), **changes)
     assert any(problem in line for line in verify(manifest, SOURCE))
-
-
-def test_other_data_are_named():
-    for other in (small_source(seed=8), small_source(counts=(30,) * 9)):
-        assert "is other data" in verify(make_stream(SOURCE), other)[0]

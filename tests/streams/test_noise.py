@@ -10,13 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from puridiver.data import load
 from puridiver.discovery import members
 from puridiver.errors import DataError
 from puridiver.streams import StreamManifest, make_stream, named_map, noise_kind, noise_name
 from puridiver.streams.build import verify
 from puridiver.streams.names import format_share, parse_share
-from puridiver.streams.noise import PACKAGE, Noise, NoiseSetting, parse_noise, plant
+from puridiver.streams.noise import PACKAGE, Noise, NoiseSetting, parse_noise
 from puridiver.streams.noises.human import HUMAN_SETS
 from puridiver.streams.noises.instance import features, flip_rates, pick
 from puridiver.streams.noises.matrix import as_matrix, matrix_name
@@ -134,16 +133,6 @@ def test_a_share_reads_back_as_it_was_written(share):
     assert parse_share(format_share(share), "share") == share
 
 
-@pytest.mark.parametrize("noise", ["sym-20", "asym-40"])
-def test_noise_planted_for_an_audit_has_the_exact_rate(noise):
-    digits = load("digits")
-    true = digits.train.labels.numpy()
-    given = plant(true, digits, noise, np.random.default_rng(3))
-    assert (given != true).sum() == round(int(noise[-2:]) / 100 * len(true))
-    with pytest.raises(ValueError, match="noise to plant"):
-        plant(true, digits, "none", np.random.default_rng(0))
-
-
 # Instance-dependent noise ------------------------------------------------------------------------------------------
 
 N, CLASSES = 6_000, 6
@@ -173,16 +162,6 @@ def test_picks_follow_the_softmax_and_large_images_are_averaged_down():
 
 
 # Labels that people gave -------------------------------------------------------------------------------------------
-
-
-def test_a_missing_or_damaged_label_file_is_told(tmp_path):
-    with pytest.raises(ValueError, match="--noise-file"):
-        make_stream(SOURCE, noise="human:worst")
-    (tmp_path / "x.pt").write_bytes(b"damaged")
-    with pytest.raises(DataError, match="or is damaged"):
-        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "x.pt")
-    with pytest.raises(FileNotFoundError, match=r"y\.pt"):
-        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "y.pt")
 
 
 def test_human_labels_are_those_of_the_file_in_the_order_of_the_train_set(tmp_path):
@@ -218,6 +197,11 @@ def test_faults_of_label_files_are_told(changes, message, tmp_path):
     human_file(tmp_path / "labels.pt", **changes)
     with pytest.raises(DataError, match=message):
         make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "labels.pt")
+    (tmp_path / "labels.pt").write_bytes(b"damaged")
+    with pytest.raises(DataError, match="or is damaged"):
+        make_stream(SOURCE, noise="human:worst", noise_file=tmp_path / "labels.pt")
+    with pytest.raises(ValueError, match="--noise-file"):
+        make_stream(SOURCE, noise="human:worst")
 
 
 # Transition matrices -----------------------------------------------------------------------------------------------
