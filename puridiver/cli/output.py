@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from puridiver.runs import progress as runs
+
 # Control characters other than tab and newline, and those that turn the direction of text.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 WIDE = 160  # columns where there is no terminal
@@ -75,7 +77,7 @@ def duration(seconds: float | None) -> str:
     return f"about {seconds / 3600:.1f} h" if seconds > 5400 else f"about {max(seconds / 60, 1):.0f} min"
 
 
-class Progress:
+class Progress(runs.Progress):
     """A bar with the time left on a terminal; anywhere, lines that say what was done."""
 
     def __init__(self, hidden: bool = False) -> None:

@@ -16,15 +16,16 @@ from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, percent, say, say_problems, say_table
 from puridiver.errors import ManifestError
-from puridiver.runs.config import Role, RunConfig, fields_of
+from puridiver.runs.config import SETTINGS, Role, RunConfig
 
 if TYPE_CHECKING:
     from puridiver.streams import StreamManifest
 
 READ_BY = ("image_size", "test_share", "bad_files", "trust_labels", "data_root")  # no part of a stream
+MAKING = (Role.SOURCE, Role.STREAM, Role.PLACE)
 
 
-@flags.settings_flags([*fields_of(Role.SOURCE, Role.STREAM, Role.PLACE), "seed"])
+@flags.settings_flags([name for name, field in SETTINGS.items() if field.role in MAKING or name == "seed"])
 def make(
     settings: dict[str, Any],
     out: Annotated[Path, Opt("file of the stream, *.json", "FILE")],

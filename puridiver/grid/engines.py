@@ -23,7 +23,8 @@ import torch
 
 from puridiver.data.base import DataSource
 from puridiver.runs.config import RunConfig
-from puridiver.runs.experiment import Experiment, Silent
+from puridiver.runs.experiment import Experiment
+from puridiver.runs.progress import Progress
 from puridiver.runs.resolve import file_options, load_source, source_name
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime
@@ -76,7 +77,7 @@ class Sources:
         return self.loaded[key]
 
 
-class Progress(Silent):
+class JobProgress(Progress):
     """Reports the progress of a run, at most twice a second, and stops the run when the engine stops."""
 
     def __init__(self, id: str, report: Report, stopping: threading.Event) -> None:
@@ -98,7 +99,7 @@ class Progress(Silent):
 
 def run_job(job: Job, report: Report, stopping: threading.Event, source: DataSource | None = None) -> None:
     """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
-    progress = Progress(job.id, report, stopping)
+    progress = JobProgress(job.id, report, stopping)
     try:
         experiment = progress.experiment = Experiment(job.config, progress, source)
         experiment.lanes = job.lanes

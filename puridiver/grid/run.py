@@ -47,7 +47,7 @@ class GridRun:
         hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
         for cell in (cell for grid in grids for cell in cells(grid)):
             config, source = cell.config, self.sources.of(cell.config)
-            stream = (*config.of_role(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
+            stream = (*config.values(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
             if stream not in hashes:
                 hashes[stream] = resolve_run_stream(config, source).content_hash
             self.runs.setdefault(run_id(config, source, hashes[stream]), []).append(cell)

@@ -1,71 +1,26 @@
-"""What became of each sample that was ever in the memory: the events that tell it, and the table made of them."""
+"""What became of each sample that was ever in the memory: a table of the events of a traced run."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from puridiver.data.base import UNKNOWN
 from puridiver.errors import DataError
 from puridiver.files import check_writable, write_atomically
-from puridiver.metrics.base import Event
-from puridiver.metrics.recorder import Recorder
+from puridiver.metrics import Event
 from puridiver.trainers import SET_NAMES
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-COLUMNS = ("arrival", "image", "name", "given_label", "true_label", "entered_at", "evicted_at")
-NUMBERS = ("arrival", "image", "entered_at", "evicted_at")
-
-
-class TracingRecorder(Recorder):
-    """Also emits which samples enter and leave the memory, and what each memory training made of them.
-
-    Only for a traced run, since a GPU has to wait for it. Events "memory": `entered` (arrivals), and of each the row of
-    its `images` among the train images, its `given` and `true` label (class ids; null where nobody knows) and, where
-    data are of files, its file in `names`; `left`. Events "sets": `arrivals`, `sets` and `suggested`, the set of each
-    sample in the last epoch of a consolidation and the label that it suggests.
-    """
-
-    held: frozenset[int] = frozenset()  # arrivals in the memory, as the events have told
-
-    def observed(self, task: int) -> None:
-        super().observed(task)
-        self._compare(task)
-
-    def epoch(self, task: int, epoch: int, number: int, evaluate: bool, last: bool) -> None:
-        self._compare(task)  # samples that waited may have entered as the consolidation began
-        super().epoch(task, epoch, number, evaluate, last)
-        if last and (sets := self.learner.trainer.sets) is not None:
-            given = self.truth.given[sets.arrivals]
-            suggested = torch.where(sets.codes == SET_NAMES.index("clean"), given, sets.guesses).tolist()
-            event = {"event": "sets", "task": task, "seen": self.learner.seen, "arrivals": sets.arrivals.tolist()}
-            self.emit({**event, "sets": sets.codes.tolist(), "suggested": suggested})
-
-    def load_state(self, figures: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        super().load_state(figures, tensors)
-        self.held = frozenset(self.learner.memory.samples.arrivals.tolist())
-
-    def _compare(self, task: int) -> None:
-        """Emit what has changed since the last call."""
-        before, self.held = self.held, frozenset(self.learner.memory.samples.arrivals.tolist())
-        entered, left = sorted(self.held - before), sorted(before - self.held)
-        if not entered and not left:
-            return
-        at = torch.tensor(entered, dtype=torch.int64)
-        rows, names = self.truth.rows[at].tolist(), self.truth.names
-        self.emit({
-            "event": "memory", "task": task, "seen": self.learner.seen, "entered": entered,
-            "images": rows, "given": self.truth.given[at].tolist(),
-            "true": [None if label == UNKNOWN else label for label in self.truth.true[at].tolist()], "left": left,
-            **({} if names is None else {"names": [names[row] for row in rows]}),
-        })  # fmt: skip
+# Columns of the table, and what they are called in "memory" events.
+ENTERED = {
+    "arrival": "entered", "image": "images", "name": "names", "given_label": "given", "true_label": "true",
+}  # fmt: skip
 
 
 def sample_history(class_names: Sequence[str], events: Iterable[Event]) -> DataFrame:
@@ -78,24 +33,22 @@ def sample_history(class_names: Sequence[str], events: Iterable[Event]) -> DataF
     """
     import pandas
 
-    rows: dict[int, dict[str, Any]] = {}
-    columns = list(COLUMNS)
+    kinds: dict[str, list[Event]] = {"memory": [], "sets": []}
     for event in events:
-        if event["event"] == "memory":
-            names = event.get("names") or [None] * len(event["entered"])
-            entered = (event["entered"], event["images"], names, event["given"], event["true"])
-            for arrival, image, name, given, true in zip(*entered, strict=True):
-                labels = (class_names[given], None if true is None else class_names[true])
-                rows[arrival] = dict(zip(COLUMNS, (arrival, image, name, *labels, event["seen"], None), strict=True))
-            for arrival in event["left"]:
-                rows[arrival]["evicted_at"] = event["seen"]
-        elif event["event"] == "sets":
-            n = 1 + (len(columns) - len(COLUMNS)) // 2
-            columns += [f"set_{n}", f"suggested_{n}"]
-            for arrival, code, suggested in zip(event["arrivals"], event["sets"], event["suggested"], strict=True):
-                rows[arrival] |= {f"set_{n}": SET_NAMES[code], f"suggested_{n}": class_names[suggested]}
-    found = pandas.DataFrame(list(rows.values()), columns=columns)
-    found = found.astype(dict.fromkeys(NUMBERS, "Int64"))  # whole numbers stay whole where some are missing
+        kinds.get(event["event"], []).append(event)
+    told = pandas.DataFrame(kinds["memory"], columns=["seen", "left", *ENTERED.values()])
+    told["names"] = [event.get("names") or [None] * len(event["entered"]) for event in kinds["memory"]]
+    found = told.explode(list(ENTERED.values())).dropna(subset="entered").set_index("entered", drop=False)
+    found = found.rename(columns={event: column for column, event in ENTERED.items()} | {"seen": "entered_at"})
+    found["evicted_at"] = told[["left", "seen"]].explode("left").dropna().set_index("left")["seen"]
+    found = found[[*ENTERED, "entered_at", "evicted_at"]]
+    for column in ("given_label", "true_label"):
+        found[column] = found[column].map(dict(enumerate(class_names)))
+    for n, event in enumerate(kinds["sets"], start=1):
+        found.loc[event["arrivals"], f"set_{n}"] = np.array(SET_NAMES)[event["sets"]]
+        found.loc[event["arrivals"], f"suggested_{n}"] = np.array(class_names)[event["suggested"]]
+    # Whole numbers stay whole where some are missing.
+    found = found.astype(dict.fromkeys(("arrival", "image", "entered_at", "evicted_at"), "Int64"))
     return found.drop(columns="name") if found["name"].isna().all() else found
 
 

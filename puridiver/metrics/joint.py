@@ -6,9 +6,8 @@ import contextlib
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,10 +21,11 @@ from puridiver.learner import storage
 from puridiver.nets import NETWORKS, build_network
 from puridiver.options import Options, class_options
 from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import TrainableModel
+from puridiver.runtime.model import TrainableModel, sgd
 from puridiver.trainers.schedule import cosine
 
-EPOCHS, BATCH, RATE, WEIGHT_DECAY, SEED = 20, 128, 0.1, 5e-4, 0
+EPOCHS, BATCH, RATE, SEED = 20, 128, 0.1, 0
+SGD = Options(momentum=0.9, weight_decay=5e-4)
 CHUNK = 500
 ON_DEVICE_BYTES = 4 << 30
 
@@ -36,33 +36,34 @@ def joint_features(
 ) -> Tensor:  # fmt: skip
     """Features (N, d) of the source's train images; trains the network unless the cache has them, or soon will.
 
-    The cache is keyed by the data's fingerprint, the network with its own options and, if it is a plugin, its code,
-    its precision, how images are cropped and mirrored, and the settings of this module.
+    The cache is keyed by the data, the network with its own options and code, and how it is trained.
     """
     if (source.train.true_labels == UNKNOWN).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
-    values = {name: options[name] for name in class_options(NETWORKS[network])}
-    own = f".{hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]}" if values else ""
-    code = "".join(f".{origin.code[:16]}" for origin in plugins.origins(("network", network)).values())
-    made = f"{EPOCHS}x{BATCH}-crop{options.crop_padding}-flip{int(options.flip)}"
-    folder = cache / f"{source.fingerprint[:16]}-{network}{code}{own}-{runtime.precision}-{made}"
+    own = {name: options[name] for name in class_options(NETWORKS[network])}
+    code = [origin.code for origin in plugins.origins(("network", network)).values()]
+    training = [runtime.precision, EPOCHS, BATCH, options.crop_padding, options.flip]
+    key = hashlib.sha256(json.dumps([source.fingerprint, own, code, training], sort_keys=True).encode()).hexdigest()
+    folder = cache / f"{network}-{key[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
     # Runs that start side by side need the same one, and it takes minutes.
     with file_lock(cache / f"{folder.name}.lock", wait_seconds=math.inf, what="the joint network"):
         with contextlib.suppress(DataError):  # a cache that cannot be read is made anew
             return storage.load(folder)[1]["features"]
-        features = _trained_features(source, network, runtime, values, options, tell)
-        storage.save(folder, {"network": network}, {"features": features})
-        return features
+        generator = torch.Generator().manual_seed(SEED)
+        net = build_network(network, len(source.class_names), source.image_shape, Options(**own), generator)
+        model = TrainableModel(net, runtime, sgd(SGD))
+        _train(model, source, options, generator, tell)
+        parts = torch.arange(len(source.train)).split(CHUNK)
+        found = [model.outputs(_batch(source.train.images, rows, runtime)).features.cpu() for rows in parts]
+        storage.save(folder, {"network": network}, {"features": torch.cat(found)})
+        return torch.cat(found)
 
 
-def _trained_features(
-    source: DataSource, network: str, runtime: Runtime, own: dict[str, Any], options: Options,
-    tell: Callable[[str], None],
-) -> Tensor:  # fmt: skip
-    generator = torch.Generator().manual_seed(SEED)
-    net = build_network(network, len(source.class_names), source.image_shape, Options(**own), generator)
-    model, images = TrainableModel(net, runtime, _sgd), source.train.images
+def _train(
+    model: TrainableModel, source: DataSource, options: Options, generator: torch.Generator, tell: Callable[[str], None]
+) -> None:
+    images, runtime = source.train.images, model.runtime
     if images.nbytes <= ON_DEVICE_BYTES:
         images = runtime.move(images)
     for epoch in range(EPOCHS):
@@ -74,12 +75,6 @@ def _trained_features(
                 labels = runtime.move(source.train.true_labels[rows])
                 model.step(F.cross_entropy(model.logits(view), labels))
         tell(f"joint network for diversity, epoch {epoch + 1}/{EPOCHS}")
-    parts = torch.arange(len(images)).split(CHUNK)
-    return torch.cat([model.outputs(_batch(images, rows, runtime)).features.cpu() for rows in parts])
-
-
-def _sgd(parameters: Iterable[Tensor], rate: Tensor) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, rate, 0.9, weight_decay=WEIGHT_DECAY, nesterov=True, fused=rate.is_cuda)
 
 
 def _batch(images: Tensor, rows: Tensor, runtime: Runtime) -> Tensor:

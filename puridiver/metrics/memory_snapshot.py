@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,7 @@ from torch import Tensor
 
 from puridiver.errors import DataError
 from puridiver.learner.learner import Learner
-from puridiver.trainers import SET_NAMES
 
-FORMAT = "puridiver memory 1"
 LARGEST_SIDE = 64  # px: larger images are shrunk, so that the file stays small beside the run
 
 
@@ -30,10 +28,10 @@ class MemorySnapshot:
     true: np.ndarray  # int64 (N,); UNKNOWN where there is no true label
     p_correct: np.ndarray  # float32 (N,): probability that the given label is right
     sets: np.ndarray  # uint8 (N,): 0 clean, 1 relabel, 2 unlabelled
-    names: list[str] | None = None  # N of them, where each came from, if that was told
+    names: list[str]  # N of them: where each came from; all empty if that was not told
 
     def __post_init__(self) -> None:
-        lengths = {name: len(value) for name, value in vars(self).items() if value is not None}
+        lengths = {name: len(value) for name, value in vars(self).items()}
         if len(set(lengths.values())) != 1 or self.images.ndim != 4 or self.images.dtype != np.uint8:
             raise ValueError(f"a snapshot should hold uint8 images (N, H, W, C) and N of all else, not {lengths}")
 
@@ -43,33 +41,24 @@ class MemorySnapshot:
     @classmethod
     def of(cls, learner: Learner, true: Tensor) -> MemorySnapshot:
         """The memory's images, shrunk if they are large, with the learner's audit and the true label of each."""
-        samples, images = learner.memory.samples, learner.memory.samples.images
-        audit = {row.arrival: row for row in learner.audit()}
-        rows = [audit[arrival] for arrival in samples.arrivals.tolist()]
-        ids = {label: i for i, label in enumerate(learner.classes)}
-        names = ["" if row.id is None else str(row.id) for row in rows]
-        factor = LARGEST_SIDE / max(images.shape[2:])
+        samples, split, ids = learner.memory.samples, learner.split(), learner.held_ids()
+        images, factor = samples.images, LARGEST_SIDE / max(samples.images.shape[2:])
         if factor < 1 and len(images):
             size = [max(1, round(side * factor)) for side in images.shape[2:]]
             shrunk = [F.interpolate(part.float(), size, mode="area").round() for part in images.split(256)]
             images = torch.cat(shrunk).to(torch.uint8)
-        return cls(
-            images=images.permute(0, 2, 3, 1).contiguous().cpu().numpy(),
-            arrivals=samples.arrivals.cpu().numpy(),
-            given=samples.labels.cpu().numpy(),
-            suggested=np.array([ids[row.suggested_label] for row in rows], dtype=np.int64),
-            true=true.cpu().numpy(),
-            p_correct=np.array([row.p_correct for row in rows], dtype=np.float32),
-            sets=np.array([SET_NAMES.index(row.set) for row in rows], dtype=np.uint8),
-            names=None if all(row.id is None for row in rows) else names,
-        )
+        suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
+        columns = (images.permute(0, 2, 3, 1), samples.arrivals, samples.labels, suggested, true, split.p_clean)
+        sets = split.codes().to(torch.uint8)
+        names = [str(ids.get(arrival, "")) for arrival in samples.arrivals.tolist()]
+        return cls(*(column.contiguous().cpu().numpy() for column in (*columns, sets)), names)
 
     def to_bytes(self) -> bytes:
         from safetensors.numpy import save
 
-        named = {} if self.names is None else {"names": json.dumps(self.names)}
-        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in ARRAYS}
-        return save(arrays, metadata={"format": FORMAT, **named})
+        arrays = dict(vars(self))
+        names = json.dumps(arrays.pop("names"))
+        return save(arrays, metadata={"names": names})
 
     @classmethod
     def read(cls, path: Path) -> MemorySnapshot:
@@ -80,13 +69,7 @@ class MemorySnapshot:
             raise DataError(f"{path} is damaged: it is not a regular file")
         try:
             with safe_open(path, framework="numpy") as file:
-                told = file.metadata() or {}
-                if told.get("format") != FORMAT:
-                    raise DataError(f"{path} should be of the format {FORMAT!r}, but is of {told.get('format')!r}")
-                names = json.loads(told["names"]) if "names" in told else None
-                return cls(**{name: file.get_tensor(name) for name in ARRAYS}, names=names)
-        except (SafetensorError, ValueError, TypeError, RecursionError) as error:
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+                return cls(**arrays, names=json.loads(file.metadata()["names"]))
+        except (SafetensorError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise DataError(f"{path} is damaged: {error}") from error
-
-
-ARRAYS = [field.name for field in fields(MemorySnapshot) if field.name != "names"]

@@ -6,13 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from puridiver.data.base import UNKNOWN
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS, Event, Record, measures
 from puridiver.streams import TrueLabels
-from puridiver.trainers import Sets
+from puridiver.trainers import SET_NAMES, Sets
 
 EVALUATED_BYTES = 256 << 20  # images that are evaluated in one go
 OF_A_TASK = ("event", "task", "seen", "accuracy", "seen_accuracy", "group_accuracy")  # no figures of the whole run
@@ -38,22 +40,26 @@ class Recorder:
         True labels and joint features (for diversity) of the stream, by arrival.
     emit
         Called with every event (a dict) as it happens.
+    traced
+        Emit which samples enter and leave the memory and what memory training makes of them. A GPU waits for it.
     """
 
     def __init__(
         self, learner: Learner, evaluation: EvaluationSet, groups: Sequence[Sequence[int]], truth: TrueLabels,
-        emit: Callable[[Event], None], features: Tensor | None = None,
+        emit: Callable[[Event], None], features: Tensor | None = None, traced: bool = False,
     ) -> None:  # fmt: skip
         self.learner, self.evaluation, self.groups = learner, evaluation, groups
-        self.truth, self.emit, self.features = truth, emit, features
+        self.truth, self.emit, self.features, self.traced = truth, emit, features, traced
         self.record = Record()
         self.alphas: list[Tensor] = []  # of the current task, a batch each
         self.alphas_told = 0  # how many of them the anytime points have had
+        self.held = np.empty(0, dtype=np.int64)  # arrivals in the memory, as a trace has told
 
     def observed(self, task: int) -> None:
         """After a batch."""
         if "alpha" in (found := self.learner.sampler.diagnostics()):
             self.alphas.append(found["alpha"])
+        self._trace_memory(task)
 
     def anytime(self, task: int) -> None:
         """Add a point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
@@ -66,14 +72,22 @@ class Recorder:
 
         Without evaluation it does not wait for the device, which may still work on the epoch.
         """
-        event: Event = {"event": "epoch", "task": task, "epoch": epoch, "number": number}
-        event |= self._split(self.learner.trainer.sets)
+        self._trace_memory(task)  # samples that waited may have entered as the consolidation began
+        sets = self.learner.trainer.sets
+        event: Event = {"event": "epoch", "task": task, "epoch": epoch, "number": number, **self._split(sets)}
         if evaluate:
             found = self.evaluate(as_it_is=True)[0]
             del found["seen_accuracy"]
             self._note(event | found)
-        elif self.learner.trainer.sets is not None:
+        elif sets is not None:
             self.emit(event)
+        if self.traced and last and sets is not None:
+            clean = sets.codes == SET_NAMES.index("clean")
+            self.emit({
+                "event": "sets", "task": task, "seen": self.learner.seen, "arrivals": sets.arrivals.tolist(),
+                "sets": sets.codes.tolist(),
+                "suggested": torch.where(clean, self.truth.given[sets.arrivals], sets.guesses).tolist(),
+            })  # fmt: skip
 
     def task_ended(self, task: int) -> Event:
         """After a task's stream and consolidation: everything."""
@@ -121,6 +135,7 @@ class Recorder:
         self.record, self.alphas_told = Record(figures["events"]), figures["alphas_told"]
         device = self.learner.runtime.device
         self.alphas = list(tensors["alphas"].to(device).unbind()) if "alphas" in tensors else []
+        self.held = self.learner.memory.samples.arrivals.cpu().numpy()
 
     def evaluate(self, as_it_is: bool = False) -> tuple[Event, Tensor, Tensor]:
         """Accuracies on the evaluation set, the confusion matrix and the predictions.
@@ -142,6 +157,22 @@ class Recorder:
         """Keep an event and emit it; what is bulky is emitted alone."""
         self.record.append(event)
         self.emit({**event, **bulky})
+
+    def _trace_memory(self, task: int) -> None:
+        """Emit which samples have entered and left the memory since the last call."""
+        if not self.traced:
+            return
+        before, self.held = self.held, self.learner.memory.samples.arrivals.cpu().numpy()
+        entered, left = np.setdiff1d(self.held, before), np.setdiff1d(before, self.held)
+        if not len(entered) and not len(left):
+            return
+        rows, names = self.truth.rows[entered].tolist(), self.truth.names
+        self.emit({
+            "event": "memory", "task": task, "seen": self.learner.seen, "entered": entered.tolist(),
+            "images": rows, "given": self.truth.given[entered].tolist(),
+            "true": [None if label == UNKNOWN else label for label in self.truth.true[entered].tolist()],
+            "left": left.tolist(), **({} if names is None else {"names": [names[row] for row in rows]}),
+        })  # fmt: skip
 
     def _memory(self) -> Event:
         samples = self.learner.memory.samples

@@ -79,7 +79,7 @@ class Run:
     @property
     def settings(self) -> dict[str, str]:
         """What decides the figures, apart from the column and the seed."""
-        told = self.begun.config.of_role(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
+        told = self.begun.config.values(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
         told |= told.pop("options")
         return {name: str(value) for name, value in told.items() if value is not None and name not in IN_COLUMN}
 

@@ -1,14 +1,9 @@
-"""The checkpoints of a run: numbered saves of which the newest two are kept, so that one is always whole.
-
-A save counts once its index (`state.json`) is there. If the newest turns out to be damaged, the one before is used.
-"""
+"""The checkpoints of a run: two saves that take turns, so that a damaged one leaves the one before it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import re
-import shutil
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -30,8 +25,9 @@ class Checkpoints:
         if not 0 <= every < float("inf"):
             raise ValueError(f"seconds between checkpoints should be at least 0, but got {every}")
         self.folder, self.run, self.every = folder, run, every
+        self.places = folder / "even", folder / "odd"
+        self._number = 0  # of the newest save
         self._last = time.monotonic()
-        self._bad: list[Path] = []  # found damaged or foreign by `load`
         self._failing = False
         self._under_way: Future[None] | None = None
 
@@ -42,10 +38,11 @@ class Checkpoints:
     def begin_save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Wait for the save before, copy the state, and write it while the caller goes on."""
         self.wait()
-        frozen = storage.freeze({"run": self.run, **settings}, tensors)
+        self._number += 1
+        frozen = storage.freeze({"run": self.run, "number": self._number, **settings}, tensors)
         self._last = time.monotonic()
         writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._under_way = writer.submit(self._write, frozen)
+        self._under_way = writer.submit(self._write, self.places[self._number % 2], frozen)
         writer.shutdown(wait=False)  # its thread ends with this one task
 
     def wait(self) -> None:
@@ -58,59 +55,44 @@ class Checkpoints:
             if not self._failing:
                 logger.warning("no checkpoint could be written, the run goes on without: %s", error)
             self._failing = True
+            self._number -= 1  # the next takes the same place, and not that of the last good one
         self._under_way = None  # not before: a Ctrl-C while waiting must not make it forgotten
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """The newest checkpoint that is whole and of this run, with a warning if others are newer; None without any."""
-        faults = []
-        for path in reversed(self._whole()):
+        """The newest checkpoint that is whole and of this run, with a warning if one is not; None without any."""
+        found, faults = [], []
+        for place in self.places:
+            if not (place / storage.INDEX).exists():  # killed amid its first save
+                continue
             try:
-                settings, tensors = storage.load(path)
+                settings, tensors = storage.load(place)
                 if settings.pop("run", None) != self.run:
-                    raise DataError(f"{path} belongs to another run")
+                    raise DataError(f"{place} belongs to another run")
+                found.append((settings.pop("number"), settings, tensors))
             except DataError as error:
                 faults.append(str(error))
-                self._bad.append(path)
-                continue
-            if faults:
-                logger.warning("%s; going on from the checkpoint before it", "; ".join(faults))
-            return settings, tensors
+        told = "; ".join(faults)
+        if faults and not found:
+            raise DataError(f"{self.folder} holds no checkpoint to go on from: {told}; --force starts the run afresh")
         if faults:
-            told = f"{self.folder} holds no checkpoint to go on from: {'; '.join(faults)}"
-            raise DataError(f"{told}; nothing was changed; --force starts the run afresh")
-        return None
+            logger.warning("%s; going on from the other checkpoint", told)
+        if not found:
+            return None
+        self._number, settings, tensors = max(found, key=lambda save: save[0])
+        return settings, tensors
 
     def remove(self) -> None:
         """Remove the checkpoints, and nothing else that is in their folder."""
         self.wait()
-        for path in self._numbered():
-            remove_save(path)
+        for place in self.places:
+            remove_save(place)
         with contextlib.suppress(OSError):  # it was never made, is a link, or something else is in it
             self.folder.rmdir()
 
-    def _write(self, frozen: storage.State) -> None:
-        older = self._whole()
-        path = self.folder / f"{max((int(path.name) for path in older), default=0) + 1:06}"
-        if path.exists():  # an unfinished save
-            shutil.rmtree(path)
-        try:
-            storage.write(path, frozen)
-            for parent in (self.folder, self.folder.parent):
-                files.sync_folder(parent)
-        except OSError:
-            shutil.rmtree(path, ignore_errors=True)  # a full disk needs the room
-            raise
-        good = [save for save in older if save not in self._bad]
-        for old in set(self._numbered()) - {path, *good[-1:]}:
-            remove_save(old)
-
-    def _whole(self) -> list[Path]:
-        """Those that were saved to the end, oldest first."""
-        return [path for path in self._numbered() if (path / storage.INDEX).exists()]
-
-    def _numbered(self) -> list[Path]:
-        found = (path for path in self.folder.glob("*") if re.fullmatch(r"\d{6,18}", path.name) and path.is_dir())
-        return sorted(found, key=lambda path: int(path.name))
+    def _write(self, place: Path, frozen: storage.State) -> None:
+        storage.write(place, frozen)
+        for parent in (self.folder, self.folder.parent):
+            files.sync_folder(parent)
 
 
 def remove_save(folder: Path) -> None:

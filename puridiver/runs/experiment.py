@@ -17,27 +17,21 @@ from puridiver.files import write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.metrics import Event
+from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.metrics.recorder import EvaluationSet, Recorder
 from puridiver.runs import folder as runs
 from puridiver.runs import resolve as resolving
 from puridiver.runs.checkpoint import Checkpoints, remove_save
 from puridiver.runs.config import RunConfig, command_for, place_in_record
 from puridiver.runs.ledger import checked, row_of
-from puridiver.runs.loop import AHEAD_BYTES, Progress, RunLoop
+from puridiver.runs.loop import AHEAD_BYTES, RunLoop
+from puridiver.runs.progress import Progress
 from puridiver.runtime.device import choose_runtime, describe_device, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
 from puridiver.trainers import NoiseHint
 
 CHECKPOINT_SECONDS = 60.0
 Listener = Callable[[Event], None]
-
-
-class Silent:
-    """Progress that nobody watches."""
-
-    def start(self, total: int) -> None: ...
-    def advance(self, amount: int, text: str) -> None: ...
-    def event(self, event: dict[str, Any]) -> None: ...
 
 
 class Experiment:
@@ -50,9 +44,11 @@ class Experiment:
     lanes = 1
 
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
-        self.config, self.progress = config, progress or Silent()
+        self.config, self.progress = config, progress or Progress()
         self.listeners: list[Listener] = []
-        self.source = source or resolving.load_source(config, self._decoding)
+        self.source = source or resolving.load_source(
+            config, lambda done, total: self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
+        )
         self.resolved = resolving.resolve(config, self.source)
         self.options = self.resolved.options
         self.manifest = resolving.resolve_run_stream(config, self.source)
@@ -104,20 +100,19 @@ class Experiment:
             check_trace_file(Path(trace))
         if folder is None and resume:
             raise ValueError("only a run with a folder can be resumed: name the folder")
-        events: list[Event] = []
+        events, now = list[Event](), self.describe(traced=trace is not None)
         with steady_threads(self.learner.runtime.device, self.learner.network):
-            begun = self.describe(traced=trace is not None)
             if folder is None:
-                loop = self._loop(begun.traced, *([events.append] if begun.traced else []))
+                loop = self._loop(now.traced, events.append)
                 loop.run(self._stopping)
-                summary = row_of(self, loop, begun)
+                summary = row_of(self, loop, now)
             else:
                 out = runs.RunFolder(Path(folder))
                 runs.check_free(out.path, force, resume)
                 checkpoints = Checkpoints(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
-                with runs.held(out.path):
-                    summary = self._run_in(out, checkpoints, begun, resume, keep_learner)
-                events = out.events() if begun.traced else []
+                with out.held():
+                    summary = self._run_in(out, checkpoints, now, resume, keep_learner)
+                events = out.events() if trace is not None else []
         if trace is not None:
             write_trace(Path(trace), self.source.class_names, events)
         return summary
@@ -153,79 +148,55 @@ class Experiment:
             if now.traced and not begun.traced:
                 raise DataError(f"the run in {out.path} was begun without --trace: go on without, or say --force")
             if (summary := out.read(runs.SUMMARY)) is not None:
-                checked(summary, str(out.path / runs.SUMMARY))
                 checkpoints.remove()  # where it was killed just before
-                return summary
+                return checked(summary, str(out.path / runs.SUMMARY))
             saved = checkpoints.load()
             # It may go on from another folder, from which paths would be others.
             own = {name: getattr(begun, name) for name in ("config", "traced", "stream", "command")}
             now = dataclasses.replace(now, **own)
         loop = self._loop(now.traced, out.append)
         if begun is not None and saved is not None:
-            try:
-                out.cut_metrics(loop.load_state(*saved))
-            except DataError as error:
-                raise DataError(f"{checkpoints.folder}: {error}; --force starts the run afresh") from error
+            out.cut_metrics(loop.load_state(*saved))
             changes = now.changes_since(begun)
         else:
             out.begin(now)
             self.manifest.save(out.path / runs.MANIFEST)
         loop.run(self._stopping, checkpoints, out.metrics_size)
-        summary = {**row_of(self, loop, now), **changes}
         # What does not fit on the disk leaves the run unfinished, and the last checkpoint goes on from here.
-        self._keep_memory(out.path / runs.MEMORY, loop.recorder)
+        true = loop.recorder.truth.true[self.learner.memory.samples.arrivals.cpu()]
+        write_atomically(out.path / runs.MEMORY, MemorySnapshot.of(self.learner, true).to_bytes())
         remove_save(out.path / runs.LEARNER)  # of an attempt that was killed
-        if keep_learner:
-            self._keep_learner(out.path / runs.LEARNER)
+        if keep_learner:  # with the data's own labels
+            settings, tensors = self.learner.state()
+            names = self.source.class_names
+            numbered = names == tuple(map(str, range(len(names))))
+            storage.save(out.path / runs.LEARNER, settings | ({} if numbered else {"classes": list(names)}), tensors)
+        summary = {**row_of(self, loop, now), **changes}
         out.write(runs.SUMMARY, summary)
         checkpoints.remove()
         return summary
-
-    def _keep_memory(self, file: Path, recorder: Recorder) -> None:
-        from puridiver.metrics.memory_snapshot import MemorySnapshot
-
-        true = recorder.truth.true[self.learner.memory.samples.arrivals.cpu()]
-        write_atomically(file, MemorySnapshot.of(self.learner, true).to_bytes())
-
-    def _keep_learner(self, folder: Path) -> None:
-        """Save the learner with the data's own labels."""
-        settings, tensors = self.learner.state()
-        names = self.source.class_names
-        numbered = names == tuple(map(str, range(len(names))))  # the labels are numbers
-        storage.save(folder, {**settings, "classes": settings["classes"] if numbered else list(names)}, tensors)
-
-    def _decoding(self, done: int, total: int) -> None:
-        self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
 
     def _loop(self, traced: bool, *first: Listener) -> RunLoop:
         """The loop of the run from its beginning; `first` hear each event before the other listeners."""
         if self.learner.seen:
             raise ValueError("an experiment is run once, and this one's learner has learnt: make a new Experiment")
-        listeners, manifest, evaluation = [*first, *self.listeners], self.stream.manifest, self.evaluation_set
+        listeners, features = [*first, *self.listeners], None
 
         def emit(event: Event) -> None:
             for listener in listeners:
                 listener(event)
 
-        if evaluation.images.nbytes <= AHEAD_BYTES:  # evaluated many times
-            evaluation = evaluation._replace(images=self.learner.runtime.move(evaluation.images))
-        features = None
         if self.resolved.diversity:
             from puridiver.metrics.joint import joint_features
 
             cache = (Path(self.config.data_root) if self.config.data_root else data.default_root()) / "joint-features"
-            found = joint_features(
+            features = joint_features(
                 self.source, self.resolved.network, choose_runtime(self.config.device), cache, self.options,
                 lambda text: self.progress.advance(0, text),
-            )  # fmt: skip
-            features = found[torch.from_numpy(manifest.order.copy())]  # by arrival
-        kind = Recorder
-        if traced:
-            from puridiver.metrics.history import TracingRecorder
-
-            kind = TracingRecorder
-        truth = TrueLabels.of(self.source, manifest)
-        recorder = kind(self.learner, evaluation, manifest.major_classes, truth, emit, features)
+            )[torch.from_numpy(self.stream.manifest.order.copy())]  # by arrival  # fmt: skip
+        truth = TrueLabels.of(self.source, self.stream.manifest)
+        groups = self.stream.manifest.major_classes
+        recorder = Recorder(self.learner, self.evaluation_set, groups, truth, emit, features, traced)
         return RunLoop(self.config, self.stream, recorder, self.progress)
 
     def _evaluation_set(self) -> EvaluationSet:
@@ -237,5 +208,7 @@ class Experiment:
             chosen, rows = self.source.train.to_test_on(), torch.from_numpy(self.manifest.holdout[:limit].copy())
         if not len(chosen.images):
             raise ValueError("accuracy needs images to test on, but the data have none: say --test-share 0.2")
-        verified = None if chosen.verified is None else chosen.verified[rows]
-        return EvaluationSet(chosen.images[rows], chosen.labels[rows], verified)
+        verified, images = None if chosen.verified is None else chosen.verified[rows], chosen.images[rows]
+        if images.nbytes <= AHEAD_BYTES:  # evaluated many times
+            images = self.learner.runtime.move(images)
+        return EvaluationSet(images, chosen.labels[rows], verified)

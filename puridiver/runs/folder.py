@@ -28,7 +28,7 @@ from typing import Any, Self
 from puridiver.errors import DataError
 from puridiver.files import check_json, check_writable, file_lock, read_json, read_regular, to_json, write_atomically
 from puridiver.runs.checkpoint import Checkpoints, remove_save
-from puridiver.runs.config import Role, RunConfig, fields_of
+from puridiver.runs.config import Role, RunConfig
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ FILES = (SUMMARY, MEMORY, METRICS, MANIFEST)  # of every run, beside the config 
 LOCK = ".puridiver.lock"
 TORN = re.compile(rf"\.({'|'.join(map(re.escape, (CONFIG, *FILES)))})\.\d+-\d+\.tmp")  # a write that was killed
 GRID_CELLS = "cells"  # where a folder of `puridiver grid` has its runs
-
+COMPARED = (Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT)  # what a run must not change on its way
 # What `check_json` should make of the types of the fields below; text but for these.
 KINDS: dict[str, Any] = {"RunConfig": {}, "dict[str, Any]": {}, "str | None": (str, None), "bool": bool}
 
@@ -74,28 +74,23 @@ class Begun:
 
     def continued(self, said: Mapping[str, Any], options: Mapping[str, Any]) -> RunConfig:
         """The config to go on with: this run's own, its defaults as they were filled in, and what the user says."""
-        filled = fields_of(Role.IDENTITY, *(() if self.config.ready_made_stream else (Role.STREAM,)))
-        own = {name: self.resolved.get(name) for name in filled if getattr(self.config, name) is None}
+        roles = (Role.IDENTITY,) if self.config.ready_made_stream else (Role.IDENTITY, Role.STREAM)
+        own = {name: self.resolved.get(name) for name, value in self.config.values(*roles).items() if value is None}
         if "epochs" in options:
             own["epochs"] = None  # the field would hide the option
         return dataclasses.replace(self.config, **{**own, **said, "options": {**self.config.options, **options}})
 
     def check_same(self, other: Begun, path: Path) -> None:
         """Raise a `DataError` that names what differs if another run is to continue this one."""
-        compared, told = fields_of(Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT), list[dict[str, Any]]()
-        for run in (self, other):
-            own = {**vars(run.config), **run.resolved}
-            told.append({name: own[name] for name in compared} | run.resolved.get("options", {}))
-        there, here = told
-        if self.id == other.id and all(there[name] == here[name] for name in fields_of(Role.MEASUREMENT)):
-            return
+        there, here = ({**run.config.values(*COMPARED), **run.resolved} for run in (self, other))
+        there, here = ({**values, **values.pop("options", {})} for values in (there, here))
         names = [name for name in there | here if there.get(name) != here.get(name)]
+        if self.id == other.id and not set(names) & self.config.values(Role.MEASUREMENT).keys():
+            return
         if not names:
             raise DataError(f"{path} holds a run on another stream: data, noise matrix or plugin have changed since")
-        differing = [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
-        raise DataError(
-            f"{path} holds a run with another config: {'; '.join(differing)}; --resume alone goes on with its own"
-        )
+        told = "; ".join(f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names)
+        raise DataError(f"{path} holds a run with another config: {told}; --resume alone goes on with its own")
 
     def changes_since(self, before: Begun) -> dict[str, Any]:
         """A warning, and an entry for the summary, where a run goes on with other versions or on another machine."""
@@ -111,7 +106,7 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
     """Raise an error where a run folder could not be made, or holds what a run must not touch."""
     if force and resume:
         raise ValueError("--force replaces the run of a folder and --resume continues it: say one of them")
-    if _begun_in(path) is None:
+    if _run_in(path) is None:
         _check_not_there(path)
     elif not (force or resume):
         done = (path / SUMMARY).exists()
@@ -121,11 +116,11 @@ def check_free(path: Path, force: bool = False, resume: bool = False) -> None:
 
 def check_no_run(path: Path) -> None:
     """Raise an error where a folder cannot be written, or holds a run or a grid: it is no place for anything else."""
-    if _begun_in(path) is not None:
+    if _run_in(path) is not None:
         raise DataError(f"{path} holds a run; choose another folder")
 
 
-def _begun_in(path: Path) -> Begun | None:
+def _run_in(path: Path) -> Begun | None:
     if path.exists() and not path.is_dir():
         raise DataError(f"{path} is a file; name a folder for the run")
     if (path / GRID_CELLS).is_dir():
@@ -139,22 +134,20 @@ def _check_not_there(path: Path) -> None:
         raise DataError(f"{path} has files that a run would replace, but that no run wrote: {', '.join(others)}")
 
 
-@contextlib.contextmanager
-def held(path: Path) -> Iterator[None]:
-    """Make a folder and keep other processes out of it meanwhile."""
-    path.mkdir(parents=True, exist_ok=True)
-    with file_lock(path / LOCK, wait_seconds=0, what=f"the run in {path}"):
-        for left in path.glob(".*.tmp"):
-            if TORN.fullmatch(left.name):
-                left.unlink()
-        yield
-
-
 class RunFolder:
     """Where one run writes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the folder and keep other processes out of it meanwhile."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        with file_lock(self.path / LOCK, wait_seconds=0, what=f"the run in {self.path}"):
+            for left in filter(lambda path: TORN.fullmatch(path.name), self.path.glob(".*.tmp")):
+                left.unlink()
+            yield
 
     def begun(self) -> Begun | None:
         """What the run in the folder was begun with; None without a run. A config.json of others is an error."""
@@ -205,10 +198,8 @@ class RunFolder:
     def cut_metrics(self, size: int) -> None:
         """Take back the events after a checkpoint: they are about to happen again."""
         path = self.path / METRICS
-        if path.is_symlink() or (path.exists() and not path.is_file()):  # whoever made the folder may have put it there
-            raise DataError(f"{path} should be a regular file: the run cannot continue; --force starts it afresh")
-        found = path.stat().st_size if path.exists() else 0
-        if found < size:
-            raise DataError(f"{path} has lost events: the run cannot continue; --force starts it afresh")
-        if found:
-            os.truncate(path, size)
+        if not size and not os.path.lexists(path):
+            return
+        if path.is_symlink() or not path.is_file() or path.stat().st_size < size:
+            raise DataError(f"{path} has lost events or is no regular file: the run cannot continue")
+        os.truncate(path, size)

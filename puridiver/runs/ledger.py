@@ -68,7 +68,7 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
         "noise_matrix": manifest.noise_matrix, "imbalance": manifest.imbalance, "left_out": list(run.source.left_out),
         "plugins": plugins.codes(*run.resolved.methods),
         "task_trainings": loop.trainings if min(loop.trainings) < options.consolidations else None,
-        **{name: value for name, value in config.changed(Role.SOURCE).items() if not SETTINGS[name].path},
+        **{name: value for name, value in config.values(Role.SOURCE, changed=True).items() if not SETTINGS[name].path},
     }  # fmt: skip
     return row | {name: value for name, value in told_where_so.items() if value}
 

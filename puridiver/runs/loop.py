@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -17,19 +17,12 @@ from puridiver.errors import DataError
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs.checkpoint import Checkpoints
 from puridiver.runs.config import RunConfig
+from puridiver.runs.progress import Progress
 from puridiver.streams import Stream
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
 # What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
 MISFITS = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError)
-
-
-class Progress(Protocol):
-    """What a run tells while it goes on."""
-
-    def start(self, total: int) -> None: ...
-    def advance(self, amount: int, text: str) -> None: ...
-    def event(self, event: dict[str, Any]) -> None: ...
 
 
 class RunLoop:
@@ -183,15 +176,13 @@ class RunLoop:
             for name, value in tensors.items():
                 part, _, rest = name.partition(".")
                 parts[part][rest] = value
-            (phase, done, work), size = settings["position"], settings["metrics_size"]
-            if not all(type(n) is int and n >= 0 for n in (phase, done, work, size)) or phase > len(self.phases):
-                raise ValueError(f"position {settings['position']!r:.60}, metrics_size {size!r:.60}")
-            seconds = {str(activity): float(value) for activity, value in settings["seconds"].items()}
+            self.phase, self.done, self.work = settings["position"]
+            self.seconds, self.started = settings["seconds"], settings["started"]
             self.learner.load_state(settings["learner"], parts["learner"])
             self.recorder.load_state(settings["recorder"], parts["recorder"])
+            return settings["metrics_size"]
         except MISFITS as error:
             reason = f"{type(error).__name__}: {error}"
-            raise DataError(f"the checkpoint does not hold a whole run of this version: {reason}") from error
-        self.phase, self.done, self.work = phase, done, work
-        self.seconds, self.started = seconds, str(settings["started"])
-        return size
+            raise DataError(
+                f"the checkpoint is of another version ({reason}): --force starts the run afresh"
+            ) from error

@@ -87,7 +87,7 @@ def file_options(config: RunConfig) -> data.FileOptions:
 
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     """The stream of a run; what a ready-made one decides itself must be left out of the config."""
-    for name in config.changed(Role.STREAM) if config.ready_made_stream else ():
+    for name in config.values(Role.STREAM, changed=True) if config.ready_made_stream else ():
         raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
     found = resolve(config, source)
     return resolve_stream(
@@ -117,7 +117,7 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
     found = resolve(config, source)
     changed = found.options.changed()
     facts = {
-        **config.of_role(Role.IDENTITY), "memory": found.memory, "network": found.network, "stream": stream_hash,
+        **config.values(Role.IDENTITY), "memory": found.memory, "network": found.network, "stream": stream_hash,
         "options": {name: value for name, value in found.own_options.items() if name in changed},
         "plugins": plugins.codes(*found.methods),
     }  # fmt: skip

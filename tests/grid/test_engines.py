@@ -72,7 +72,7 @@ def test_lanes_on_a_gpu_give_what_one_run_after_the_other_gives(tmp_path: Path) 
 
 def test_a_cell_whose_folder_is_in_use_or_damaged_fails_and_nothing_is_lost(tmp_path: Path) -> None:
     (job,) = jobs_of(GridRun([small_grid([RSV], seeds=(1,))], tmp_path))
-    with runs.held(job.folder):
+    with runs.RunFolder(job.folder).held():
         (event,) = events_of(lane_engine(), [job])
     assert event.kind == "failed"
     assert "busy" in event.detail["error"]

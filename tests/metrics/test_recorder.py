@@ -171,7 +171,7 @@ def test_everything_it_notes_is_in_its_state(watched):
     figures, tensors = noted.state()
     again = recorder(watched.learner, noted.emit)
     again.load_state(json.loads(json.dumps(figures)), tensors)
-    given = ("learner", "evaluation", "truth", "features")
+    given = ("learner", "evaluation", "truth", "features", "held")
     assert {k: v for k, v in vars(again).items() if k not in given} == {
         k: v for k, v in vars(noted).items() if k not in given
     }

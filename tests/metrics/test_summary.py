@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from puridiver.metrics import METRICS, Record, base
+from puridiver.metrics import METRICS, Record
 
 
 def record(groups: list[list[float]], **task: Any) -> Record:
@@ -61,23 +61,10 @@ def test_accuracies_over_the_tasks_and_the_best_epoch():
     assert math.isnan(METRICS["best_epoch_accuracy"].of(Record(tasks)))
 
 
-def test_every_metric_says_what_it_is_and_a_new_one_is_one_function(monkeypatch):
+def test_every_metric_says_what_it_is():
     for name, found in METRICS.items():
         assert found.name == name
         assert found.title
         assert found.meaning
         assert found.unit in ("%", "")
         assert found.better in ("higher", "lower")
-    monkeypatch.setattr(base, "FOUND", {})
-
-    @base.metric("worst task", better="lower")
-    def worst_task(record: Record) -> float:
-        """The worst.
-
-        Not for the page.
-        """
-        return record.values("accuracy").min()
-
-    found = base.FOUND["worst_task"]
-    assert (found.title, found.meaning, found.better) == ("worst task", "The worst.", "lower")
-    assert found.of(Record([{"event": "task", "accuracy": 0.3}])) == 0.3

@@ -22,7 +22,7 @@ def test_every_field_has_a_checked_default_and_refuses_other_types(name):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"seed": -1}, {"seed": 1.5}, {"seed": True}, {"seed": 10**30}, {"memory": 0}, {"epochs": 0}, {"graphs": 1},
+        {"seed": -1}, {"seed": 1.5}, {"seed": True}, {"seed": 10**30}, {"memory": 0}, {"epochs": -1}, {"graphs": 1},
         {"test_share": float("nan")}, {"evaluate_on": "train"}, {"options": [1]},
         {"options": {1: 2}}, {"stream": "official:sym40:x"},
     ],
@@ -46,6 +46,6 @@ def test_of_dict_names_what_does_not_exist():
 
 def test_changed_lists_what_differs_from_the_defaults():
     config = RunConfig(seed=3, noise="sym-20", device="cpu", options={"lr": 0.1})
-    assert config.changed() == {"seed": 3, "noise": "sym-20", "device": "cpu", "options": {"lr": 0.1}}
-    assert config.changed(Role.STREAM) == {"noise": "sym-20"}
-    assert config.of_role(Role.PLACE) == {"data_root": None, "splits": None}
+    assert config.values(changed=True) == {"seed": 3, "noise": "sym-20", "device": "cpu", "options": {"lr": 0.1}}
+    assert config.values(Role.STREAM, changed=True) == {"noise": "sym-20"}
+    assert config.values(Role.PLACE) == {"data_root": None, "splits": None}

@@ -1,18 +1,31 @@
-"""Runs killed with SIGKILL at many moments of every phase, resumed, killed again: the final bits are the same."""
+"""Runs killed with SIGKILL in every phase and resumed: the final bits are those of a run that nobody interrupted."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import multiprocessing
 import os
-import random
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sklearn.datasets  # noqa: F401 (imported once, for all processes)
+import torch
+import torch._dynamo  # of the optimisers, which import it late
 
 from puridiver import Learner
+from puridiver.cli import main
+from puridiver.files import to_json
+from puridiver.learner import storage
+from puridiver.metrics.recorder import Recorder
+from puridiver.runs import checkpoint
+from puridiver.runs import folder as runs
+from puridiver.runs.checkpoint import Checkpoints
 from tests.learner_samples import differing, tensors_of
-from tests.runs.killing import CTRL_C, MOMENTS, Server
 from tests.runs.samples import traces
 
 # Plain methods: that all state of the others is saved is for test_resume.py to see.
@@ -21,32 +34,72 @@ TINY = [
     "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--sampler", "rsv", "--trainer", "plain",
 ]  # fmt: skip
 KILLED = -signal.SIGKILL
-# How often each moment comes in a run with a checkpoint after every batch and epoch (at least).
-REACH = {
-    "stream": 4, "step": 8, "evaluation": 4, "half an event": 6, "half a file": 20, "before a rename": 20,
-    "after a rename": 30, "clearing away": 8, "finishing": 1,
-}  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    server = Server()
-    yield server
-    server.close()
+def half_line(folder: runs.RunFolder, event: dict[str, Any]) -> None:
+    with (folder.path / runs.METRICS).open("a") as file:
+        file.write(to_json(event)[:10])
+
+
+def half_removed(path: Path) -> None:
+    (path / storage.INDEX).unlink(missing_ok=True)
+
+
+# What dies where: at the n-th call of a function, of which `instead` has done a part. A step is amid a batch or an
+# epoch. The product knows nothing of this: the process replaces the function at which it is to die.
+MOMENTS: dict[str, tuple[Any, str, int, Callable[..., None] | None]] = {
+    "stream": (Learner, "observe", 3, None),
+    "step of the stream": (torch.Tensor, "backward", 2, None),
+    "step on the memory": (torch.Tensor, "backward", 4, None),
+    "evaluation": (Recorder, "evaluate", 3, None),
+    "half an event": (runs.RunFolder, "append", 5, half_line),
+    "before a rename": (os, "replace", 9, None),
+    "first rename": (os, "replace", 1, None),
+    "clearing away": (checkpoint, "remove_save", 3, half_removed),
+    "clearing away the older run": (checkpoint, "remove_save", 1, half_removed),
+    "finishing": (Checkpoints, "remove", 2, None),
+    "ctrl-c": (Learner, "observe", 3, None),
+}
+
+
+def work(argv: list[str], moment: str | None, errors: Path) -> None:
+    """What a process does."""
+    torch.set_num_threads(1)
+    if moment is not None:
+        owner, name, n, instead = MOMENTS[moment]
+        original, calls = getattr(owner, name), []
+
+        def dying(*args: Any, **kwargs: Any) -> Any:
+            calls.append(name)
+            if len(calls) == n:
+                if instead is not None:
+                    instead(*args, **kwargs)
+                os.kill(os.getpid(), signal.SIGINT if moment == "ctrl-c" else signal.SIGKILL)
+            return original(*args, **kwargs)
+
+        setattr(owner, name, dying)
+    with errors.open("w") as file, contextlib.redirect_stderr(file), contextlib.redirect_stdout(io.StringIO()):
+        sys.exit(main(argv))
+
+
+def run(*argv: str, kill: str | None = None, errors: Path = Path(os.devnull)) -> int | None:
+    """The exit status of `puridiver ARGV`, negative for a signal; what it says of errors goes to a file."""
+    context = multiprocessing.get_context("forkserver")  # imports this module once
+    context.set_forkserver_preload([__name__])
+    process = context.Process(target=work, args=(list(argv), kill, errors))
+    process.start()
+    process.join()
+    return process.exitcode
 
 
 @pytest.fixture(scope="module")
-def whole(server, tmp_path_factory) -> Path:
+def whole(tmp_path_factory) -> Path:
     """A run that nobody interrupted."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    assert server.run([*TINY, "--out", str(folder)]) == 0
+    assert run(*TINY, "--out", str(folder)) == 0
     return folder
-
-
-def resumed(folder: Path, every: float) -> list[str]:
-    return [*TINY, "--out", str(folder), "--resume", "--checkpoint-every", str(every)]
 
 
 def assert_same_end(folder: Path, whole: Path) -> None:
@@ -55,40 +108,29 @@ def assert_same_end(folder: Path, whole: Path) -> None:
     assert differing(tensors_of(ends[0]), tensors_of(ends[1])) == []
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_at_any_moment_a_run_ends_in_the_same_bits(moment, server, whole, tmp_path):
-    folder = tmp_path / "run"
-    n = random.Random(moment).randint(1, REACH[moment])
-    assert server.run(resumed(folder, 1e-9), kill=(moment, n)) == KILLED
-    assert server.run(resumed(folder, 1e-9)) == 0
-    assert_same_end(folder, whole)
+@pytest.mark.parametrize("moment", [moment for moment in MOMENTS if moment != "ctrl-c"])
+def test_killed_at_any_moment_a_run_ends_in_the_same_bits(moment, whole, tmp_path):
+    words = [*TINY, "--out", str(tmp_path / "run"), "--resume", "--checkpoint-every", "1e-9"]
+    assert run(*words, kill=moment) == KILLED
+    assert run(*words) == 0
+    assert_same_end(tmp_path / "run", whole)
 
 
-def test_killed_while_force_replaces_a_run_the_new_one_ends_in_the_same_bits(server, whole, tmp_path):
-    folder = tmp_path / "run"
-    other = ["--noise", "sym-20", "--out", str(folder)]
-    assert server.run([*TINY, *other], kill=("evaluation", 3)) == KILLED
-    for moment in ("clearing away", "before a rename"):
-        assert server.run([*TINY, "--force", "--out", str(folder)], kill=(moment, 1)) == KILLED
-    assert server.run([*TINY, "--force", "--out", str(folder)]) == 0
-    assert_same_end(folder, whole)
+def test_killed_while_force_replaces_a_run_the_new_one_ends_in_the_same_bits(whole, tmp_path):
+    words = [*TINY, "--out", str(tmp_path / "run")]
+    assert run(*words, "--noise", "sym-20", kill="evaluation") == KILLED
+    for moment in ("clearing away the older run", "first rename"):
+        assert run(*words, "--force", kill=moment) == KILLED
+    assert run(*words, "--force") == 0
+    assert_same_end(tmp_path / "run", whole)
 
 
-def test_a_chain_of_kills_at_random_moments_ends_in_the_same_bits(server, whole, tmp_path):
-    dice, folder = random.Random(7), tmp_path / "run"
-    moments = ["before a rename", *dice.sample([name for name in MOMENTS if name != "finishing"], 5)]
-    ends = [server.run(resumed(folder, 1e-9), kill=(moment, dice.randint(1, 3))) for moment in moments]
-    assert ends.count(KILLED) >= 3
-    assert server.run(resumed(folder, 60)) == 0
-    assert_same_end(folder, whole)
-
-
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(server, whole, tmp_path):
+def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(whole, tmp_path):
     folder, errors = tmp_path / "run", tmp_path / "errors.txt"
-    assert server.run([*TINY, "--out", str(folder)], kill=(CTRL_C, 3), errors=errors) == 130
+    assert run(*TINY, "--out", str(folder), kill="ctrl-c", errors=errors) == 130
     assert "--resume" in errors.read_text()
     assert "Traceback" not in errors.read_text()
     assert list(folder.glob("checkpoint/*/state.json"))
     assert not (folder / "summary.json").exists()
-    assert server.run(["run", "--out", str(folder), "--resume", "--quiet"]) == 0
+    assert run("run", "--out", str(folder), "--resume", "--quiet") == 0
     assert_same_end(folder, whole)

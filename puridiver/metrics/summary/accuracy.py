@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from puridiver.metrics.base import Record, metric
+from puridiver.metrics import Record, metric
 
 
 @metric("last accuracy")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from puridiver.metrics.base import Record, metric
+from puridiver.metrics import Record, metric
 
 
 @metric("memory purity")
