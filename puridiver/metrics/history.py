@@ -45,8 +45,8 @@ def sample_history(class_names: Sequence[str], events: Iterable[Event]) -> DataF
     for column in ("given_label", "true_label"):
         found[column] = found[column].map(dict(enumerate(class_names)))
     for n, event in enumerate(kinds["sets"], start=1):
-        found.loc[event["arrivals"], f"set_{n}"] = np.array(SET_NAMES)[event["sets"]]
-        found.loc[event["arrivals"], f"suggested_{n}"] = np.array(class_names)[event["suggested"]]
+        sets, suggested = np.array(SET_NAMES)[event["sets"]], np.array(class_names)[event["suggested"]]
+        found = found.join(pandas.DataFrame({f"set_{n}": sets, f"suggested_{n}": suggested}, event["arrivals"]))
     # Whole numbers stay whole where some are missing.
     found = found.astype(dict.fromkeys(("arrival", "image", "entered_at", "evicted_at"), "Int64"))
     return found.drop(columns="name") if found["name"].isna().all() else found

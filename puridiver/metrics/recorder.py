@@ -72,7 +72,6 @@ class Recorder:
 
         Without evaluation it does not wait for the device, which may still work on the epoch.
         """
-        self._trace_memory(task)  # samples that waited may have entered as the consolidation began
         sets = self.learner.trainer.sets
         event: Event = {"event": "epoch", "task": task, "epoch": epoch, "number": number, **self._split(sets)}
         if evaluate:
