@@ -41,11 +41,8 @@ from puridiver.auditing.tables import read_corrections
 from puridiver.cli.app import build, command_names
 from puridiver.data import FileOptions, load
 from puridiver.data.arrays import from_arrays
-from puridiver.grid.spec import read_grid
 from puridiver.learner import storage
 from puridiver.options import declared
-from puridiver.report.reading import load_run
-from puridiver.runs.ledger import read_ledgers
 from puridiver.streams.manifest import StreamManifest
 
 # What reads each kind of file -----------------------------------------------------------------------------------------
@@ -71,8 +68,9 @@ def use_learner(path: Path) -> None:
 
 def read_run_folder(path: Path) -> None:
     told(0, 2, "table", str(path.parent))
+    if path.name in ("metrics.jsonl", "memory.safetensors"):
+        told(0, 2, "report", str(path.parent), "--out", str(path.parent.parent / "page.html"))
     told(0, 2, *RUN, "--out", str(path.parent), "--resume")
-    load_run(path.parent)
 
 
 def read_audit_folder(path: Path) -> None:
@@ -95,8 +93,8 @@ READERS: dict[str, tuple[int, list[str], Callable[[Path], Any]]] = {
                                                     "memory.safetensors", "learner/state.json")], read_run_folder),
     "audit_folders": (200, [f"audit/{name}" for name in ("audit.json", "labels.csv", "suspects.csv", "summary.json",
                                                         "pass-1/predictions/state.json")], read_audit_folder),
-    "ledgers": (500, ["ledger.jsonl"], lambda path: read_ledgers([path])),
-    "grid_files": (500, ["grid.toml"], read_grid),
+    "ledgers": (500, ["ledger.jsonl"], lambda path: told(0, 2, "table", str(path))),
+    "grid_files": (500, ["grid.toml"], lambda path: told(0, 2, "grid", str(path), "--dry-run")),
     "corrections": (500, ["corrections.csv"], read_review),
 }  # fmt: skip
 
