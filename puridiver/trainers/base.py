@@ -239,14 +239,6 @@ class Trainer(ABC):
             steps, size = rows.shape
             yield torch.cat([rows, self.cutmix_plan(steps, size, self.options.cutmix)], dim=1), size
 
-    def memory_batches(self, memory: Samples, targets: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """The batches of one `plain_epoch`, CutMix included: rows (n,), uint8 images, targets (n, C)."""
-        views, targets = self.next_memory_view(memory), self.one_hot(memory.labels) if targets is None else targets
-        for plan, n in self.plain_plans(len(memory)):
-            for row in self.runtime.move(plan):
-                rows = row[:n]
-                yield rows, *augment.planned_cutmix(views[rows], targets[rows], row[n:])
-
     def plain_epoch(
         self, memory: Samples, targets: Tensor | None = None, network: int = 0, entropy_weight: float = 0.0
     ) -> None:
@@ -262,10 +254,8 @@ class Trainer(ABC):
     def _mean_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         losses, expected = self.sample_losses(logits, targets), logits.shape[:1]
         if losses.shape != expected:
-            raise ValueError(
-                "sample_losses should return the loss of each sample, of shape "
-                f"{tuple(expected)}, but returned {tuple(losses.shape)}"
-            )
+            found = f"{tuple(expected)}, but returned {tuple(losses.shape)}"
+            raise ValueError(f"sample_losses should return the loss of each sample, of shape {found}")
         return losses.mean()
 
     def run_epoch(

@@ -34,9 +34,11 @@ class ByHand(Trainer):
     name = "by-hand"
 
     def memory_epoch(self, memory, epoch):
-        for rows, images, targets in self.memory_batches(memory):
-            assert len(rows) == len(images) == len(targets)
-            self.models[0].step(soft_cross_entropy(self.models[0].logits(images), targets).mean())
+        self.run_epoch(self.own_step, memory)
+
+    def own_step(self, row, n):
+        images, targets = self.mixed_batch(row, n)
+        self.models[0].step(soft_cross_entropy(self.models[0].logits(images), targets).mean())
 
 
 def learnt(trainer: object, consolidated: bool = True, **options: object) -> dict[str, Tensor]:
