@@ -49,16 +49,13 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     return run
 
 
-def test_methods_lists_the_new_sampler_trainer_network_and_option(command: Callable[..., str]) -> None:
+def test_methods_and_help_name_them(command: Callable[..., str]) -> None:
     found = json.loads(command("-m", "puridiver", "methods", "--json"))
-    assert "newest" in found["samplers"]
-    assert "smooth" in found["trainers"]
-    assert "linear" in found["networks"]
+    assert {"newest", "smooth", "linear"} <= found["samplers"].keys() | found["trainers"].keys() | found[
+        "networks"
+    ].keys()
     assert "smooth_share" in found["options"]
     assert "inverted" in found["options"]["strong"]["choices"]
-
-
-def test_help_names_the_new_data_set_and_noise(command: Callable[..., str]) -> None:
     text = command("-m", "puridiver", "run", "--help")
     assert "stripes" in text
     assert "first-RATE" in re.sub(r"-\s+", "-", text)

@@ -25,8 +25,8 @@ def counting(self: Any, pool: Any, n_old: int, capacity: int, moment: Any) -> Te
 SAMPLER_FAULTS: dict[str, Callable[..., Any]] = {
     "saved and loaded": counting,
     "returns list": lambda self, pool, n_old, capacity, moment: list(range(len(pool)))[-capacity:],
-    "instead of at most 20": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)),
-    "a sample twice": lambda self, pool, n_old, capacity, moment: torch.zeros(2, dtype=torch.int64),
+    "at most 20": lambda self, pool, n_old, capacity, moment: torch.arange(len(pool)),
+    "different rows": lambda self, pool, n_old, capacity, moment: torch.zeros(2, dtype=torch.int64),
     "draw from moment.generator": lambda self, pool, n_old, capacity, moment: torch.randperm(len(pool))[:capacity],
     "ZeroDivisionError": lambda self, pool, n_old, capacity, moment: 1 / 0,
 }
@@ -96,8 +96,6 @@ class Mine(puridiver.Network):
 
 NETWORK_FAULTS: dict[str, Callable[..., Any]] = {
     "(2, 8) for its head, but are torch.float32 (2, 8, 6, 6)": lambda self, images: self.body(images),
-    "but are list": lambda self, images: [images],
-    "but are torch.float16": lambda self, images: Mine.features(self, images).half(),
     "DivergedError": lambda self, images: Mine.features(self, images) / 0,
     "has no attribute 'nothing'": lambda self, images: images.nothing,
 }
