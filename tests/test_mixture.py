@@ -78,13 +78,6 @@ def test_a_masked_fit_is_the_fit_of_the_subset(settings: MixtureSettings) -> Non
     assert not masked.low_posterior[~mask].any()
 
 
-@SETTINGS
-def test_float32_gives_the_float64_answer(settings: MixtureSettings) -> None:
-    values = torch.from_numpy(values_of("far_apart")).float()
-    single = fit_mixture(values, settings=settings).low_posterior
-    torch.testing.assert_close(single, fit_mixture(values.double(), settings=settings).low_posterior, rtol=0, atol=0)
-
-
 def assert_sound(m: Mixture) -> None:
     parts: tuple[Tensor, ...] = (m.low_posterior, m.means, m.variances, m.weights, m.offset, m.span)
     assert all(torch.isfinite(part).all() for part in parts)

@@ -183,15 +183,6 @@ def test_a_learner_learns_with_it_and_is_saved(kind: type[Network], tmp_path: Pa
     np.testing.assert_array_equal(loaded.predict_proba(images), learner.predict_proba(images))
 
 
-def test_it_grows_with_new_classes_and_so_does_its_average() -> None:
-    learner = puridiver.Learner(None, SHAPE, 12, network=Tokens, online_average=0.9, **QUICK)
-    for n_classes in (2, 3):
-        images, labels = patterns(24, n_classes)
-        learner.observe(images, labels)
-    assert learner.predict_proba(images).shape == (24, 3)
-    assert np.isfinite(learner.predict_proba(images)).all()
-
-
 def test_bfloat16_uses_autocast_and_returns_float32() -> None:
     images = torch.from_numpy(patterns(6)[0]).permute(0, 3, 1, 2)
     exact, rough = (

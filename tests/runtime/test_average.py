@@ -6,11 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import Learner, recipe
-from puridiver.nets import build_network
-from puridiver.options import Options
-from puridiver.runtime.device import Runtime
-from puridiver.runtime.model import TrainableModel, sgd
+from puridiver import Learner
 from tests.learner_samples import SHAPE, differing, patterns, tiny_learner
 
 DECAY = 0.8
@@ -77,21 +73,6 @@ def test_memory_training_starts_from_the_average() -> None:
     moved = set(differing(before, weights(learner)))
     assert moved
     assert all("running" in name for name in moved)  # at a rate of 0 only BatchNorm's statistics move
-
-
-def test_bfloat16_copies_are_made_of_the_average() -> None:
-    network = build_network("small", 3, SHAPE, Options(), torch.Generator().manual_seed(0))
-    model = TrainableModel(network, Runtime(torch.device("cpu"), "bfloat16"), sgd(recipe("official")), DECAY)
-    x, before = torch.from_numpy(patterns(5)[0]).permute(0, 3, 1, 2), model.seen
-    expected = model.outputs(x).logits
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.add_(0.3)
-    assert torch.equal(model.outputs(x).logits, expected)  # the average has not followed
-    model.restart_average()
-    model.leave_average()
-    assert model.seen is not before
-    assert not torch.allclose(model.outputs(x).logits, expected, atol=1e-2)
 
 
 def test_growth_keeps_the_average_of_what_was_there() -> None:

@@ -142,7 +142,7 @@ def test_another_default_type_of_torch_is_refused_with_what_to_do() -> None:
         torch.set_default_dtype(torch.float32)
 
 
-# On a GPU ----------------------------------------------------------------------------------------------------------
+# Whole learners ----------------------------------------------------------------------------------------------------
 
 
 def learned(**settings: Any) -> dict[str, Tensor]:
@@ -165,6 +165,28 @@ def assert_alike(first: dict[str, Tensor], second: dict[str, Tensor], tolerance:
     assert first["memory.arrivals"].tolist() == second["memory.arrivals"].tolist()
     for name in first:
         torch.testing.assert_close(first[name].float(), second[name].float(), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("trainer", ["puridiver", "dividemix", "elr", "spr"])
+def test_replayed_steps_read_the_buffers_that_were_filled_for_them(
+    trainer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With graphs faked on the CPU: a replay runs the function again, on whatever its buffers hold then."""
+    replays: list[object] = []
+
+    class FakeGraph:
+        def __init__(self, function: Any) -> None:
+            self.function = function
+
+        def replay(self) -> None:
+            replays.append(self)
+            self.function()
+
+    expected = learned(trainer=trainer, device="cpu", **LAST_BATCH)
+    monkeypatch.setattr(capture.Captures, "capture", lambda self, function, device, shared: FakeGraph(function))
+    monkeypatch.setattr("puridiver.learner.learner.choose_runtime", lambda *_, **__: Runtime(CPU, graphs=True))
+    assert_alike(learned(trainer=trainer, **LAST_BATCH), expected, 0)
+    assert len(set(replays)) > 3
 
 
 @pytest.mark.gpu
