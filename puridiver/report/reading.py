@@ -21,7 +21,8 @@ from puridiver.streams import StreamManifest
 
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
-OPTIONAL = {"task_purity", "lanes", "began_with"}  # fields of a summary that no page shows
+# Fields of a summary that a page does not need.
+OPTIONAL = {"task_purity", "lanes", "began_with", "grid", "alpha", "stream_noise", "noise_rate", "commit", *METRICS}
 DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)  # what bad content raises
 
 
@@ -113,7 +114,7 @@ def load_run(folder: Path) -> Run:
         missing = files.CONFIG if begun is None else f"{files.SUMMARY}; the run is unfinished"
         raise DataError(f"{folder} holds no finished run: it lacks {missing}")
     checked(summary, str(folder / files.SUMMARY))
-    if lacking := FIELDS.keys() - summary.keys() - METRICS.keys() - OPTIONAL:
+    if lacking := {name for name in FIELDS if summary.get(name) is None} - OPTIONAL:
         raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(sorted(lacking))}")
     with damage(folder / files.MANIFEST):
         manifest = StreamManifest.load(folder / files.MANIFEST)

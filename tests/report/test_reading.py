@@ -52,6 +52,7 @@ def test_a_damaged_file_is_named(copy: Path, name: str, content: bytes) -> None:
         ("summary.json", "stream", {}),
         ("summary.json", "task_accuracy", [0.5, "x"]),
         ("summary.json", "shortened", 1),
+        ("summary.json", "phase_seconds", None),
         ("config.json", "resolved", 3),
     ],
 )
