@@ -111,6 +111,7 @@ def _paint_mixture(what: str, event: dict[str, Any], axes: Axes) -> None:
     for number, y in enumerate(component_counts(event[f"{what}_mixture"], x, len(frame), edges[1])):
         axes.plot(x, y, color=INK, linewidth=1.5, linestyle=("-", "--")[number], label=("low", "high")[number])
     axes.set(xlim=(0, edges[-1]), yscale="log", ylim=(0.7, 1.5 * len(frame)))
+    axes.yaxis.set_major_formatter("{x:,.0f}")  # powers would be formulas, which names of classes must not be
 
 
 def component_counts(mixture: dict[str, Any], x: np.ndarray, n: int, width: float) -> list[np.ndarray]:
