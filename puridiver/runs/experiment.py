@@ -70,29 +70,14 @@ class Experiment:
         self._stopping = threading.Event()
 
     def run(
-        self,
-        folder: Path | str | None = None,
-        force: bool = False,
-        resume: bool = False,
-        checkpoint_every: float = CHECKPOINT_SECONDS,
-        keep_learner: bool = False,
-        trace: Path | str | None = None,
-    ) -> dict[str, Any]:
+        self, folder: Path | str | None = None, force: bool = False, resume: bool = False,
+        checkpoint_every: float = CHECKPOINT_SECONDS, keep_learner: bool = False, trace: Path | str | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Run to the end, once, and return the summary; with a folder, leave a record of everything in it.
 
-        Parameters
-        ----------
-        force
-            Replace a run that the folder holds.
-        resume
-            Continue the run that the folder holds, to the bits it would have come to uninterrupted. A finished one
-            gives its summary; a folder without a run gets a new one.
-        checkpoint_every
-            Seconds between checkpoints, which also come at the end of each phase; 0: only there.
-        keep_learner
-            Save the learner in the folder at the end, with the data's own class names.
-        trace
-            Write to this .csv or .parquet file what became of each sample that was ever in the memory.
+        `force` replaces the run that the folder holds, `resume` continues it to the bits it would have come to
+        uninterrupted. Checkpoints come at the end of each phase and every so many seconds (0: only there). The learner
+        is kept with the data's own class names. `trace` is a .csv or .parquet file for the memory's history.
         """
         if trace is not None:
             from puridiver.metrics.history import check_trace_file, write_trace
@@ -118,10 +103,7 @@ class Experiment:
         return summary
 
     def stop(self) -> None:
-        """Ask the run to end at the next batch or epoch: it writes a checkpoint there and raises KeyboardInterrupt.
-
-        May be called from a signal handler or from another thread.
-        """
+        """Ask the run to save itself at the next batch or epoch and to raise KeyboardInterrupt; from any thread."""
         self._stopping.set()
 
     def describe(self, traced: bool = False) -> runs.Begun:

@@ -90,27 +90,19 @@ def check_ledger(ledger: Path) -> None:
 
 def read_ledgers(paths: Iterable[Path]) -> list[Row]:
     """All rows of several ledgers; a `DataError` names the file, the line and the field that is wrong."""
-    return [checked(row, f"{path}, line {number}") for path in paths for number, row in _numbered(path)]
+    return [checked(row, f"{path}, line {n}") for path in paths for n, row in enumerate(read_lines(path), start=1)]
 
 
 def read_lines(path: Path) -> list[Row]:
     """All objects of a JSON-lines file, unchecked; a `DataError` names a damaged line."""
-    return [row for _, row in _numbered(path)]
-
-
-def _numbered(path: Path) -> list[tuple[int, Row]]:
     try:  # line ends are those of the file alone: what text calls a line may stand inside a row
         lines = read_regular(path).decode("utf-8-sig").split("\n")
     except FileNotFoundError:
         raise DataError(f"there is no ledger {path}") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not a ledger: {error}") from error
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            where = f"{path}, line {number},"
-            rows.append((number, check_json(parse_json(line, where), {}, where)))
-    return rows
+    told = [(line, f"{path}, line {n},") for n, line in enumerate(lines, start=1) if line.strip()]
+    return [check_json(parse_json(line, where), {}, where) for line, where in told]
 
 
 def checked(row: Row, where: str) -> Row:

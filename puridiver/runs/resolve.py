@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -126,17 +127,13 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
 
 def commit() -> str | None:
     """$PURIDIVER_COMMIT if set, else the commit of the checkout this package runs from ("-dirty" if changed)."""
-    here = Path(__file__).parents[1]
-    told = os.environ.get("PURIDIVER_COMMIT")  # set where code travels without its history
-    if told or not (here.parent / ".git").exists():
+    told, root = os.environ.get("PURIDIVER_COMMIT"), Path(__file__).parents[2]
+    if told or not (root / ".git").exists():  # it is set where code travels without its history
         return told or None
-    git, found = ["git", "-C", str(here)], list[str]()
-    for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", str(here)]):
-        try:
-            found.append(subprocess.check_output([*git, *words], text=True, stderr=subprocess.DEVNULL).strip())
-        except (OSError, subprocess.CalledProcessError):
-            return None
-    return f"{found[0]}-dirty" if found[1] else found[0]
+    words = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    with contextlib.suppress(OSError):  # there is no git
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or None
+    return None
 
 
 def versions() -> dict[str, str]:

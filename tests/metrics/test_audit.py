@@ -23,11 +23,6 @@ def test_precision_and_recall_at_every_depth():
     assert found["average_precision"] == pytest.approx((1 + 2 / 3 + 3 / 4 + 4 / 5) / 4)
 
 
-def test_the_order_of_the_samples_does_not_matter():
-    order = np.random.default_rng(0).permutation(11)
-    assert ranking_quality(P[order], WRONG[order]) == ranking_quality(P, WRONG)
-
-
 def test_a_ranking_needs_both_kinds():
     with pytest.raises(ValueError, match="but 0 of 11 are wrong"):
         ranking_quality(P, WRONG & False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
 
 import pytest
 import torch
@@ -13,7 +12,7 @@ import torch
 import puridiver
 from puridiver.data import DataSource, from_arrays
 from puridiver.metrics.joint import joint_features
-from puridiver.runtime.device import Runtime, choose_runtime
+from puridiver.runtime.device import choose_runtime
 from tests.learner_samples import patterns
 
 OPTIONS = puridiver.Options(crop_padding=1, flip=False)
@@ -67,21 +66,6 @@ def test_features_are_repeatable_and_tell_the_classes_apart(tmp_path, monkeypatc
     assert distances[same & ~torch.eye(len(labels), dtype=torch.bool)].mean() < 0.6 * distances[~same].mean()
 
 
-def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path):
-    source = small_source()
-    first, _ = features(source, tmp_path)
-    (blob,) = tmp_path.glob("*/state-*.safetensors")
-    blob.unlink()
-    assert torch.equal(features(source, tmp_path)[0], first)
-    assert list(tmp_path.glob("*/state-*.safetensors"))
-
-
-def test_another_precision_does_not_meet_the_same_cache(tmp_path):
-    for precision in ("float32", "bfloat16"):
-        joint_features(small_source(), "small", Runtime(torch.device("cpu"), precision), tmp_path, OPTIONS)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
 def test_of_several_that_start_together_one_trains(tmp_path):
     source, start = small_source(), threading.Barrier(3)
 
@@ -104,28 +88,8 @@ def test_the_network_learns_the_true_labels_where_the_given_are_others(tmp_path)
     assert torch.equal(found, by_truth)
 
 
-class Wide(puridiver.Network):
-    """A network whose features are as wide as an option says."""
-
-    name = "wide"
-    own_options: ClassVar = {"wide_width": puridiver.Option(5, "features")}
-
-    def __init__(self, n_classes, image_shape, options):
-        super().__init__()
-        self.body = torch.nn.Linear(image_shape[0] * image_shape[1] * image_shape[2], options.wide_width)
-        self.head = puridiver.Head(options.wide_width, n_classes, options)
-
-    def features(self, images):
-        return self.body(images.flatten(1))
-
-
-@pytest.mark.usefixtures("forgotten_plugins")
-def test_a_network_has_the_options_that_the_run_gives_it(tmp_path):
-    puridiver.register(Wide)
-
-    def width(**options: int) -> int:
-        found = puridiver.Options(**options)
-        return joint_features(small_source(), "wide", choose_runtime("cpu"), tmp_path, found).shape[1]
-
-    assert [width(), width(wide_width=9), width(), width(wide_width=5)] == [5, 9, 5, 5]
-    assert len(list(tmp_path.iterdir())) == 2  # the default said aloud is the same network
+def test_every_true_label_is_needed(tmp_path):
+    source = small_source()
+    unknown = dataclasses.replace(source.train, true=torch.full_like(source.train.labels, -1))
+    with pytest.raises(ValueError, match="diversity is measured by true labels"):
+        features(dataclasses.replace(source, train=unknown), tmp_path)

@@ -93,12 +93,6 @@ def test_the_precision_of_each_set_against_a_loop(known):
         assert found[f"{name}_precision"] == pytest.approx(np.mean(right[code]))
 
 
-def test_a_set_without_samples_has_no_precision():
-    codes = torch.zeros(30, dtype=torch.int64)
-    found = split_metrics(Sets(torch.arange(30), codes, codes), GIVEN, OF_MEMORY)
-    assert (found["relabel_size"], found["relabel_precision"]) == (0, None)
-
-
 # The division of the memory ----------------------------------------------------------------------------------------
 
 

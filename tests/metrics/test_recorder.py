@@ -14,8 +14,7 @@ from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS
 from puridiver.metrics.recorder import EvaluationSet, Recorder
 from puridiver.streams import Stream, TrueLabels, make_stream
-from tests.learner_samples import differing, patterns, tensors_of, tiny_learner
-from tests.metrics.test_measures import naive_diversity
+from tests.learner_samples import patterns, tiny_learner
 
 SOURCE = from_arrays(*patterns(90, seed=1), *patterns(30, seed=2))
 TEST = SOURCE.test
@@ -101,14 +100,6 @@ def test_the_classes_of_stream_and_memory_are_counted_by_given_and_by_true_label
         assert last[name] == [int((labels == c).sum()) for c in range(3)], name
 
 
-def test_purity_and_diversity_are_of_the_memorys_samples(watched):
-    memory, summary = watched.learner.memory.samples, watched.recorder.summary()
-    true = TRUE[memory.arrivals]
-    assert summary["memory_purity"] == pytest.approx(float((memory.labels == true).double().mean()))
-    expected = naive_diversity(FEATURES[memory.arrivals].numpy(), true.tolist(), 3)
-    assert summary["memory_diversity"] == pytest.approx(expected)
-
-
 def test_the_sets_of_a_tasks_end_and_those_of_its_figure_are_one_division(watched):
     for event, split in zip(watched.ended, watched.of_kind("split"), strict=True):
         assert sum(split["right"]) / len(split["right"]) == pytest.approx(event["memory_purity"])
@@ -145,15 +136,6 @@ def test_a_network_that_has_diverged_is_told_from_one_that_is_bad(monkeypatch):
     assert own.events[-1]["diverged"]
     assert own.recorder.task_ended(2)["diverged"]
     assert own.recorder.summary()["diverged"]
-
-
-def test_watching_changes_no_bit_of_the_learner(watched):
-    alone = tiny_learner()
-    for task in range(3):
-        for batch in Stream(SOURCE, MANIFEST).batches(8, task):
-            alone.observe(batch.images, batch.labels)
-        alone.consolidate()
-    assert differing(tensors_of(alone), tensors_of(watched.learner)) == []
 
 
 def test_some_labels_that_are_true_for_certain_are_told_apart(watched):

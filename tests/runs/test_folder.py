@@ -14,7 +14,6 @@ from puridiver.runs import folder as runs
 from tests.runs.samples import contents, experiment, tiny_config
 
 NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, runs.LEARNER, runs.CHECKPOINT)
-QUICK = ["--epochs", "1", "--stream-limit", "16", "--test-limit", "20", "--no-diversity", "--quiet", "--tasks", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +109,8 @@ def test_a_finished_run_is_not_replaced_without_force(done):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("id", 3), ("plugins", "all"), ("config", [1]), ("config", {"seed": -1}), ("config", {"seed": 10**400}),
-        ("config", {"sede": 1}), ("config", {"options": {"lr": 1}, "data": None}), ("resolved", None),
-        ("versions", "new"), ("commit", 3), ("traced", None), ("stream", {}),
+        ("id", None), ("plugins", "all"), ("config", [1]), ("config", {"seed": 10**400}), ("config", {"sede": 1}),
+        ("resolved", None), ("commit", 3), ("traced", None),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
@@ -123,12 +121,7 @@ def test_wrong_types_in_a_config_are_named_with_file_and_field(field, value, con
         runs.RunFolder(tmp_path).begun()
 
 
-def test_a_config_that_lacks_a_field_or_is_no_regular_file_is_named(config, tmp_path):
-    del config["id"]
-    (tmp_path / runs.CONFIG).write_text(json.dumps(config))
-    with pytest.raises(DataError, match=r"config\.json is damaged: id"):
-        runs.RunFolder(tmp_path).begun()
-    (tmp_path / runs.CONFIG).unlink()
+def test_a_config_that_is_no_regular_file_is_named(tmp_path):
     os.mkfifo(tmp_path / runs.CONFIG)
     with pytest.raises(DataError, match="not a regular file"):
         runs.RunFolder(tmp_path).begun()

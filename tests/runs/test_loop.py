@@ -45,14 +45,3 @@ def test_trainers_that_do_not_divide_the_memory_have_epoch_events_only_where_epo
     run.listeners.append(lambda event: epochs.append(event) if event["event"] == "epoch" else None)
     run.run()
     assert [set(event) for event in epochs] == 3 * evaluated * [{"event", "task", "epoch", "number", "accuracy"}]
-
-
-def test_seconds_are_counted_for_one_activity_at_a_time(monkeypatch):
-    now = [10.0]
-    monkeypatch.setattr("puridiver.runs.loop.time.perf_counter", lambda: now[0])
-    loop = experiment(tiny_config())._loop(False)
-    for activity, seconds in (("observe", 2), ("observe", 1), ("evaluate", 4), ("", 8), ("observe", 16)):
-        loop._measure(activity)
-        now[0] += seconds
-    loop._measure("")
-    assert loop.seconds == {"observe": 19.0, "evaluate": 4.0}
