@@ -84,6 +84,7 @@ def describe(manifest: StreamManifest) -> str:
     kind = f"{manifest.kind}-{blur * 100:g}" if blur else manifest.kind
     noise = f"{noise_name(manifest.noise, manifest.noise_rate)} ({percent(wrong)} of labels wrong)"
     size = f"{len(manifest):,} samples, {manifest.n_tasks} tasks"
+    size += f", imbalance {manifest.imbalance:g}" if manifest.imbalance else ""
     return f"{manifest.source}, {kind}, {size}, noise {noise}, seed {manifest.seed}"
 
 

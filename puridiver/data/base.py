@@ -193,6 +193,6 @@ class DataSet:
     def problems(self, root: Path) -> list[str]:
         """What is wrong with the data in `root`, one line each. Damaged files raise a `DataError`."""
         found = self.load(root, FileOptions(), None).fingerprint
-        if found == self.fingerprint:
+        if self.fingerprint in (None, found):
             return []
         return [f"{self.name} differs from the official data: fingerprint {found}, expected {self.fingerprint}"]
