@@ -38,18 +38,6 @@ def relevant_directions(f: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return F.normalize(f * relevant_mask(w)[y], dim=1)
 
 
-def mean_class_cosine(u: Tensor, y: Tensor, in_memory: Tensor, n_classes: int) -> Tensor:
-    """Equation 2, diversity term: mean cosine of each x_i with the memory samples of its class, (N,).
-
-    `u` are unit vectors (N, d), `in_memory` masks M. The mean cosine with a set is the dot product with the set's
-    mean vector: O(N d) instead of O(N² d). x_i itself belongs to M[y_i] where `in_memory` says so.
-    """
-    members = in_memory.to(u.dtype)
-    sums = u.new_zeros(n_classes, u.shape[1]).index_add_(0, y, u * members[:, None])  # (C, d)
-    counts = u.new_zeros(n_classes).index_add_(0, y, members)
-    return (u * sums[y]).sum(dim=1) / counts.clamp(min=1)[y]
-
-
 def standardise_within_class(values: Tensor, y: Tensor, in_memory: Tensor, n_classes: int) -> Tensor:
     """The released program's variant of equation 2: z-scores of a term over the memory samples of one class.
 

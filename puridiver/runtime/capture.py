@@ -149,14 +149,11 @@ class Captures:
                     graph.capture_end()
         except RuntimeError as error:  # torch.OutOfMemoryError is one
             logger.info("a step could not be captured: %s", first_line(error))
-            self._give_up(graph, pool, here.device)
+            self._pool = None
+            self._spoilt.append(graph)
+            # torch may still allocate to the pool, which blocks the next capture.
+            with contextlib.suppress(AttributeError, RuntimeError):  # unknown to this version, or it had ended
+                torch._C._cuda_endAllocateToPool(here.device.index or 0, pool)
             return None
         here.wait_stream(side)
         return graph
-
-    def _give_up(self, graph: torch.cuda.CUDAGraph, pool: Any, device: torch.device) -> None:
-        """Clean up after a failed capture: torch may still allocate to its pool, which blocks the next capture."""
-        self._pool = None
-        self._spoilt.append(graph)
-        with contextlib.suppress(AttributeError, RuntimeError):  # unknown to this version, or it had ended
-            torch._C._cuda_endAllocateToPool(device.index or 0, pool)

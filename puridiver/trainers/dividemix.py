@@ -91,14 +91,11 @@ class DivideMix(Trainer):
         self.buffers.put("weight", torch.full((), weight, device=self.runtime.device))
         n_u = min(self.options.batch_size, len(unlabelled))
         for rows in self.batch_parts(len(labelled)):
-            plan = self._mixmatch_plan(labelled[rows], unlabelled, n_u)
-            self.run_plan(self._mixmatch_step, plan, network, rows.shape[1], n_u)
-
-    def _mixmatch_plan(self, x: Tensor, unlabelled: Tensor, n_u: int) -> Tensor:
-        """Labelled rows (steps, n_x), as many steps of n_u random unlabelled ones, and the draws of MixUp."""
-        others = torch.rand(len(x), len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
-        mixup = augment.draw_mixup_plan(len(x), 2 * (x.shape[1] + n_u), self.options.mixup_alpha, self.generator)
-        return torch.cat([x, unlabelled[others], mixup], dim=1)
+            steps, n_x = rows.shape
+            others = torch.rand(steps, len(unlabelled), generator=self.generator).argsort(dim=1)[:, :n_u]
+            mixup = augment.draw_mixup_plan(steps, 2 * (n_x + n_u), self.options.mixup_alpha, self.generator)
+            plan = torch.cat([labelled[rows], unlabelled[others], mixup], dim=1)
+            self.run_plan(self._mixmatch_step, plan, network, n_x, n_u)
 
     def _mixmatch_step(self, row: Tensor, network: int, n_x: int, n_u: int) -> None:
         x, u, mixup = row[:n_x], row[n_x : n_x + n_u], row[n_x + n_u :]

@@ -15,10 +15,6 @@ AVERAGES = "prediction_averages"  # of each memory sample, (N, C)
 FLOOR = 1e-4  # probabilities are kept this far from 0 and 1, as its authors do
 
 
-def bounded_probabilities(logits: Tensor) -> Tensor:
-    return logits.softmax(dim=1).clamp(FLOOR, 1 - FLOOR)
-
-
 def moved_averages(averages: Tensor, p: Tensor, decay: float) -> Tensor:
     """t <- decay * t + (1 - decay) * p / sum p, (N, C)."""
     return decay * averages + (1 - decay) * p / p.sum(dim=1, keepdim=True)
@@ -57,7 +53,7 @@ class EarlyLearning(Trainer):
         rows, cut, averages = row[:n], row[n:], self.buffers[AVERAGES]
         images, targets = self.mixed_batch(row, n)
         logits = self.models[0].logits(images)
-        p = bounded_probabilities(logits)
+        p = logits.softmax(dim=1).clamp(FLOOR, 1 - FLOOR)
         y0, y1, x0, x1 = cut[n : n + 4]
         is_whole = (y0 >= y1) | (x0 >= x1)
         now = torch.where(is_whole, moved_averages(averages[rows], p.detach(), self.options.elr_decay), averages[rows])

@@ -107,15 +107,11 @@ def test_every_sample_is_in_exactly_one_set_and_ablations_use_one_loss(seed: int
 # Equation 8 on the sets ----------------------------------------------------------------------------------------
 
 
-def refurbished_targets(split: Split, labels: Tensor, options: Options, generator: torch.Generator) -> Tensor:
-    return equations.refurbish(prediction_weights(split, options, generator), split.p_model, labels)
-
-
 @seeds
 def test_targets_are_equation_8_on_r_and_given_labels_elsewhere(seed: int) -> None:
     case = typical_case(seed)
     split, expected = case.split(), by_hand(case, PAPER)
-    targets = refurbished_targets(split, case.labels, PAPER, torch.Generator())
+    targets = equations.refurbish(prediction_weights(split, PAPER, torch.Generator()), split.p_model, case.labels)
     for i, label in enumerate(case.labels.tolist()):
         soft = reference.refurbished(expected.p_u[i], expected.p_m[i], label)
         wanted = soft if i in expected.certain else reference.one_hot(label, N_CLASSES)
