@@ -116,3 +116,13 @@ class Opened:
         text = path.read_text(encoding="utf-8")
         assert text.startswith("\ufeff") == (not text.isascii())  # which spreadsheets need, and others do not
         return path, list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+
+
+@pytest.fixture
+def opened(browser: Any, page: Path) -> Iterator[Opened]:
+    """The page of the test's module in the browser, which must not complain or run what class names say."""
+    found = Opened(browser, page)
+    yield found
+    found.context.close()
+    assert found.complaints == []
+    assert "alert" not in found.dialogs

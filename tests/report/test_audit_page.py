@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -68,14 +66,6 @@ def test_large_images_are_made_small():
 
 
 # In the browser ----------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def opened(browser: Any, page: Path) -> Iterator[Opened]:
-    found = Opened(browser, page)
-    yield found
-    found.context.close()
-    assert found.complaints == []
 
 
 def test_a_reviewer_sorts_filters_corrects_and_takes_the_corrections_home(opened: Opened, report: AuditReport) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,6 @@ import pytest
 from puridiver.report.reading import load_run
 from puridiver.trainers import SET_NAMES
 from tests.report.conftest import EVIL, Opened
-
-
-@pytest.fixture
-def opened(browser: Any, page: Path) -> Iterator[Opened]:
-    found = Opened(browser, page)
-    yield found
-    found.context.close()
-    assert found.complaints == found.dialogs == []
 
 
 @pytest.fixture

@@ -109,8 +109,9 @@ def _paint_mixture(what: str, event: dict[str, Any], axes: Axes) -> None:
             axes.hist(frame.value[chosen], edges.tolist(), label=f"{name} ({chosen.sum()})", **look)
     x = np.linspace(0, edges[-1], 200)
     for number, y in enumerate(component_counts(event[f"{what}_mixture"], x, len(frame), edges[1])):
-        axes.plot(x, y, color=INK, linewidth=1.5, linestyle=("-", "--")[number], label=("low", "high")[number])
-    axes.set(xlim=(0, edges[-1]), yscale="log", ylim=(0.7, 1.5 * len(frame)))
+        label = f"{('low', 'high')[number]} component"
+        axes.plot(x, y, color=INK, linewidth=1.5, linestyle=("-", "--")[number], label=label)
+    axes.set(xlim=(0, edges[-1]), yscale="log", ylim=(0.7, None))
     axes.yaxis.set_major_formatter("{x:,.0f}")  # powers would be formulas, which names of classes must not be
 
 
