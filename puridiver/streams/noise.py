@@ -42,7 +42,6 @@ class Noise:
     """One kind of label noise: labels in, labels out."""
 
     name: ClassVar[str]
-    title: ClassVar[str]  # what a wrong label is
     written: ClassVar[str]  # how users write it; empty if they cannot
     variants: ClassVar[tuple[str, ...] | None] = ("",)  # such as "worst" of "human:worst"; None: any
     has_rate: ClassVar[bool] = True

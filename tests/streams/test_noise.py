@@ -40,7 +40,7 @@ def human_file(path, **changes):
     """A label file in the published form; a change to None leaves the set out."""
     rng = np.random.default_rng(0)
     content = {"clean_label": TRUE.copy()}
-    for number, (key, _) in enumerate(HUMAN_SETS.values(), start=1):
+    for number, key in enumerate(HUMAN_SETS.values(), start=1):
         content[key] = np.where(rng.random(len(TRUE)) < 0.1 * number, (TRUE + number) % 10, TRUE)
     content = {key: value for key, value in {**content, **changes}.items() if value is not None}
     torch.save(content, path)
@@ -168,7 +168,7 @@ def test_human_labels_are_those_of_the_file_in_the_order_of_the_train_set(tmp_pa
     content = human_file(tmp_path / "labels.pt")
     tensors = {key: torch.from_numpy(value) for key, value in content.items()}
     torch.save(tensors, tmp_path / "tensors.pt")
-    for name, (key, _) in HUMAN_SETS.items():
+    for name, key in HUMAN_SETS.items():
         made = [
             make_stream(SOURCE, noise=f"human:{name}", noise_file=tmp_path / file, holdout=20)
             for file in ("labels.pt", "tensors.pt")

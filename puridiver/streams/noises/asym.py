@@ -10,7 +10,6 @@ class Asymmetric(Noise):
     """Flip exactly round(rate * n) of the n samples whose class is in the map to what it maps to."""
 
     name = "asym"
-    title = "the class that a map names"
     written = "asym-RATE"
     uses_map = True
 

@@ -15,14 +15,14 @@ from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.noise import Noise, NoiseSetting
 
 CLEAN = "clean_label"
-# Our name of a set -> its key in the published file, and what it holds.
+# Our name of a set -> its key in the published file.
 HUMAN_SETS = {
-    "aggregate": ("aggre_label", "what most of three people said (CIFAR-10N)"),
-    "random1": ("random_label1", "what the first person said (CIFAR-10N)"),
-    "random2": ("random_label2", "what the second person said (CIFAR-10N)"),
-    "random3": ("random_label3", "what the third person said (CIFAR-10N)"),
-    "worst": ("worse_label", "a wrong label if any of three people gave one (CIFAR-10N)"),
-    "fine": ("noisy_label", "what one person said (CIFAR-100N)"),
+    "aggregate": "aggre_label",  # what most of three people said (CIFAR-10N)
+    "random1": "random_label1",  # what the first person said; so the next two
+    "random2": "random_label2",
+    "random3": "random_label3",
+    "worst": "worse_label",  # a wrong label if any of three people gave one
+    "fine": "noisy_label",  # what one person said (CIFAR-100N)
 }
 
 
@@ -30,7 +30,6 @@ class Human(Noise):
     """Labels of a published file."""
 
     name = "human"
-    title = f"labels that people gave: {', '.join(f'{name} ({told})' for name, (_, told) in HUMAN_SETS.items())}"
     written = f"human:{'|'.join(HUMAN_SETS)}"
     variants = tuple(HUMAN_SETS)
     has_rate = False
@@ -39,7 +38,7 @@ class Human(Noise):
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         if setting.noise_file is None:
             raise ValueError("human noise needs the published label file: say --noise-file PATH")
-        file, key = Path(setting.noise_file), HUMAN_SETS[self.variant][0]
+        file, key = Path(setting.noise_file), HUMAN_SETS[self.variant]
         content = _read_pt(file)
         try:
             require(isinstance(content, dict) and key in content, "the content", f"a dictionary with {key}", "another")

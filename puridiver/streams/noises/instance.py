@@ -21,7 +21,6 @@ class InstanceDependent(Noise):
     """Flip about the share `rate` of the labels, each with the probability and to the class that its image suggests."""
 
     name = "instance"
-    title = "a class that depends on the image"
     written = "instance-RATE"
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:

@@ -24,7 +24,6 @@ class MatrixNoise(Noise):
     """Draw the label of each sample from the row of its class."""
 
     name = "matrix"
-    title = "labels by a transition matrix of your own (.npy or .csv)"
     written = "matrix:FILE"
     variants = None
     has_rate = False

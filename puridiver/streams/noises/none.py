@@ -10,7 +10,6 @@ class NoNoise(Noise):
     """Keep the labels that the source gives."""
 
     name = "none"
-    title = "labels as the source gives them"
     written = "none"
     has_rate = False
     hint = "none"
@@ -23,7 +22,6 @@ class Custom(Noise):
     """Labels given by hand; they come with their manifest."""
 
     name = "custom"
-    title = "labels as they were given by hand"
     written = ""
     has_rate = False
     from_file = True

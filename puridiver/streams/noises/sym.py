@@ -10,7 +10,6 @@ class Symmetric(Noise):
     """Give exactly round(rate * N) labels, chosen uniformly, another class drawn uniformly."""
 
     name = "sym"
-    title = "any other class, uniformly"
     written = "sym-RATE"
     hint = "sym"
 
