@@ -122,7 +122,7 @@ def choose_runtime(device: str = "auto", precision: str = "auto", graphs: bool =
 def _choose_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", device):
+    if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", str(device)):
         raise ValueError(f"device should be auto, cpu, cuda or cuda:N, but got {device!r}")
     chosen, count = torch.device(device), torch.cuda.device_count()
     if chosen.type == "cuda" and not torch.cuda.is_available():

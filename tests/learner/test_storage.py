@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from puridiver import files
-from puridiver.errors import DataError
+from puridiver.errors import BusyError, DataError
 from puridiver.learner import storage
 
 SETTINGS: dict[str, Any] = {"classes": ["cat", "dög"], "seen": 12, "hint": None, "options": {"eta": 0.1, "flip": True}}
@@ -173,21 +172,17 @@ def test_a_reader_that_a_newer_save_overtakes_reads_the_newer(tmp_path: Path, mo
     assert (settings["n"], tensors["a"].tolist()) == (2, [1.0, 1.0, 1.0])
 
 
-def test_writers_at_the_same_time_leave_a_whole_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first one waits with its index until the second would have come to its own end, if it were let."""
-    write, second = files.write_atomically, list[threading.Thread]()
+def test_there_is_one_writer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, refused = files.write_atomically, list[BusyError]()
 
     def overtaken(path: Path, content: bytes | memoryview) -> None:
-        if path.name == storage.INDEX and not second:
-            second.append(threading.Thread(target=storage.save, args=(tmp_path, {"n": 2}, tensors(2))))
-            second[0].start()
-            second[0].join(0.5)
+        with pytest.raises(BusyError, match="saving to") as caught:
+            storage.save(tmp_path, {"n": 2}, tensors(2))
+        refused.append(caught.value)
         write(path, content)
 
+    monkeypatch.setattr(storage, "WAIT_SECONDS", 0.0)
     monkeypatch.setattr(storage, "write_atomically", overtaken)
     storage.save(tmp_path, {"n": 1}, tensors(1))
-    second[0].join()
-    settings, loaded = storage.load(tmp_path)
-    assert settings == {"n": 2}
-    assert_same(loaded, tensors(2))
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(refused) == 2  # for the tensors and for the index
+    assert storage.load(tmp_path)[0] == {"n": 1}
