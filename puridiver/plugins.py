@@ -148,8 +148,12 @@ def _import_file(path: Path) -> str:
 def origins(*methods: tuple[str, str]) -> dict[str, Origin]:
     """Origins of methods from outside the package, by keys such as "sampler newest"."""
     load_all()
-    members = {f"{family} {name}": FAMILIES[family][1].get(name) for family, name in methods}
-    return {key: _origins[member] for key, member in members.items() if member in _origins}
+    found: dict[str, Origin] = {}
+    for family, name in methods:
+        member = FAMILIES[family][1].get(name)
+        if member in _origins:
+            found[f"{family} {name}"] = _origins[member]
+    return found
 
 
 def codes(*methods: tuple[str, str]) -> dict[str, str]:

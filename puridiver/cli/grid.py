@@ -41,9 +41,7 @@ def grid(
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
     dry_run: Annotated[bool, Opt("only show the runs and the time they may take", name="--dry-run")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
-    engine: Annotated[
-        str, Opt("threads on a GPU, processes on a CPU, or Ray ($RAY_ADDRESS, or local)", choices=ENGINES)
-    ] = "auto",
+    engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or Ray", choices=ENGINES)] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
     gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)", "X")] = None,
     assignments: flags.Assignments = None,

@@ -15,7 +15,6 @@ from puridiver.errors import DataError, few
 if TYPE_CHECKING:
     import numpy as np
 
-HEADING = ("image", "label", "probability")
 AT_ONCE = 1_000  # images in memory at a time
 ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first that it has
 
@@ -60,8 +59,8 @@ def predict(
         note(f"left out {one}")
     p, classes = np.concatenate(chances), [guarded(str(name)) for name in model.classes]
     check_finite(p)
-    columns = ([guarded(name) for name in names], np.array(classes)[p.argmax(1)], p.max(1))
-    table = pd.DataFrame(dict(zip(HEADING, columns, strict=True)))
+    labels = np.array(classes)[p.argmax(1)]
+    table = pd.DataFrame({"image": [guarded(name) for name in names], "label": labels, "probability": p.max(1)})
     if probabilities:
         table = pd.concat([table, pd.DataFrame(p, columns=classes)], axis=1)
     text = table.to_csv(index=False, float_format="%.4f", lineterminator="\n")

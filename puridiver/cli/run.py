@@ -36,9 +36,7 @@ def run(
     keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
     ledger: Annotated[Path | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
     tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
-    trace: Annotated[
-        Path | None, Opt("write what became of each sample in the memory (.csv, .parquet)", "FILE")
-    ] = None,
+    trace: Annotated[Path | None, Opt("write what became of each memory sample (.csv, .parquet)", "FILE")] = None,
     json: flags.Json = False,
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,

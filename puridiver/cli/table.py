@@ -15,9 +15,7 @@ AGAINST = "compare every method with this one, or with the `paper`: difference, 
 
 
 def table(
-    words: Annotated[
-        list[str], Arg("[GRID] LEDGER", "a preset or .toml file, then ledgers or folders of runs or grids")
-    ],
+    words: Annotated[list[str], Arg("[GRID] LEDGER", "a preset or .toml file, then ledgers or folders of runs")],
     format: Annotated[str, Opt("how to write it (default: text)", choices=FORMATS)] = "text",
     data: Data = None,
     methods: Methods = None,
