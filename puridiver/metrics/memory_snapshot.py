@@ -47,11 +47,13 @@ class MemorySnapshot:
             size = [max(1, round(side * factor)) for side in images.shape[2:]]
             shrunk = [F.interpolate(part.float(), size, mode="area").round() for part in images.split(256)]
             images = torch.cat(shrunk).to(torch.uint8)
-        suggested = torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1))
-        columns = (images.permute(0, 2, 3, 1), samples.arrivals, samples.labels, suggested, true, split.p_clean)
-        sets = split.codes().to(torch.uint8)
+        arrays = {
+            "images": images.permute(0, 2, 3, 1), "arrivals": samples.arrivals, "given": samples.labels, "true": true,
+            "suggested": torch.where(split.clean, samples.labels, split.p_model.argmax(dim=1)),
+            "p_correct": split.p_clean, "sets": split.codes().to(torch.uint8),
+        }  # fmt: skip
         names = [str(ids.get(arrival, "")) for arrival in samples.arrivals.tolist()]
-        return cls(*(column.contiguous().cpu().numpy() for column in (*columns, sets)), names)
+        return cls(**{name: value.contiguous().cpu().numpy() for name, value in arrays.items()}, names=names)
 
     def to_bytes(self) -> bytes:
         from safetensors.numpy import save

@@ -162,24 +162,21 @@ class RunLoop:
 
     def state(self, metrics_size: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """All that the rest of the run depends on: settings, which are JSON, and tensors."""
-        learner, of_learner = self.learner.state()
-        figures, of_recorder = self.recorder.state()
-        at = {"position": [self.phase, self.done, self.work], "started": self.started, "seconds": self.seconds}
-        settings = {**at, "metrics_size": metrics_size, "learner": learner, "recorder": figures}
-        named = {f"learner.{name}": value for name, value in of_learner.items()}
-        return settings, named | {f"recorder.{name}": value for name, value in of_recorder.items()}
+        parts = {"learner": self.learner.state(), "recorder": self.recorder.state()}
+        settings = {
+            "position": [self.phase, self.done, self.work], "started": self.started, "seconds": self.seconds,
+            "metrics_size": metrics_size, **{part: state[0] for part, state in parts.items()},
+        }  # fmt: skip
+        return settings, {f"{part}.{name}": value for part, state in parts.items() for name, value in state[1].items()}
 
     def load_state(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> int:
         """Go back to where this was the state; returns how many bytes of events there were."""
-        parts: dict[str, dict[str, Tensor]] = {"learner": {}, "recorder": {}}
         try:
-            for name, value in tensors.items():
-                part, _, rest = name.partition(".")
-                parts[part][rest] = value
             self.phase, self.done, self.work = settings["position"]
             self.seconds, self.started = settings["seconds"], settings["started"]
-            self.learner.load_state(settings["learner"], parts["learner"])
-            self.recorder.load_state(settings["recorder"], parts["recorder"])
+            for part, owner in (("learner", self.learner), ("recorder", self.recorder)):
+                own = {name.removeprefix(f"{part}."): v for name, v in tensors.items() if name.startswith(f"{part}.")}
+                owner.load_state(settings[part], own)
             return settings["metrics_size"]
         except MISFITS as error:
             reason = f"{type(error).__name__}: {error}"

@@ -14,6 +14,7 @@ from torch import Tensor
 from puridiver import data
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
+from puridiver.runs.progress import Progress
 from tests.learner_samples import differing, tensors_of
 
 DIGITS = data.load("digits")
@@ -76,11 +77,11 @@ class Crash(Exception):
     """Stands for a process that dies: nothing is saved on the way out."""
 
 
-class Leaving:
-    """Progress that ends a run at its n-th batch or epoch, counted from where this leg began, or at a task's end."""
+class Leaving(Progress):
+    """Progress that ends a run at its n-th batch or epoch, counted from where this leg began."""
 
-    def __init__(self, moves: int | None = None, at_task_end: bool = False, crash: bool = False) -> None:
-        self.moves, self.at_task_end, self.crash = moves, at_task_end, crash
+    def __init__(self, moves: int | None = None, crash: bool = False) -> None:
+        self.moves, self.crash = moves, crash
         self.run: Experiment | None = None
         self.total = self.done = 0
         self.amounts: list[int] = []
@@ -92,17 +93,10 @@ class Leaving:
         self.done += 1
         self.amounts.append(amount)
         if self.done == self.moves:
-            self._leave()
-
-    def event(self, event: dict[str, Any]) -> None:
-        if self.at_task_end:
-            self._leave()
-
-    def _leave(self) -> None:
-        if self.crash:
-            raise Crash
-        assert self.run is not None
-        self.run.stop()
+            if self.crash:
+                raise Crash
+            assert self.run is not None
+            self.run.stop()
 
 
 def leg(config: RunConfig, folder: Path, leaving: Leaving, **settings: Any) -> Experiment:

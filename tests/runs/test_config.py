@@ -38,12 +38,6 @@ def test_a_published_stream_is_named_in_full():
     assert RunConfig(stream="official:sym40:1:listed").stream == "official:sym40:1:listed"
 
 
-def test_of_dict_names_what_does_not_exist():
-    assert RunConfig.of_dict({"seed": 3}) == RunConfig(seed=3)
-    with pytest.raises(ValueError, match="no setting 'sede'"):
-        RunConfig.of_dict({"sede": 3})
-
-
 def test_changed_lists_what_differs_from_the_defaults():
     config = RunConfig(seed=3, noise="sym-20", device="cpu", options={"lr": 0.1})
     assert config.values(changed=True) == {"seed": 3, "noise": "sym-20", "device": "cpu", "options": {"lr": 0.1}}

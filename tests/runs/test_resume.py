@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from puridiver.errors import DataError
 from puridiver.files import to_json
@@ -70,7 +69,7 @@ def test_left_at_every_batch_and_epoch_it_still_ends_in_the_same_bits(tmp_path):
 @pytest.mark.parametrize(("sampler", "trainer"), [("puridiver", "puridiver"), ("rm", "dividemix"), ("ntd", "selfie")])
 def test_on_a_gpu_too_a_continued_run_ends_in_the_same_bits(sampler, trainer, precision, tmp_path):
     config = tiny_config(sampler=sampler, trainer=trainer, tell_noise=True, device="cuda", precision=precision)
-    assert_ends_alike_in_legs(config, tmp_path, (Leaving(2), Leaving(3), Leaving(at_task_end=True), Leaving(4)))
+    assert_ends_alike_in_legs(config, tmp_path, (Leaving(2), Leaving(3), Leaving(4)))
 
 
 def test_progress_time_and_start_go_on_where_they_were(tmp_path):
@@ -198,7 +197,8 @@ def test_a_checkpoint_of_another_version_is_named_and_the_run_is_left_as_it_is(t
     leg(tiny_config(), tmp_path, Leaving(5))
     for place in (tmp_path / runs.CHECKPOINT).iterdir():
         settings, tensors = storage.load(place)
-        storage.save(place, settings, {**tensors, "odd": torch.zeros(1)})
+        del settings["recorder"]
+        storage.save(place, settings, tensors)
     before = contents(tmp_path)
     with pytest.raises(DataError, match=r"another version.*--force"):
         finish(tiny_config(), tmp_path)
