@@ -9,8 +9,10 @@ import logging
 import os
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
@@ -38,9 +40,9 @@ class RayEngine(Engine):
             import ray
         except ModuleNotFoundError as error:
             raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
-        self.ray = ray
-        if not ray.is_initialized():
-            self.stop = ray.shutdown  # type: ignore[method-assign]
+        self.ray: Any = ray
+        self.own_cluster = not ray.is_initialized()
+        if self.own_cluster:
             plugins = {name: os.environ[name] for name in (ENVIRONMENT,) if name in os.environ}
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": plugins})
         has = {"CPU": 1.0, "GPU": 0.0, **ray.cluster_resources()}
@@ -50,8 +52,20 @@ class RayEngine(Engine):
         self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=ATTEMPTS - 1)(run_remotely)
         super().__init__(int(has["GPU"] / gpus if gpus else has["CPU"]), lanes=int(1 / (gpus or 1)) or 1)
 
+    def run(self, jobs: Sequence[Job], report: Report) -> None:
+        try:
+            super().run(jobs, report)
+        finally:
+            if self.own_cluster:
+                self.ray.shutdown()
+
     def run_one(self, job: Job, report: Report) -> None:
-        event, files = self.ray.get(self.task.remote(job))
+        running = self.task.remote(job)
+        while not self.ray.wait([running], timeout=1.0)[0]:
+            if self.stopping.is_set():
+                self.ray.cancel(running, force=True)
+                return
+        event, files = self.ray.get(running)
         for name, content in files.items():
             if name != runs.LOCK:
                 (job.folder / name).parent.mkdir(parents=True, exist_ok=True)

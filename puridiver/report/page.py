@@ -110,16 +110,17 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     several, columns = len(runs) > 1, sorted({run.column for run in runs})
     title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
     drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several], "all")
+    labels = {run.folder: group.label for group in grouped(runs) for run in group.runs}
     detailed = runs if len(runs) <= DETAILED else list(representatives(runs).values())[:DETAILED]
     return fill(
         "page.html", title=title + (columns[0] if len(columns) == 1 else f"{len(columns)} streams"), notes=notes,
         several=several, comparison=table_html(comparison(runs)) if several else "", figures=drawn,
         not_drawn=not_drawn, n_runs=len(runs), shortened=any(run.summary["shortened"] for run in runs),
-        parts=[_run_part(run, f"run{number}") for number, run in enumerate(detailed, start=1)],
+        parts=[_run_part(run, f"run{number}", labels[run.folder]) for number, run in enumerate(detailed, start=1)],
     )  # fmt: skip
 
 
-def _run_part(run: Run, name: str) -> dict[str, Any]:
+def _run_part(run: Run, name: str, label: str) -> dict[str, Any]:
     """Everything the page tells of one run."""
     drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run], name)
     shown, reason = None, "the run did not keep its memory"
@@ -128,7 +129,7 @@ def _run_part(run: Run, name: str) -> dict[str, Any]:
     except DataError as error:
         reason = str(error)
     return {
-        "name": name, "run": run, "title": f"{run.method}, {run.column}, seed {run.seed}", "headlines": headlines(run),
+        "name": name, "run": run, "title": f"{label}, {run.column}, seed {run.seed}", "headlines": headlines(run),
         "best_epoch": run.summary[BEST_EPOCH], "figures": drawn, "not_drawn": not_drawn, "gallery": shown,
         "no_gallery": reason,
     }  # fmt: skip
