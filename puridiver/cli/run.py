@@ -139,8 +139,8 @@ def print_summary(summary: dict[str, Any]) -> None:
     from puridiver.streams import noise_name
 
     noise = noise_name(summary["noise"], summary["noise_rate"])
-    wrong = summary["stream_noise"]
-    known = "true labels not known: all figures are by the given ones" if wrong is None else f"{wrong:.1%} labels wrong"
+    wrong, not_known = summary["stream_noise"], "true labels not known; accuracy is by the labels that images came with"
+    known = not_known if wrong is None else f"{wrong:.1%} of labels wrong"
     changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
     rows = [
         ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {known}"),
