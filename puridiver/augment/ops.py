@@ -94,10 +94,7 @@ def luma(images: Tensor) -> Tensor:
 
 
 def shift(images: Tensor, value: float | Tensor, fill: int = 0, *, entry: int) -> Tensor:
-    """Replace one entry of the identity matrix: 1 shears rows, 3 shears columns.
-
-    Entries 2 and 5 move the image left and up by a fraction of its side.
-    """
+    """Replace one entry of the identity matrix: 3 shears columns, 2 and 5 move left and up by a share of the side."""
     matrix: list[float | Tensor] = [1, 0, 0, 0, 1, 0]
     matrix[entry] = value * {2: images.shape[3], 5: images.shape[2]}.get(entry, 1)
     return affine(images, matrix, fill)

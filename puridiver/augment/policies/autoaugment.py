@@ -66,7 +66,6 @@ OPERATIONS: dict[str, Operation] = {
     "posterise": Operation(ops.posterise, 2, tuple(float(round(bits)) for bits in _ramp(8, 4))),
     "rotate": Operation(ops.rotate, 3, _ramp(0, 30), signed=True),
     "sharpness": _enhancement("sharpness"),
-    "shear_x": _shift(1, 0.3),
     "shear_y": _shift(3, 0.3),
     "solarise": Operation(ops.solarise, 2, _ramp(256, 0)),
     "translate_x": _shift(2, 150 / 331),
