@@ -17,7 +17,6 @@ from puridiver.files import write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.metrics import Event
-from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.metrics.recorder import EvaluationSet, Recorder
 from puridiver.runs import folder as runs
 from puridiver.runs import resolve as resolving
@@ -124,6 +123,8 @@ class Experiment:
         self, out: runs.RunFolder, checkpoints: Checkpoints, now: runs.Begun, resume: bool, keep_learner: bool
     ) -> Event:
         """Begin a run, or go on with one, to its end, and write what it leaves, the summary last."""
+        from puridiver.metrics.memory_snapshot import MemorySnapshot
+
         begun, saved, changes = out.begun() if resume else None, None, dict[str, Any]()
         if begun is not None:
             begun.check_same(now, out.path)
