@@ -7,9 +7,11 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
+from collections.abc import Mapping
 from typing import TypeVar
 
 Base = TypeVar("Base")
+Found = TypeVar("Found")
 
 
 def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
@@ -44,6 +46,14 @@ def member(package: str, base: type[Base], name: str) -> type[Base] | None:
             if vars(kind)["name"] == name:
                 return kind
     return members(package, base).get(name)
+
+
+def find(family: str, registry: Mapping[str, Found], name: str) -> Found:
+    """What a registry of samplers, trainers or networks has under a name."""
+    if name not in registry:
+        known = f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}"
+        raise ValueError(f"{known} (one of your own needs its plugin: docs/methods.md)")
+    return registry[name]
 
 
 def _classes(path: str, base: type[Base]) -> list[type[Base]]:

@@ -97,7 +97,7 @@ def _as_bytes(images: Tensor) -> Tensor:
 def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[Label]:
     """A plain list of int or str labels, all of one kind; `n` of them, one for each image.
 
-    Lists do not pass through NumPy: it would turn large integers into floats and drop the zero bytes of "a\\0".
+    Lists do not pass through NumPy: it would turn large integers into floats.
     """
     if isinstance(labels, Tensor):
         _check_dense(labels, what)
@@ -155,25 +155,18 @@ def class_ids(labels: list[Label], known: Mapping[Label, int], grow: bool) -> tu
 def _check_names(new: Iterable[Label], n_classes: int) -> None:
     if n_classes > MOST_CLASSES:
         raise ValueError(f"there should be at most {MOST_CLASSES:,} classes, but got {n_classes:,}")
-    for label in new:
-        if isinstance(label, str) and not (label.strip() and len(label) <= LONGEST_LABEL):
-            raise _error("a class", f"a name of 1 to {LONGEST_LABEL:,} characters", f"{len(label):,}: {label[:20]!r}")
+    for label in new:  # NumPy's arrays, in which predictions come, hold neither larger integers nor NUL at the end
+        if isinstance(label, str) and not (label.strip() and len(label) <= LONGEST_LABEL and "\0" not in label):
+            wanted = f"a name of 1 to {LONGEST_LABEL:,} characters, none of them NUL"
+            raise _error("a class", wanted, f"{len(label):,}: {label[:20]!r}")
+        if isinstance(label, int) and not -(2**63) <= label < 2**63:
+            raise _error("a class", "an integer of 64 bits", label)
 
 
 def _unknown(label: Label, known: Iterable[Label], advice: str) -> ValueError:
     classes = list(known)
     shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
     return _error("labels", f"among the classes {shown or '(none yet)'}", f"{label!r}; {advice}")
-
-
-def label_array(classes: list[Label]) -> np.ndarray:
-    """The labels as an array that holds each exactly.
-
-    NumPy's own types do not hold every label: integers beyond 64 bits become floats, and zero bytes at the end go.
-    """
-    array = np.array(classes, dtype=object)
-    exact = np.asarray(classes)
-    return exact if exact.dtype.kind in "iuU" and bool((exact.astype(object) == array).all()) else array
 
 
 def as_corrections(

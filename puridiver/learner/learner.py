@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver import plugins
+from puridiver import discovery, plugins
 from puridiver.errors import DataError, first_line
 from puridiver.learner import inputs, storage
 from puridiver.learner.audit import AuditRow, audit_rows
@@ -33,7 +33,6 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, Trainer, T
 logger = logging.getLogger(__name__)
 
 NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
-LARGE = 4  # times the batch size of training: a stream batch above it is taken in parts
 
 
 class Learner:
@@ -107,8 +106,8 @@ class Learner:
         arguments = [name for name in inspect.signature(Learner).parameters if name != "options"]
         sampler, self.trainer_name, network = map(plugins.as_name, (sampler, trainer, network))
         self.options = resolve(recipe, self.image_shape, overrides=options, others=arguments)
-        self.sampler: Sampler = _member(SAMPLERS, "sampler", sampler)(self.options)
-        self._trainer_class: type[Trainer] = _member(TRAINERS, "trainer", self.trainer_name)
+        self.sampler: Sampler = discovery.find("sampler", SAMPLERS, sampler)(self.options)
+        self._trainer_class: type[Trainer] = discovery.find("trainer", TRAINERS, self.trainer_name)
         self.runtime = choose_runtime(device, precision, bool(graphs))
         self.network = choose_network(network, self.image_shape, self.runtime.device)
         # Sampler, trainer and network as `puridiver.options` names them.
@@ -142,7 +141,7 @@ class Learner:
 
         Returns the arrivals of the images, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or
         floats in [0, 1]. `ids`, strings or integers of your own, stay with what the memory keeps (`held_ids`, `audit`).
-        A `ValueError` leaves the learner unchanged. More than four times `batch_size` images count as several batches.
+        A `ValueError` leaves the learner unchanged.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
@@ -155,21 +154,17 @@ class Learner:
             self.consolidating.abandon()
         if new:
             self._set_classes(self.classes + new)
-        first = self.seen
-        # A large batch has as much to teach as the small ones that it could have come as.
-        n_parts = max(1, -(-len(images) // (LARGE * self.options.batch_size)))
-        for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
-            start = self.seen
-            with learning():
-                self._learn(part, part_numbers)
-            self.seen += len(part)
-            self.seen_of.update(part_numbers.tolist())
-            self.predictor.publish(learnt_online=self._trainer.learns_online)
-            if ids is not None:  # not before: if learning fails, the next samples would inherit them
-                self.source_ids |= zip(range(start, self.seen), ids[start - first :], strict=False)
+        with learning():
+            self._learn(images, numbers)
+        arrivals = range(self.seen, self.seen + len(images))
+        self.seen = arrivals.stop
+        self.seen_of.update(numbers.tolist())
+        self.predictor.publish(learnt_online=self._trainer.learns_online)
+        if ids is not None:  # not before: if learning fails, the next samples would inherit them
+            self.source_ids |= zip(arrivals, ids, strict=True)
         if len(self.source_ids) > 2 * self.capacity:  # at every batch the host would wait for a GPU
             self.source_ids = self.held_ids()
-        return range(first, self.seen)
+        return arrivals
 
     def _learn(self, images: Tensor, numbers: Tensor) -> None:
         """Train on a stream batch, and offer it to the memory."""
@@ -377,11 +372,3 @@ class Learner:
             self.predictor.grow(classes)
         # At last: if there can be no trainer, nothing has changed.
         self.classes, self._class_ids = classes, {label: number for number, label in enumerate(classes)}
-
-
-def _member(registry: Mapping[str, Any], family: str, name: str) -> Any:
-    """What a registry has under a name, or a ValueError that says what there is."""
-    if name not in registry:
-        found = f"{family} should be one of {', '.join(sorted(registry))}, but got {name!r}"
-        raise ValueError(f"{found} (one of your own needs its plugin: docs/methods.md)")
-    return registry[name]

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.errors import DivergedError
-from puridiver.learner.inputs import Label, label_array
+from puridiver.learner.inputs import Label
 from puridiver.runtime.model import Snapshot, TrainableModel
 from puridiver.trainers import Trainer
 
@@ -102,7 +102,7 @@ class Predictor:
 
     def grow(self, classes: Sequence[Label]) -> None:
         """The networks know these classes from now on."""
-        self._labels, self._held = label_array(list(classes)), None
+        self._labels, self._held = np.array(list(classes)), None
         self.publish()
 
     def hold(self) -> None:
@@ -140,11 +140,7 @@ class Predictor:
         """Go back to a `state`, once the trainer has gone back to its own and the classes are known."""
         networks = self._loaded("kept", tensors)
         self._kept = _Kept(networks, self._trainer.runtime.move(tensors["taught"])) if networks else None
-        if self._kept is not None and self._kept.taught.shape != networks[0].tensors["head.linear.weight"].shape[:1]:
-            raise ValueError(f"predictor.taught should have one value for each class, but is {self._kept.taught.shape}")
         self._held, self._evidence = None, self._trainer.runtime.move(tensors["evidence"])
-        if self._evidence.ndim != 2 or len(self._evidence) != 3 or self._evidence.shape[1] > self._trainer.n_classes:
-            raise ValueError(f"predictor.evidence should be (3, classes), but is {tuple(self._evidence.shape)}")
         if "held_jointly" in tensors:
             jointly = self._kept if bool(tensors["held_jointly"]) else None
             held = self._loaded("held", tensors) or networks

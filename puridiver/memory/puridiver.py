@@ -141,27 +141,19 @@ class Eviction:
             self.cosine_sums += (self.u * (of_class.T @ newcomers)[self.y]).sum(dim=1)
         self.admitted = until
 
-    def scores(self) -> Tensor:
-        """Equation 2 for every row of the pool."""
-        terms = torch.stack([self.loss, self.cosine_sums / self.counts.clamp(min=1)[self.y]])
-        if self.standardise:
-            terms = equations.standardise_within_class(terms, self.y, self.alive, self.n_classes)
-        return equations.score(terms[0], terms[1], self.alpha)
-
     def drop_worst(self, tie_breakers: Tensor | None) -> None:
         """Drop the highest score: of the whole memory, or of the largest class if tie-breakers are given."""
+        terms, members = torch.stack([self.loss, self.cosine_sums / self.counts.clamp(min=1)[self.y]]), self.alive
+        if tie_breakers is not None:
+            members = self.alive & (self.y == (self.counts + tie_breakers).argmax())
+        if self.standardise and tie_breakers is None:
+            terms = equations.standardise_within_class(terms, self.y, members, self.n_classes)
+        elif self.standardise:
+            terms = equations.standardise_among(terms, members)
+        scores = equations.score(terms[0], terms[1], self.alpha)
         # Labels and rows have the shape (1,): indexing by a tensor without dimensions would read it on the host.
-        if tie_breakers is None:
-            scores, members, label = self.scores(), self.alive, None
-        else:  # only the living rows of the largest class count
-            label = (self.counts + tie_breakers).argmax()[None]
-            members = self.alive & (self.y == label)
-            terms = torch.stack([self.loss, self.cosine_sums / self.counts.index_select(0, label)])
-            if self.standardise:
-                terms = equations.standardise_among(terms, members)
-            scores = equations.score(terms[0], terms[1], self.alpha)
         worst = torch.where(members, scores + self._favour, -torch.inf).argmax(dim=0, keepdim=True)
-        label = self.y.index_select(0, worst) if label is None else label
+        label = self.y.index_select(0, worst)
         self.alive.scatter_(0, worst, False)
         self.counts.index_add_(0, label, self._one, alpha=-1)
         vector, of_class = self.u.index_select(0, worst).squeeze(0), self.y == label

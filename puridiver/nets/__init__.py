@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from puridiver.discovery import members
+from puridiver.discovery import find, members
 from puridiver.nets.base import Head, Network, Outputs, check_new, global_draws, initialise, initialise_afresh
 from puridiver.options import TINY_IMAGE, Options, declare_family
 
@@ -18,13 +18,6 @@ NETWORKS: dict[str, type[Network]] = members(__name__, Network)  # type: ignore[
 declare_family("network", NETWORKS)
 
 
-def known(name: str) -> type[Network]:
-    if name not in NETWORKS:
-        names = ", ".join(sorted(NETWORKS))
-        raise ValueError(f"network should be one of {names}, but got {name!r} (one of your own needs its plugin)")
-    return NETWORKS[name]
-
-
 def build_network(
     of: str | type[Network],
     n_classes: int,
@@ -33,7 +26,7 @@ def build_network(
     generator: torch.Generator,
 ) -> Network:
     """Build a network with new weights; `image_shape` is (height, width, channels)."""
-    kind = known(of) if isinstance(of, str) else of
+    kind = find("network", NETWORKS, of) if isinstance(of, str) else of
     # Two networks in a row must differ. But a class that derives from the package's networks gets the same weights as
     # they do: its seed leaves the generator unchanged.
     seed = int(torch.randint(1 << 62, (), generator=generator)) if kind.keeps_weights else generator.initial_seed()
@@ -71,7 +64,7 @@ def choose_network(name: str, image_shape: tuple[int, int, int], device: torch.d
     On a CPU that is always a small one: a ResNet trains for hours.
     """
     if name != "auto":
-        return known(name).name
+        return find("network", NETWORKS, name).name
     size = max(image_shape[:2])
     if size < TINY_IMAGE:
         return "small"

