@@ -303,6 +303,8 @@ class Trainer(ABC):
         for k, model in enumerate(self.models):
             model.load_state(k, tensors)
         self._online_plans = tensors.get("online_plans")
+        if self._online_plans is not None and (self._online_plans.ndim != 2 or self._online_plans.dtype != torch.int64):
+            raise ValueError(f"online_plans should be int64 (plans, width), but is {tuple(self._online_plans.shape)}")
         stock = tensors.get("view_stock")
         self._view_stock = [] if stock is None else list(self.runtime.move(stock).unbind())
         for name in self.saved_buffers:

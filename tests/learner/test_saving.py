@@ -54,6 +54,7 @@ ODD_TENSORS: dict[str, Any] = {
     "memory.samples.came_with": [torch.full((12,), 3), torch.full((12,), -2), torch.zeros(12, dtype=torch.bool)],
     "trainer.network0.head.linear.weight": [torch.zeros(2, 2)],
     "generator.trainer": [torch.zeros(3, dtype=torch.uint8)],
+    "trainer.online_plans": [torch.zeros((), dtype=torch.int64), torch.zeros(3)],
     "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],
 }
 ODD_SETTINGS: dict[str, Any] = {
