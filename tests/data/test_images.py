@@ -35,11 +35,10 @@ def test_every_good_kind_comes_out_in_its_colour(tmp_path: Path) -> None:
     batches = {channels: image_batch([tmp_path / name for name in kinds], (8, 8, channels)) for channels in (1, 3)}
     for row, (name, colour) in enumerate(kinds.items()):
         found = decode(str(tmp_path / name), 8)
-        assert (found.problem, found.size) == ("", (40, 30)), name
-        assert found.pixels is not None
-        assert np.abs(found.pixels.astype(int) - np.array(colour)).max() <= 3, (name, found.pixels[4, 4])
-        assert np.array_equal(batches[3][row], found.pixels), name
-        assert np.array_equal(batches[1][row], grey(found.pixels)), name
+        assert isinstance(found, np.ndarray), (name, found)
+        assert np.abs(found.astype(int) - np.array(colour)).max() <= 3, (name, found[4, 4])
+        assert np.array_equal(batches[3][row], found), name
+        assert np.array_equal(batches[1][row], grey(found)), name
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")  # the cache silences it
@@ -53,8 +52,8 @@ def test_every_bad_kind_is_told(tmp_path: Path) -> None:
     good = noise(8, 8, 3)
     for name, word in {**bad, **hostile, "nul\0.png": "null"}.items():
         found = decode(str(tmp_path / name), 8)
-        assert found.pixels is None
-        assert word in found.problem, (name, found.problem)
+        assert isinstance(found, str)
+        assert word in found, (name, found)
         with pytest.raises(ValueError, match="1 of 3 pictures cannot be used: picture 1") as told:
             image_batch([good, str(tmp_path / name), good], SHAPE)
         assert word in str(told.value), name
@@ -62,32 +61,29 @@ def test_every_bad_kind_is_told(tmp_path: Path) -> None:
         image_batch([good, *[b"no image"] * 15], SHAPE)
 
 
-# Where the white quarter, stored at the top left, is to be seen: (bottom?, right?), and whether the picture is turned.
-@pytest.mark.parametrize(
-    ("orientation", "bottom", "right", "turned"), [(1, 0, 0, False), (3, 1, 1, False), (6, 0, 1, True), (8, 1, 0, True)]
-)
-def test_exif_orientation_is_followed(orientation: int, bottom: int, right: int, turned: bool, tmp_path: Path) -> None:
+# Where the white quarter, stored at the top left, is to be seen: (bottom?, right?).
+@pytest.mark.parametrize(("orientation", "bottom", "right"), [(1, 0, 0), (3, 1, 1), (6, 0, 1), (8, 1, 0)])
+def test_exif_orientation_is_followed(orientation: int, bottom: int, right: int, tmp_path: Path) -> None:
     write_turned(tmp_path / "turned.jpg", orientation)
     found = decode(str(tmp_path / "turned.jpg"), 40)
-    assert found.size == ((40, 60) if turned else (60, 40))
-    assert found.pixels is not None
-    quarters = {(b, r): found.pixels[5 + 25 * b, 5 + 25 * r].mean() > 128 for b in (0, 1) for r in (0, 1)}
+    assert isinstance(found, np.ndarray)
+    quarters = {(b, r): found[5 + 25 * b, 5 + 25 * r].mean() > 128 for b in (0, 1) for r in (0, 1)}
     assert quarters == {(b, r): (b, r) == (bottom, right) for b in (0, 1) for r in (0, 1)}
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 def test_a_damaged_exif_block_does_not_cost_the_picture(tmp_path: Path) -> None:
     Image.new("RGB", (20, 20), (9, 99, 9)).save(tmp_path / "exif.jpg", exif=b"Exif\0\0MM\0*\0\0\0\xff\xff\xff")
-    assert decode(str(tmp_path / "exif.jpg"), 4).problem == ""
+    assert decode(str(tmp_path / "exif.jpg"), 4).shape == (4, 4, 3)
 
 
 def test_the_middle_of_a_wide_picture_is_kept_and_a_thin_strip_stays_small(tmp_path: Path) -> None:
     pixels = np.zeros((10, 30, 3), dtype=np.uint8)
     pixels[:, 10:20] = 200
     Image.fromarray(pixels).save(tmp_path / "wide.png")
-    assert (decode(str(tmp_path / "wide.png"), 10).pixels == 200).all()
+    assert (decode(str(tmp_path / "wide.png"), 10) == 200).all()
     Image.new("L", (1, 50_000), 77).save(tmp_path / "strip.png")  # scaled whole it would have 50 million rows
-    assert (decode(str(tmp_path / "strip.png"), 1000).pixels == 77).all()
+    assert (decode(str(tmp_path / "strip.png"), 1000) == 77).all()
 
 
 def test_sixteen_bits_are_scaled_and_not_cut_off() -> None:
@@ -101,22 +97,20 @@ def test_threads_decode_large_and_small_pictures_at_once(tmp_path: Path, monkeyp
         Image.new("RGB", (side, side), (side, 0, 0)).save(tmp_path / f"{side}.png")
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda side: decode(str(tmp_path / f"{side}.png"), 4), [4, 10, 30, 10] * 20, timeout=60))
-    assert not any(one.problem for one in found)
+    assert not any(isinstance(one, str) for one in found)
 
 
-def test_files_bytes_pictures_and_arrays_of_one_picture_are_the_same_pixels(tmp_path: Path) -> None:
+def test_files_bytes_and_arrays_of_one_picture_are_the_same_pixels(tmp_path: Path) -> None:
     pixels = noise(30, 40, 3)
     Image.fromarray(pixels).save(tmp_path / "a.png")
     content, floats = (tmp_path / "a.png").read_bytes(), pixels.astype(np.float64) / 255
     kinds: list[Any] = [
-        tmp_path / "a.png", str(tmp_path / "a.png"), content, memoryview(content), Image.fromarray(pixels),
-        Image.open(tmp_path / "a.png"), pixels, torch.from_numpy(pixels), torch.from_numpy(floats).requires_grad_(),
+        tmp_path / "a.png", str(tmp_path / "a.png"), content, pixels, torch.from_numpy(pixels),
+        torch.from_numpy(floats).requires_grad_(),
     ]  # fmt: skip
     found = image_batch(kinds, SHAPE)
     assert found.dtype == np.uint8
-    assert all(np.array_equal(each, decode(str(tmp_path / "a.png"), 8).pixels) for each in found)
-    names = np.array([str(tmp_path / "a.png")] * 3, dtype=object)  # a column of a table
-    assert np.array_equal(image_batch(names, SHAPE), found[:3])
+    assert all(np.array_equal(each, decode(str(tmp_path / "a.png"), 8)) for each in found)
 
 
 def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
@@ -125,8 +119,6 @@ def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
     assert np.array_equal(image_batch([each[..., 0] for each in one_grey], (8, 8, 1)), one_grey)
     assert np.array_equal(image_batch([colours[0]], (8, 8, 1))[0], grey(colours[0]))
     assert np.array_equal(image_batch([one_grey[0]], SHAPE)[0], np.repeat(one_grey[0], 3, axis=2))
-    clear = np.zeros((8, 8, 4), dtype=np.uint8)
-    assert (image_batch([clear, clear / 255.0, Image.fromarray(clear)], SHAPE) == 255).all()
     found = image_batch([colours[0]], SHAPE)
     colours[:] = 0
     assert found.any()
@@ -136,14 +128,13 @@ def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
     ("pictures", "message"),
     [
         (["nowhere.png"], r"picture 0 \('nowhere.png'\): there is no such file"),
-        ([b""], "the file is empty"),
+        ([b""], "not an image that can be read"),
         ([POSTSCRIPT], "not an image that can be read"),
-        ([None], "but this is a NoneType"),
+        ([None], "not NoneType"),
         ([np.zeros((3, 8, 8), np.uint8)], "channels last"),
         ([np.full((8, 8), np.nan)], "should be finite"),
-        ("a.png", "a single picture is a list of one"),
-        (Image.new("RGB", (4, 4)), "a single picture is a list of one"),
-        (noise(8, 8, 3), r"four axes, but got \(8, 8, 3\)"),
+        ("a.png", "a single one is a list of one"),
+        (noise(8, 8, 3), "a single one is a list of one"),
         (7, "but got a int$"),
         ([], "the batch is empty"),
     ],
