@@ -113,8 +113,8 @@ class RunConfig:
         family="puridiver.trainers:puridiver.trainers.base.Trainer")
     recipe: str = setting("puridiver", Role.OPTIONS, "named set of options; `puridiver methods` lists them")
     memory: int | None = setting(None, Role.IDENTITY, "samples in the memory (default: what suits the data)", least=1)
-    network: str | None = setting(None, Role.IDENTITY, "network (default: what suits the data; on a CPU small for data "
-        "of your own)", family="puridiver.nets:puridiver.nets.base.Network")
+    network: str | None = setting(None, Role.IDENTITY, "network (default: what suits the data; for data of your own on "
+        "a CPU small, or convnet from 24 pixels on)", family="puridiver.nets:puridiver.nets.base.Network")
     epochs: int | None = setting(None, Role.OPTIONS, "memory epochs after each task, 0: none (default: the recipe's)",
         least=0)
     device: str = setting("auto", Role.MACHINE, "auto, cpu, cuda or cuda:N")
