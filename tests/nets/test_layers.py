@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from puridiver.nets import Head, base, build_network
-from puridiver.nets.base import FOLLOWERS, ConvNorm, follow, fused_norm
+from puridiver.nets.base import FOLLOWERS, follow, fused_norm
 from puridiver.options import Options
 
 SHAPES = [(6, 100, 1, 1), (3, 16, 7, 5)]  # several blocks of channels; several blocks of rows
@@ -83,32 +83,6 @@ def test_on_a_gpu_bfloat16_stays_within_its_rounding(then: str) -> None:
     ours = fused_norm(x, added, ones, zeros, zeros.clone(), ones.clone(), True, 1e-5, then).float()
     torchs = follow(F.batch_norm(x.float(), None, None, training=True), then, None if added is None else added.float())
     assert float((ours - torchs).norm() / torchs.norm()) < 1e-2
-
-
-def test_without_triton_the_norm_falls_back_with_one_warning(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setitem(sys.modules, "puridiver.nets._fused_norm", None)
-    base.fused_norm_works.cache_clear()
-    try:
-        assert [base.fused_norm_works(torch.device("cpu")) for _ in range(3)] == [False] * 3
-        assert sum("unfused" in record.message for record in caplog.records) == 1
-    finally:
-        base.fused_norm_works.cache_clear()
-
-
-@pytest.mark.parametrize("then", FOLLOWERS)
-def test_a_convolution_is_followed_by_batchnorm_and_the_rest(then: str) -> None:
-    layer = ConvNorm(2, 6, 3, 1, Options(), then)
-    x, residual = torch.randn(4, 2, 3, 3, generator=seeded(1)), torch.randn(4, 6, 3, 3, generator=seeded(2))
-    normal = F.batch_norm(layer.conv(x), None, None, training=True)
-    expected = {
-        "none": normal,
-        "relu": normal.relu(),
-        "relu_add": normal.relu() + residual,
-        "add_relu": (normal + residual).relu(),
-    }
-    torch.testing.assert_close(layer(x, residual if "add" in then else None), expected[then])
 
 
 # Folding -----------------------------------------------------------------------------------------------------------

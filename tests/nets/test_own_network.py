@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import puridiver
-from puridiver.nets import NETWORKS, Head, Network, build_network, make_new
+from puridiver.nets import Head, Network, build_network, make_new
 from puridiver.options import Options, recipe
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import TrainableModel, sgd
@@ -66,19 +66,9 @@ class Volume(Network):
         return self.flat(self.deep(images[:, None]).relu().mean(dim=2)).mean(dim=(2, 3))
 
 
-class Derived(NETWORKS["small"]):  # type: ignore[misc,name-defined]
-    """Adds a free parameter to a network of the package."""
-
-    name = "derived"
-
-    def __init__(self, *words: Any) -> None:
-        super().__init__(*words)
-        self.shift = nn.Parameter(torch.randn(3))
-
-
 @pytest.fixture(autouse=True)
 def _registered(forgotten_plugins: None) -> None:
-    for kind in (Tokens, Pretrained, Volume, Derived):
+    for kind in (Tokens, Pretrained, Volume):
         puridiver.register(kind)
 
 
@@ -124,18 +114,10 @@ def test_weights_of_the_constructor_stay() -> None:
     assert not network.places.requires_grad
 
 
-def test_a_class_derived_from_a_network_of_the_package_gets_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    derived, small = built("derived").state_dict(), built("small").state_dict()
-    assert all(torch.equal(derived[name], value) for name, value in small.items())
-    monkeypatch.setattr(Derived, "keeps_weights", True)
-    assert not torch.equal(built("derived").state_dict()["head.linear.weight"], small["head.linear.weight"])
-
-
-@pytest.mark.parametrize("name", ["tokens", "derived"])
-def test_a_network_is_made_new_in_place_even_with_another_head(name: str) -> None:
+def test_a_network_is_made_new_in_place_even_with_another_head() -> None:
     results = []
     for seed in (0, 8):
-        network = built(name, seed)
+        network = built("tokens", seed)
         network.add_module("head", nn.Linear(network.head.linear.in_features, 5))
         parameters = list(network.parameters())
         make_new(network, torch.Generator().manual_seed(3))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from puridiver import mixture
 from puridiver.mixture import MixtureSettings, fit_mixture
+from puridiver.nets import base
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.plans import captured
 from tests.test_mixture import DEFAULTS, RELEASED, SHAPES, values_of
@@ -56,19 +57,23 @@ def test_in_the_interpreter_the_kernel_fits_as_torchs_operations_do() -> None:
     assert f"compared {len(cases('cpu'))}" in done.stdout
 
 
-def test_a_gpu_without_a_compiler_falls_back_with_one_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Triton missing (here: hidden) is told once, and torch's operations fit."""
-    monkeypatch.setitem(sys.modules, "puridiver.runtime.fused_mixture", None)
-    mixture.fused_mixture_works.cache_clear()
+@pytest.mark.parametrize(
+    ("module", "works"),
+    [
+        ("puridiver.runtime.fused_mixture", mixture.fused_mixture_works),
+        ("puridiver.nets._fused_norm", base.fused_norm_works),
+    ],
+)
+def test_a_gpu_without_a_compiler_falls_back_with_one_line(module, works, monkeypatch, caplog) -> None:
+    """Triton missing (here: hidden) is told once, and torch's operations compute."""
+    monkeypatch.setitem(sys.modules, module, None)
+    works.cache_clear()
     try:
-        assert [mixture.fused_mixture_works(torch.device("cpu")) for _ in range(3)] == [False] * 3
-        told = [record.message for record in caplog.records if "many small kernels" in record.message]
-        assert len(told) == 1
-        assert "fused_mixture" in told[0]  # and not what else may be missing on a CPU
+        assert [works(torch.device("cpu")) for _ in range(3)] == [False] * 3
+        assert len(caplog.records) == 1
+        assert module in caplog.text  # and not what else may be missing on a CPU
     finally:
-        mixture.fused_mixture_works.cache_clear()
+        works.cache_clear()
 
 
 @pytest.mark.gpu

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +15,7 @@ from puridiver import Learner
 from puridiver.memory import SAMPLERS
 from puridiver.options import owners
 from puridiver.runtime import capture, plans
-from puridiver.runtime.device import Runtime, choose_runtime
+from puridiver.runtime.device import Runtime, choose_runtime, steady_threads
 from puridiver.runtime.plans import Buffers, PlanRunner, captured
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
@@ -48,35 +47,6 @@ def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.Monkey
     assert negative(torch.ones(199)).tolist() == [-1] * 199
 
 
-def test_a_capture_waits_until_the_host_is_free_and_keeps_others_out() -> None:
-    gate, began, entered, may_end = capture.Launching(), *(threading.Event() for _ in range(3))
-    gate.enter()
-
-    def capturing() -> None:
-        gate.enter()
-        with gate.alone():
-            began.set()
-            may_end.wait()
-        gate.leave()
-
-    def other() -> None:
-        gate.enter()
-        entered.set()
-        gate.leave()
-
-    threads = [threading.Thread(target=target) for target in (capturing, other)]
-    threads[0].start()
-    assert not began.wait(0.05)  # a share is out
-    gate.leave()
-    began.wait()
-    threads[1].start()
-    assert not entered.wait(0.05)
-    may_end.set()
-    for thread in threads:
-        thread.join()
-    assert entered.is_set()
-
-
 def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -104,6 +74,20 @@ def test_a_capture_that_fails_is_tried_again_and_not_for_ever(
 def test_what_cannot_be_chosen_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         choose_runtime(**arguments)
+
+
+def test_nested_runs_of_the_small_network_use_one_thread_and_set_the_number_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with steady_threads(CPU, "small"):
+            with steady_threads(CPU, "small"):
+                assert torch.get_num_threads() == 1
+            assert torch.get_num_threads() == 1
+        with steady_threads(CPU, "resnet18"):
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_cpu_computes_in_float32_whatever_was_asked(caplog: pytest.LogCaptureFixture) -> None:

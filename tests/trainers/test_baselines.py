@@ -13,7 +13,6 @@ from torch import Tensor
 from puridiver import NoiseHint
 from puridiver.equations import negative_entropy
 from puridiver.trainers import TRAINERS
-from puridiver.trainers.coteaching import kept_share
 from puridiver.trainers.dividemix import prior_penalty, sharpen
 from tests.learner_samples import as_samples, patterns, probabilities, tiny_trainer
 from tests.trainers.samples import consolidate, train_logits, watch_plans, watch_steps
@@ -69,10 +68,6 @@ def test_selfie_relabels_where_the_last_predictions_agree(cutmix, monkeypatch):
 
 
 # Co-teaching -----------------------------------------------------------------------------------------------------
-
-
-def test_the_kept_share_falls_linearly_to_one_minus_the_rate():
-    assert [kept_share(e, 0.4, 10) for e in (0, 5, 10, 99)] == pytest.approx([1, 0.8, 0.6, 0.6])
 
 
 @pytest.mark.parametrize(("hint", "kept"), [(NoiseHint("sym", 0.5), 4), (None, 8)])

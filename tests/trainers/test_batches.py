@@ -92,12 +92,6 @@ def test_clean_full_batches_pass_every_set_once(sizes, with_rest):
         assert not times or (min(times) >= 1 and max(times) - min(times) <= 1)
 
 
-@pytest.mark.parametrize(("sizes", "rest"), [((17, 0, 0), []), ((17, 1, 0), [2]), ((17, 6, 6), [5]), ((18, 0, 0), [2])])
-def test_a_single_clean_row_is_trained_on_if_others_join_it(sizes, rest):
-    _, *found = clean_full_plans(codes_of(sizes), 8, seeded(), True)
-    assert [plan.rows.shape[1] for plan in found] == rest
-
-
 @sizes
 def test_by_share_r_and_u_have_their_share_of_c_rounded_down(sizes):
     codes = codes_of(sizes)

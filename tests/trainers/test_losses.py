@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from puridiver.equations import negative_entropy
 from puridiver.trainers.elr import AVERAGES
@@ -110,19 +109,3 @@ def test_negative_entropy_is_the_loop_and_bounded() -> None:
     assert float(negative_entropy(logits)) == pytest.approx(expected, rel=1e-4)
     assert float(negative_entropy(torch.zeros(3, 4))) == pytest.approx(-math.log(4))
     assert float(negative_entropy(torch.tensor([[500.0, 0.0, -500.0]]))) == pytest.approx(0)
-
-
-@pytest.mark.parametrize("name", ["gce", "sce", "elr"])
-def test_steps_ask_the_device_for_no_value(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a GPU can capture them: tensors without values raise where one is asked for."""
-    trainer = tiny_trainer(name, cutmix=0.5)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    consolidate(trainer, MEMORY, 1)
-    plan, n = next(iter(trainer.plain_plans(len(MEMORY))))
-    monkeypatch.setattr(trainer.models[0], "step", lambda loss: loss.backward())
-    with mode:
-        row = mode.from_tensor(plan[0])
-        if name == "elr":
-            trainer._regularised_step(row, n)
-        else:
-            trainer._plain_step(row, n, 0, 0.0)

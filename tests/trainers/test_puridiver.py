@@ -183,12 +183,6 @@ def test_without_relabelling_and_consistency_epochs_are_plain_to_the_last_bit():
     assert differing(state_after("puridiver", warmup_epochs=2), plain)
 
 
-def test_the_memory_is_divided_anew_before_every_epoch():
-    trainer = tiny_trainer("puridiver")
-    sets = [trainer.sets for _ in trainer.consolidate(MEMORY, 2)]
-    assert sets[0] is not sets[1]
-
-
 @pytest.mark.parametrize(
     ("codes", "options", "plain"),
     [
