@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import weakref
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,9 +26,6 @@ class Consolidation:
     epochs: int
 
 
-Owner = list[weakref.ref[Generator[int, None, None]]]  # one entry: the generator of a `run`
-
-
 class Consolidations:
     """Begins, continues and ends trainings on a learner's memory; knows how many there were and how far one is."""
 
@@ -38,37 +33,26 @@ class Consolidations:
         self._learner = learner
         self.count = 0  # of those that ended, at their end or after an epoch or more
         self.begun: Consolidation | None = None  # begun and not ended: under way, or saved so and loaded
-        self._owner: Owner | None = None  # the `run` that is under way
+        self._running: object = None  # the `run` that is under way
         self._minima: list[int] = []  # numbers of epochs after which the networks are good enough to answer
 
     def run(self, epochs: int | None) -> Generator[int, None, None]:
         """Train for some epochs, or continue what was begun; yields the number of each finished epoch."""
-        me: Owner = []
-        found = self._run(me, epochs)
-        me.append(weakref.ref(found))
-        return found
-
-    @property
-    def running(self) -> bool:
-        """Whether a `run` is under way. One that an interrupt ended is not, wherever the interrupt came."""
-        generator = self._owner[0]() if self._owner else None
-        return generator is not None and inspect.getgeneratorstate(generator) != inspect.GEN_CLOSED
-
-    def _run(self, me: Owner, epochs: int | None) -> Generator[int, None, None]:
         if epochs == 0 or (epochs is None and self.begun is None and self._learner.options.epochs == 0):
             return  # the learner trains on its stream alone
-        lock = self._learner.lock
+        lock, me = self._learner.lock, object()
         steps: Generator[int, None, None] | None = None
         try:
             steps = lock.run(self._begin, me, epochs)
             while (epoch := lock.run(self._next_epoch, steps)) is not None:
                 yield epoch
         finally:  # also where the caller leaves before the last epoch
-            if self._owner is me:
+            if self._running is me:
+                self._running = None  # first: after an interrupt amid the end, observing abandons what was begun
                 lock.run(self._end, steps)
 
     def check_none_under_way(self, before: str) -> None:
-        if self.running:
+        if self._running is not None:
             raise ConsolidatingError(f"a consolidation is under way: finish it, or close its iterator, before {before}")
 
     def abandon(self) -> None:
@@ -77,7 +61,7 @@ class Consolidations:
         self._learner.trainer.end_consolidation()
         self._end(None)
 
-    def _begin(self, me: Owner, epochs: int | None) -> Generator[int, None, None]:
+    def _begin(self, me: object, epochs: int | None) -> Generator[int, None, None]:
         learner, memory = self._learner, self._learner.memory
         if not len(memory.trained_on):
             raise ValueError("the memory is empty: observe a batch before consolidating")
@@ -93,7 +77,7 @@ class Consolidations:
         if self.begun is None:
             memory.replay_stock = []
         learner.runtime.wait()  # other lanes have the host meanwhile
-        self.begun, self._owner = begun, me
+        self.begun, self._running = begun, me
         learner.predictor.hold()
         return learner.trainer.consolidate(memory.trained_on, begun.epochs, begun.epochs_done)
 
@@ -113,4 +97,4 @@ class Consolidations:
         if steps is not None:
             steps.close()
         self.count += self.begun is not None and self.begun.epochs_done > 0
-        self.begun = self._owner = None
+        self.begun = None

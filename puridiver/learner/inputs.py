@@ -21,12 +21,6 @@ def _error(what: str, expected: str, came: object) -> ValueError:
     return ValueError(f"{what} should be {expected}, but got {came}")
 
 
-def _check_dense(tensor: Tensor, what: str) -> None:
-    if tensor.layout != torch.strided or tensor.is_meta:
-        came = "one on the device meta" if tensor.is_meta else f"one of {tensor.layout}"
-        raise _error(what, "a dense tensor that holds its values", came)
-
-
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is an integer, Python's or NumPy's; True would count as 1."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -55,20 +49,15 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
 
     Grey images may leave out the last axis.
     """
-    try:
-        if isinstance(images, list | tuple) and images and set(map(type, images)) <= {Tensor, torch.nn.Parameter}:
-            images = torch.stack(images)
-        elif not isinstance(images, Tensor):
+    if not isinstance(images, Tensor):
+        try:
             images = np.asarray(images)
-    except (ValueError, RuntimeError):
-        shapes = ", ".join(sorted({str(tuple(np.shape(image))) for image in images}))
-        raise _error("images", "all of one shape: bring them to one size and mode (grey or RGB)", shapes) from None
-    if isinstance(images, np.ndarray):
+        except (ValueError, RuntimeError, TypeError) as error:
+            raise ValueError(f"images should be one array, or all of one shape and mode: {error}") from error
         if images.dtype.kind != "f" and images.dtype != np.uint8:
             raise _error("images", "uint8, or floats in [0, 1]", f"an array of {images.dtype}")
         # A copy: torch lacks some of NumPy's floats, and cannot read arrays that are read-only or run backwards.
         images = torch.from_numpy(np.array(images, np.float32 if images.dtype.kind == "f" else np.uint8, order="C"))
-    _check_dense(images, "images")
     shape = tuple(images.shape)
     if shape and not shape[0]:
         raise ValueError("the batch is empty: images should hold at least one image")
@@ -100,12 +89,11 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     Lists do not pass through NumPy: it would turn large integers into floats.
     """
     if isinstance(labels, Tensor):
-        _check_dense(labels, what)
         labels = labels.tolist() if labels.ndim else labels.item()
     if not isinstance(labels, list | tuple):
-        masked, labels = isinstance(labels, np.ma.MaskedArray), np.asarray(labels)
-        if masked or (labels.ndim == 1 and labels.dtype.kind not in "iuUO"):
-            raise _error(what, "integers or strings", "a masked array" if masked else labels.dtype)
+        labels = np.asarray(labels)
+        if labels.ndim == 1 and labels.dtype.kind not in "iuUO":
+            raise _error(what, "integers or strings", labels.dtype)
         labels = labels.tolist() if labels.ndim == 1 else labels
     if isinstance(labels, np.ndarray) or (n is not None and len(labels) != n):
         raise _error(what, f"of the shape ({n},), one for each image", np.shape(labels)[:1] or "a single one")

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from puridiver import plugins
 from puridiver.errors import DataError, few, first_line
-from puridiver.files import file_lock, parse_json, read_regular, write_atomically
+from puridiver.files import check_json, file_lock, read_json, read_regular, write_atomically
 from puridiver.learner.consolidation import Consolidation
 from puridiver.learner.inputs import as_whole
 from puridiver.options import Options
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 FORMAT = 4
 INDEX, LOCK = "state.json", ".state.lock"
-INDEX_FIELDS = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": dict}
+INDEX_FIELDS = {"format": int, "tensors": str, "sha256": str, "settings_sha256": str, "settings": {}}
 WAIT_SECONDS = 10.0  # for another writer of the same folder
 IN_RUN = "learner"  # where the folder of a run has the learner
 # What a learner is saved with. Those of `GIVEN` are arguments that make it again, as they are.
@@ -45,8 +45,8 @@ GIVEN = {
     "graphs": bool,
 }  # fmt: skip
 LEARNER_FIELDS: dict[str, Any] = GIVEN | {
-    "classes": list, "image_shape": list, "hint": dict | None, "options": dict, "plugins": dict, "seen": int,
-    "seen_of": list, "consolidations": int, "consolidation": dict | None, "ids": list,
+    "image_shape": [int, 3], "hint": ({}, None), "options": {}, "plugins": {str: str}, "seen": int,
+    "seen_of": [int, None], "consolidations": int, "consolidation": ({"epochs_done": int, "epochs": int}, None),
 }  # fmt: skip
 
 Tensors = Mapping[str, Tensor]
@@ -121,21 +121,13 @@ def load(folder: Path) -> State:
 def _read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     try:
-        index = parse_json(read_regular(path), str(path))
+        index = read_json(path)
     except FileNotFoundError:
         why = f"there is no {INDEX}" if folder.is_dir() else "there is no such folder"
         raise DataError(f"{folder} holds no saved state: {why}") from None
-    index = index if isinstance(index, dict) else {}
-    if isinstance(index.get("format"), int) and index["format"] != FORMAT:
+    if check_json(index, {"format": int}, str(path))["format"] != FORMAT:
         raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
-    _check_fields(index, INDEX_FIELDS, f"{path} is damaged")
-    return index
-
-
-def _check_fields(found: Mapping[str, Any], fields: Mapping[str, Any], otherwise: str) -> None:
-    for name, kind in fields.items():
-        if not isinstance(found.get(name, ...), kind):
-            raise DataError(f"{otherwise}: its {name!r} should be {getattr(kind, '__name__', kind)}")
+    return check_json(index, INDEX_FIELDS, str(path))  # type: ignore[no-any-return]
 
 
 def check_place(folder: Path) -> None:
@@ -197,10 +189,7 @@ def read_learner(folder: Path, grow: bool | None, memory: int | None) -> State:
     in_run = (folder / IN_RUN / INDEX).exists() and not (folder / INDEX).exists()
     place = folder / IN_RUN if in_run else folder
     settings, tensors = load(place)
-    _check_fields(settings, LEARNER_FIELDS, f"{place / INDEX} holds no learner")
-    counts = [settings["seen"], settings["consolidations"], *settings["seen_of"]]
-    if not all(type(count) is int and 0 <= count < 2**62 for count in counts):
-        raise DataError(f"{place / INDEX} holds no learner: its counts should be whole numbers from 0")
+    check_json(settings, LEARNER_FIELDS, str(place / INDEX))
     then = settings["plugins"]
     now = plugins.codes(*((key.partition(" ")[0], key.partition(" ")[2]) for key in then))
     if edited := [key for key, code in then.items() if now.get(key, code) != code]:

@@ -14,11 +14,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from puridiver.data.arrays import class_ids
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError, ManifestError
 from puridiver.files import check_json, read_json, write_atomically
-from puridiver.learner.inputs import as_labels
 from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.names import is_manifest
 from puridiver.streams.noise import Matrix
@@ -85,6 +83,7 @@ class StreamManifest:
     @classmethod
     def of(cls, source: DataSource, order: IntArray, labels: IntArray, **others: Any) -> Self:
         """The manifest of a stream of this data; `others` are the fields that do not follow from the data."""
+        require(len(labels) == len(order), "labels", f"one for each of {len(order)} arrivals", len(labels))
         names, true = tuple(source.class_names), source.train.true_labels.numpy()[order]
         return cls(
             source=source.name, source_fingerprint=source.fingerprint, n_classes=len(names), class_names=names,
@@ -163,10 +162,9 @@ def realised_noise(given: IntArray, true: IntArray) -> float | None:
 def write_manifest(
     path: Path | str,
     source: DataSource,
-    order: ArrayLike,  # for each arrival, the row of its image among `source.train`; not all need arrive
-    labels: ArrayLike | None = None,  # for each arrival, a class name or its number; without it, the data's own
+    order: ArrayLike,  # rows of train images, as they arrive
+    labels: ArrayLike | None = None,  # for each arrival, the class id given; without it, the data's own
     task_ends: Sequence[int] | None = None,  # for each task, how many samples have arrived; without it, one task
-    major_classes: Sequence[Sequence[int]] | None = None,  # for each task; without it, where most of a class arrives
     holdout: ArrayLike = (),  # rows of train images that do not arrive, for `--evaluate-on validation`
 ) -> StreamManifest:
     """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
@@ -175,13 +173,13 @@ def write_manifest(
     rows = as_ids("order", order, n_train)
     require(len(rows), "order", "at least one row", "none")
     own = source.train.labels.numpy()[rows]
-    given = own if labels is None else class_ids(as_labels(labels, len(rows)), source.class_names).numpy()
+    given = own if labels is None else as_ids("labels", labels, n_classes)
     ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
-    groups = major_classes or fullest_tasks(np.split(given, ends[:-1]), n_classes)
     manifest = StreamManifest.of(
-        source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends), noise="none" if (given == own).all() else CUSTOM,
-        task_ends=tuple(ends.tolist()), holdout=as_ids("holdout", holdout, n_train),
-        major_classes=tuple(tuple(as_ids("major_classes", group, n_classes).tolist()) for group in groups),
+        source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends),
+        noise="none" if np.array_equal(given, own) else CUSTOM, task_ends=tuple(ends.tolist()),
+        holdout=as_ids("holdout", holdout, n_train),
+        major_classes=tuple(fullest_tasks(np.split(given, ends[:-1]), n_classes)),
     )  # fmt: skip
     manifest.save(path)
     return manifest

@@ -39,10 +39,8 @@ def test_grey_images_may_leave_out_the_channel_axis() -> None:
     [
         (PIXELS[0], r"\(N, 4, 5, 3\), but got \(4, 5, 3\): a single image is a batch of one"),
         ([], "the batch is empty"),
-        ([PIXELS[0], PIXELS[0][:3]], r"one shape.* but got \(3, 5, 3\), \(4, 5, 3\)"),
-        ([torch.zeros(SHAPE), torch.zeros(4, 6, 3)], r"one shape.* but got \(4, 5, 3\), \(4, 6, 3\)"),
-        (torch.from_numpy(PIXELS).to_sparse(), "dense tensor"),
-        (torch.zeros((2, *SHAPE), device="meta"), "device meta"),
+        ([PIXELS[0], PIXELS[0][:3]], "all of one shape"),
+        ([torch.zeros(SHAPE), torch.zeros(4, 6, 3)], "all of one shape"),
         (PIXELS.transpose(0, 3, 1, 2), r"but got \(2, 3, 4, 5\)"),
         (PIXELS.astype(np.int64), "uint8, or floats"),
         (torch.from_numpy(PIXELS).int(), "uint8, or floats"),
@@ -82,8 +80,8 @@ def test_labels_and_ids_become_plain_python_values_and_none_changes(labels, expe
     "labels",
     [
         [0], [[0], [1]], 0, None, "ab", {0, 1}, [0.0, 1.0], torch.tensor([0.0, 1.0]), torch.tensor(3), [True, False],
-        np.array([0, None], dtype=object), torch.zeros(2, dtype=torch.int64, device="meta"), ["a", 1], [b"a", b"b"],
-        np.array([b"a", b"b"]), np.ma.masked_array([0, 1], mask=[True, False]), [float("nan"), "a"],
+        np.array([0, None], dtype=object), ["a", 1], [b"a", b"b"],
+        np.array([b"a", b"b"]), [float("nan"), "a"],
         np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"), np.array([1, 2], dtype="timedelta64[s]"),
     ],
 )  # fmt: skip

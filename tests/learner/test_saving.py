@@ -58,10 +58,10 @@ ODD_TENSORS: dict[str, Any] = {
     "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],
 }
 ODD_SETTINGS: dict[str, Any] = {
-    "classes": [3, None, ["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
+    "classes": [["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
     "sampler": [7, "gone"], "options": [[], {"no such option": 1}, {"lr": "high"}], "seen": ["many", None, -1, 2**63],
     "seen_of": [3, ["a", 1, 2]], "consolidation": [[], {"epochs": 3}], "hint": ["sym", {"kind": "odd"}],
-    "ids": [{}, [3]], "plugins": [[]], "precision": [3],
+    "ids": [[3]], "plugins": [[]], "precision": [3],
 }  # fmt: skip
 
 
