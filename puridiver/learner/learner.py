@@ -32,6 +32,7 @@ from puridiver.trainers import SET_NAMES, TRAINERS, NoiseHint, Split, Trainer, T
 
 logger = logging.getLogger(__name__)
 
+LARGE = 4  # times the option `batch_size`: a larger stream batch is taken in parts
 NO_CLASS = "the learner knows no class yet: observe a batch first, or name classes"
 
 
@@ -141,7 +142,8 @@ class Learner:
 
         Returns the arrivals of the images, by which `audit` and `correct` name them. Images are uint8 (N, H, W, C), or
         floats in [0, 1]. `ids`, strings or integers of your own, stay with what the memory keeps (`held_ids`, `audit`).
-        A `ValueError` leaves the learner unchanged.
+        A `ValueError` leaves the learner unchanged. A large batch, of more than four times the option `batch_size`, is
+        learnt from in parts, since it has as much to teach as small ones.
         """
         x = inputs.as_images(images, self.image_shape)
         given = inputs.as_labels(labels, len(x))
@@ -154,11 +156,13 @@ class Learner:
             self.consolidating.abandon()
         if new:
             self._set_classes(self.classes + new)
+        first, n_parts = self.seen, -(-len(images) // (LARGE * self.options.batch_size))
         with learning():
-            self._learn(images, numbers)
-        arrivals = range(self.seen, self.seen + len(images))
-        self.seen = arrivals.stop
-        self.seen_of.update(numbers.tolist())
+            for part, part_numbers in zip(images.tensor_split(n_parts), numbers.tensor_split(n_parts), strict=True):
+                self._learn(part, part_numbers)
+                self.seen += len(part)
+                self.seen_of.update(part_numbers.tolist())
+        arrivals = range(first, self.seen)
         self.predictor.publish(learnt_online=self._trainer.learns_online)
         if ids is not None:  # not before: if learning fails, the next samples would inherit them
             self.source_ids |= zip(arrivals, ids, strict=True)

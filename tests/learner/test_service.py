@@ -17,6 +17,16 @@ from puridiver import ConsolidatingError, DivergedError, Learner
 from tests.learner_samples import patterns, tiny_learner
 
 
+def test_a_large_batch_is_learnt_as_the_small_ones_it_could_have_come_as() -> None:
+    images, labels = patterns(40)
+    whole, parts = (Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, batch_size=4) for _ in range(2))
+    assert whole.observe(images, labels) == range(40)
+    for start, end in ((0, 14), (14, 27), (27, 40)):
+        parts.observe(images[start:end], labels[start:end])
+    assert whole.memory.samples.arrivals.tolist() == parts.memory.samples.arrivals.tolist()
+    assert np.array_equal(whole.predict_proba(images), parts.predict_proba(images))
+
+
 def test_nothing_is_observed_or_corrected_amid_a_consolidation() -> None:
     images, labels = patterns(16)
     learner = Learner(classes=None, image_shape=(8, 8, 1), memory=16, seed=3)
