@@ -35,20 +35,16 @@ def test_a_failed_write_leaves_the_old_file_and_names_it(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_link_is_replaced_and_never_written_through(tmp_path):
+def test_a_link_and_a_pipe_are_replaced_and_never_written_through(tmp_path):
     precious = tmp_path / "precious"
     precious.write_bytes(b"mine")
-    (tmp_path / "report.html").symlink_to(precious)
-    write_atomically(tmp_path / "report.html", b"page")
+    (tmp_path / "link").symlink_to(precious)
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        write_atomically(tmp_path / name, b"page")
+        assert (tmp_path / name).read_bytes() == b"page"
+        assert not (tmp_path / name).is_symlink()
     assert precious.read_bytes() == b"mine"
-    assert not (tmp_path / "report.html").is_symlink()
-    assert (tmp_path / "report.html").read_bytes() == b"page"
-
-
-def test_a_pipe_in_the_way_is_replaced_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "report.html")
-    write_atomically(tmp_path / "report.html", b"page")
-    assert (tmp_path / "report.html").read_bytes() == b"page"
 
 
 def test_a_device_is_written_to(capfd):

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from puridiver.data import cache as module
-from puridiver.data.cache import open_cache
+from puridiver.data import image_files as module
+from puridiver.data.image_files import open_cache
 from puridiver.data.images import decode
 from puridiver.data.listing import Listing, list_folder
 from puridiver.errors import DataError
