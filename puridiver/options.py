@@ -18,6 +18,7 @@ from puridiver.errors import meant
 
 KINDS = (bool, int, float, str)
 NAME = re.compile(r"[a-z][a-z0-9_]*")
+LARGEST = 1e30  # of an option: it must fit a float of 32 bits
 SWITCHES = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 
 
@@ -44,10 +45,10 @@ class Option:
             raise ValueError(f"option {name} should be {kind.__name__}, but got {value!r}")
         if (words := self.allowed()) and value not in words:
             raise ValueError(f"option {name} should be one of {', '.join(words)}, but got {value!r}")
-        if isinstance(value, int | float) and not (self.low <= value <= self.high and math.isfinite(value)):
+        if isinstance(value, int | float) and not (self.low <= value <= self.high and abs(value) < LARGEST):
             limits = (("at least", self.low), ("at most", self.high))
             bounds = " and ".join(f"{words} {limit:g}" for words, limit in limits if math.isfinite(limit))
-            raise ValueError(f"option {name} should be {bounds or 'finite'}, but got {value}")
+            raise ValueError(f"option {name} should be {bounds or f'below {LARGEST:g}'}, but got {value}")
         return value
 
     def parse(self, name: str, text: str) -> Any:

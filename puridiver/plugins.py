@@ -150,7 +150,7 @@ def origins(*methods: tuple[str, str]) -> dict[str, Origin]:
     load_all()
     found: dict[str, Origin] = {}
     for family, name in methods:
-        member = FAMILIES[family][1].get(name)
+        member = FAMILIES[family][1].get(name) if family in FAMILIES else None  # a damaged save names anything
         if member in _origins:
             found[f"{family} {name}"] = _origins[member]
     return found

@@ -140,7 +140,11 @@ class Predictor:
         """Go back to a `state`, once the trainer has gone back to its own and the classes are known."""
         networks = self._loaded("kept", tensors)
         self._kept = _Kept(networks, self._trainer.runtime.move(tensors["taught"])) if networks else None
+        if self._kept is not None and self._kept.taught.shape != networks[0].tensors["head.linear.weight"].shape[:1]:
+            raise ValueError(f"taught should have a value for each class, but is {tuple(self._kept.taught.shape)}")
         self._held, self._evidence = None, self._trainer.runtime.move(tensors["evidence"])
+        if self._evidence.ndim != 2 or len(self._evidence) != 3 or not self._evidence.is_floating_point():
+            raise ValueError(f"evidence should be (3, classes), but is {tuple(self._evidence.shape)}")
         if "held_jointly" in tensors:
             jointly = self._kept if bool(tensors["held_jointly"]) else None
             held = self._loaded("held", tensors) or networks

@@ -207,8 +207,13 @@ class TrainableModel:
     def loaded_snapshot(self, tensors: Mapping[str, Tensor]) -> Snapshot:
         """A snapshot that was saved, in the layout of the weights; it may know fewer classes than the network."""
         found: dict[str, Tensor] = {}
+        n_classes = len(tensors["head.linear.weight"])
         for name, mine in self._live.items():
-            saved = self.runtime.move(tensors[name])
+            saved, shape = self.runtime.move(tensors[name]), mine.shape
+            if name.startswith("head.") and 0 < n_classes <= (len(mine) if shape else 0):
+                shape = torch.Size((n_classes, *shape[1:]))
+            if saved.shape != shape or saved.dtype != mine.dtype:
+                raise ValueError(f"a snapshot's {name} should be {tuple(shape)}, but is {tuple(saved.shape)}")
             found[name] = torch.empty_like(mine).copy_(saved) if mine.shape == saved.shape else saved.clone()
         return Snapshot(found)
 

@@ -239,7 +239,10 @@ def command_line(case: Case) -> None:
     for _ in range(1 + case.below(3)):
         at = 1 + case.below(len(words))
         if case.chance(0.5):
-            words += [case.one(flags()[name]), case.one([*texts, "1", "2", "cpu", str(case.folder / "x"), "lr=nan"])]
+            words += [
+                case.one([*flags()[name], "--no-such"]),
+                case.one([*texts, "1", "2", "cpu", str(case.folder / "x"), "lr=nan"]),
+            ]
         else:
             words[at : at + case.below(2)] = case.one([[], [case.one(texts)]])
     with contextlib.chdir(case.folder):
