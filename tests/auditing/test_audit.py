@@ -128,34 +128,14 @@ def test_two_samples_and_classes_without_samples_are_no_problem() -> None:
     assert report.noise_by_class[3].rate == 0
 
 
-def test_an_audit_learns_by_the_released_recipe_with_one_thread_and_takes_options(monkeypatch) -> None:
+def test_an_audit_learns_by_the_released_recipe_and_takes_options(monkeypatch) -> None:
     seen, real = [], Pass.predict
-
-    def noted(one, learner):
-        seen.append((torch.get_num_threads(), dict(learner.options)))
-        return real(one, learner)
-
-    monkeypatch.setattr(Pass, "predict", noted)
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        for options in ({}, {"eta": 0.5}):
-            puridiver.audit(IMAGES[:40], GIVEN[:40], **{**ONE_PASS, "network": "auto", "options": options})
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)
-    (threads, plain), (_, changed) = seen
-    assert threads == 1
+    monkeypatch.setattr(Pass, "predict", lambda one, learner: seen.append(learner.options) or real(one, learner))
+    for options in ({}, {"eta": 0.5}):
+        puridiver.audit(IMAGES[:40], GIVEN[:40], **{**ONE_PASS, "network": "auto", "options": options})
+    plain, changed = map(dict, seen)
     assert plain["online_steps"] == 1  # the default recipe has four
     assert changed == {**plain, "eta": 0.5}
-
-
-def test_weak_learners_are_owned_up_to(report: AuditReport) -> None:
-    assert report.caution is None
-    nonsense = np.random.default_rng(0).integers(3, size=150)
-    poor = puridiver.audit(IMAGES, nonsense, **ONE_PASS)
-    assert poor.agreement < 0.45
-    assert "Do not rely on the noise rate" in (poor.caution or "")
 
 
 @pytest.mark.parametrize(

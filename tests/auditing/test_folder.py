@@ -113,12 +113,6 @@ def test_the_learners_are_told_what_was_checked_also_what_was_right(first, label
     assert samples.labels.tolist() == TRUE[rows].tolist()
 
 
-def test_a_confirmation_alone_is_learnt_from(labelled, path) -> None:
-    row = int(learner_of(path, labelled)[1][0])
-    act(path, labelled, corrections={row: int(GIVEN[row])})
-    assert learner_of(path, labelled)[0].checked.sum() == 1
-
-
 def test_an_audit_that_is_stopped_before_its_predictions_comes_to_the_same_end(
     labelled, path, done, monkeypatch
 ) -> None:

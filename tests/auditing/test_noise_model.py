@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from puridiver.auditing import noise_model, passes
-from puridiver.auditing.noise_model import LEVEL, UNKNOWN, Evidence, estimate_rates, wrong_shares
+from puridiver.auditing.noise_model import LEVEL, UNKNOWN, Evidence, estimate_rates
 
 
 def drawn(n: int, confusion: np.ndarray, seed: int, clarity: float = 3.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -46,21 +46,6 @@ def test_it_finds_the_confusion_that_made_the_labels_and_is_calibrated(confusion
     assert (model.posterior(lower, given)[rows, given] <= p).all()
 
 
-def test_em_is_what_a_loop_over_the_samples_gives():
-    scores, given, _ = drawn(60, symmetric(3, 0.3), seed=5)
-    p, start = noise_model.sharpened(scores, 1.0), noise_model.even_confusion(3, 0.8)
-    weights = np.arange(60) % 3
-    counts = np.zeros((3, 3))
-    for i in range(60):
-        joint = p[i] * start[:, given[i]]
-        counts[:, given[i]] += weights[i] * joint / joint.sum()
-    first, weight = noise_model.FIRST_WEIGHT * noise_model.FIRST_RIGHT, noise_model.FIRST_WEIGHT
-    right = (sum(counts[c, c] for c in range(3)) + first) / (weights.sum() + weight)
-    counts += noise_model.PRIOR_WEIGHT * noise_model.even_confusion(3, right)
-    expected = counts / counts.sum(axis=1, keepdims=True)
-    assert np.allclose(noise_model.expectation_maximisation(p, given, weights, start, 1), expected)
-
-
 def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch):
     monkeypatch.setattr(noise_model, "DRAWS", 40)
     held = 0
@@ -74,12 +59,6 @@ def test_the_interval_holds_the_true_rate_about_as_often_as_it_says(monkeypatch)
         assert sum(rate.count for rate in by_class) == 300
     assert LEVEL == 0.95
     assert held >= 9  # of 12: fewer come by chance once in 450 if 95 % is true
-
-
-def test_shares_are_means_over_the_labels_of_a_class():
-    wrong = np.array([0.1, 0.8, 0.6])
-    shares = wrong_shares(wrong, np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0]), 3)
-    assert shares == pytest.approx([(0.1 + 0.8 + 2 * 0.6) / 4, 0.45, 0.6, 0])
 
 
 def test_a_review_of_the_worst_labels_does_not_make_the_others_look_clean():
@@ -108,9 +87,3 @@ def test_votes_are_those_of_a_loop(monkeypatch):
             votes[i, given[j]] += np.exp(cosine / passes.SOFTNESS) / total
     found = passes.neighbour_votes(torch.from_numpy(features), torch.from_numpy(given), 3, 5)
     assert np.allclose(found.numpy(), votes, atol=1e-5)
-
-
-def test_a_sample_has_no_vote_on_itself():
-    features = torch.tensor([[1.0, 0.0], [1.0, 0.01], [1.0, 0.02]])
-    votes = passes.neighbour_votes(features, torch.tensor([0, 1, 1]), 2, 20)
-    assert votes[0].tolist() == [0, 1]

@@ -8,7 +8,6 @@ import pytest
 
 from puridiver.data import load
 from puridiver.grid.presets import PRESETS
-from puridiver.grid.run import GridRun
 from puridiver.grid.spec import cells, find_grid
 from puridiver.grid.table import paper_figure
 from puridiver.options import recipe as recipe_options
@@ -91,18 +90,3 @@ def test_the_fidelity_study_switches_every_difference_once(recipe: str, other: s
     together = {name: value for row in rows for name, value in row.items()}
     assert recipe_options(recipe, **together) == recipe_options(other)
     assert {cell.config.recipe for cell in cells(grid)} == {recipe}
-
-
-def test_data_and_presets_that_are_not_there_are_told() -> None:
-    with pytest.raises(ValueError, match="cifar10, cifar100, digits, but got mine"):
-        find_grid("table1", ["mine.npz"])
-    with pytest.raises(ValueError, match="table1, table2"):
-        find_grid("table9")
-
-
-def test_tables_of_the_paper_share_runs() -> None:
-    grids = [find_grid(name, ["digits"], [1]) for name in ("table1", "figure-tasks")]
-    run = GridRun(grids, "unused")
-    shared = [found for found in run.runs.values() if len(found) > 1]
-    assert {cell.grid for cell in shared[0]} == {"table1", "figure-tasks"}
-    assert len(shared) == len(cells(grids[1]))

@@ -12,7 +12,7 @@ from puridiver.errors import DataError, PuridiverError
 from puridiver.files import file_lock
 from puridiver.grid.engines import Event, Job
 from puridiver.grid.run import LOCK, GridRun
-from puridiver.grid.spec import Method, with_changes
+from puridiver.grid.spec import Method
 from tests.grid.samples import GBS, RSV, TINY, ScriptedEngine, finished, ledger_of, small_grid
 
 TABLE = {"methods": ["rsv+plain", "gbs+plain"], "seeds": (1, 2), **TINY}
@@ -42,15 +42,6 @@ def test_a_run_that_two_grids_share_is_run_once_and_has_a_row_for_each(tmp_path:
     shared = [row for row in rows if row["method"] in ("RSV", "reservoir") and row["seed"] == 1]
     assert len(shared) == 2
     assert len({row["id"] for row in shared}) == 1
-
-
-def test_a_changed_grid_is_another_and_has_runs_of_its_own(tmp_path: Path) -> None:
-    grid = small_grid([RSV])
-    GridRun([grid], tmp_path).run(ScriptedEngine(finished))
-    changed = GridRun([with_changes(grid, {"memory": 30})], tmp_path)
-    assert len(changed.waiting()) == 2
-    changed.run(ScriptedEngine(finished))
-    assert [row["grid"] for row in read(tmp_path)] == ["small"] * 2 + ["small memory=30"] * 2
 
 
 def test_a_failure_is_recorded_and_tried_again_the_next_time(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +104,6 @@ def test_what_is_wrong_in_a_table_is_named(change: dict[str, Any], message: str)
 def test_what_is_wrong_in_a_file_is_named_with_the_file(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=rf"mine\.toml: .*{message}"):
         find_grid(written(tmp_path, text))
-
-
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.toml")
-    with pytest.raises(DataError, match="not a regular file"):
-        find_grid(tmp_path / "pipe.toml")
 
 
 def test_methods_and_noises_are_chosen() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from puridiver.errors import DataError
 from puridiver.grid.spec import find_grid, only
-from puridiver.grid.table import build, paired, read
+from puridiver.grid.table import build, paired
 from tests.grid.samples import row
 
 GRID = find_grid("table1", ["cifar10"])
@@ -67,15 +64,6 @@ def test_other_grids_and_methods_are_left_out_and_changed_grids_shown_apart() ->
 def test_of_two_rows_of_a_cell_and_seed_the_last_counts() -> None:
     (line,) = lines_of(build([row(1, 0.1), row(2, 0.3), row(1, 0.5)], GRID).to_csv())
     assert (line["mean"], line["seeds"]) == ("40", "2")
-
-
-def test_several_ledgers_and_folders_are_read_as_one(tmp_path: Path) -> None:
-    (tmp_path / "ledger.jsonl").write_text(json.dumps(row(1, 0.4)) + "\n")
-    (tmp_path / "b.jsonl").write_text(json.dumps(row(2, 0.6)) + "\n")
-    (line,) = lines_of(build(read([tmp_path, tmp_path / "b.jsonl"]), GRID).to_csv())
-    assert (line["mean"], line["seeds"]) == ("50", "2")
-    with pytest.raises(DataError, match="no ledger"):
-        read([tmp_path / "c.jsonl"])
 
 
 def test_a_cell_that_mixes_settings_is_told() -> None:

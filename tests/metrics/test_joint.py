@@ -34,14 +34,6 @@ def features(source: DataSource, cache, options: puridiver.Options = OPTIONS) ->
     return found, len(epochs)
 
 
-def test_a_second_call_reads_the_cache(tmp_path):
-    first, trained = features(small_source(), tmp_path)
-    assert trained > 0
-    second, trained_again = features(small_source(), tmp_path)
-    assert trained_again == 0
-    assert torch.equal(first, second)
-
-
 @pytest.mark.parametrize(
     ("source", "options"),
     [(small_source(seed=5), OPTIONS), (small_source(), OPTIONS.replace(crop_padding=0))],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -144,17 +143,3 @@ def test_some_labels_that_are_true_for_certain_are_told_apart(watched):
     right = watched.learner.predict(TEST.images[:10]) == TEST.labels[:10].numpy()
     assert (found["evaluated"], found["verified"]) == (30, 10)
     assert found["verified_accuracy"] == pytest.approx(right.mean())
-
-
-def test_everything_it_notes_is_in_its_state(watched):
-    """Whoever lets the recorder note one more thing must save it, or a resumed run would lose it."""
-    noted = watched.recorder
-    noted.alphas, noted.alphas_told = [torch.tensor(0.1), torch.tensor(1 / 3)], 1
-    figures, tensors = noted.state()
-    again = recorder(watched.learner, noted.emit)
-    again.load_state(json.loads(json.dumps(figures)), tensors)
-    given = ("learner", "evaluation", "truth", "features", "held")
-    assert {k: v for k, v in vars(again).items() if k not in given} == {
-        k: v for k, v in vars(noted).items() if k not in given
-    }
-    assert again.summary() == noted.summary()

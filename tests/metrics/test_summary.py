@@ -59,12 +59,3 @@ def test_accuracies_over_the_tasks_and_the_best_epoch():
         "best_epoch_accuracy": 0.7,
     }  # fmt: skip
     assert math.isnan(METRICS["best_epoch_accuracy"].of(Record(tasks)))
-
-
-def test_every_metric_says_what_it_is():
-    for name, found in METRICS.items():
-        assert found.name == name
-        assert found.title
-        assert found.meaning
-        assert found.unit in ("%", "")
-        assert found.better in ("higher", "lower")

@@ -89,9 +89,9 @@ def browser() -> Iterator[Any]:
 class Opened:
     """A page as a reader sees it; complaints, dialogs and requests are kept."""
 
-    def __init__(self, browser: Any, path: Path, width: int = 1100, scheme: str = "light") -> None:
+    def __init__(self, browser: Any, path: Path, width: int = 1100) -> None:
         viewport = {"width": width, "height": 800}
-        self.context = browser.new_context(viewport=viewport, color_scheme=scheme, offline=True)
+        self.context = browser.new_context(viewport=viewport, offline=True)
         self.complaints, self.dialogs, self.requests = list[str](), list[str](), list[str]()
         self.page = self.context.new_page()
         self.page.on("console", lambda message: self.complaints.append(message.text))

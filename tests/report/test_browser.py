@@ -88,16 +88,3 @@ def test_the_csv_holds_what_the_page_shows_and_no_formula(opened: Opened, rows: 
     assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
     shown = opened.page.locator(".cards").inner_text()
     assert all(name in shown for name in EVIL[:4])
-
-
-def test_light_and_dark_follow_the_system_and_the_button_and_paper_is_white(browser: Any, page: Path) -> None:
-    colours, background = {}, "getComputedStyle(document.body).backgroundColor"
-    for scheme in ("light", "dark"):
-        opened = Opened(browser, page, scheme=scheme)
-        colours[scheme] = opened.page.evaluate(background)
-        opened.page.locator("#theme").click()
-        colours[f"{scheme}, clicked"] = opened.page.evaluate(background)
-        opened.page.emulate_media(media="print")
-        assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
-        opened.context.close()
-    assert colours["light"] == colours["dark, clicked"] != colours["dark"] == colours["light, clicked"]

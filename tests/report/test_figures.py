@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from puridiver.errors import DataError
 from puridiver.report import figures, style
-from puridiver.report.figures.sets import component_counts, set_precision
+from puridiver.report.figures.sets import component_counts
 from puridiver.report.reading import Run, find_runs, load_run
 
 
@@ -112,20 +112,6 @@ def test_the_mixture_is_drawn_on_the_histograms_scale() -> None:
     np.testing.assert_allclose([x[y.argmax()] for y in found], [1 + 8 * 0.2, 1 + 8 * 0.7], atol=0.1)
 
 
-def test_sets_are_right_by_label_by_prediction_and_against_the_label() -> None:
-    event = {"sets": [0, 0, 1, 1, 2, 2], "right": [1, 0, 0, 0, 0, None], "guess_right": [0, 0, 1, None, 1, 1]}
-    assert [set_precision(event, code) for code in range(3)] == [50, 100, 100]
-    assert set_precision({"sets": [0], "right": [None], "guess_right": [None]}, 0) is None
-
-
-def test_the_mix_of_a_stream_is_the_share_of_each_label_in_each_task(one: Run) -> None:
-    drawing, counts = figures.draw("mix", [one]), one.manifest.counts()
-    axes = painted(drawing.panels[0])
-    first = one.manifest.major_classes[0][0]  # the first row: classes are in the order of their tasks
-    assert axes.get_yticklabels()[0].get_text() == one.class_names[first]
-    np.testing.assert_allclose(axes.images[0].get_array()[0], 100 * counts[first] / counts.sum(axis=0))
-
-
 # Files -------------------------------------------------------------------------------------------------------------
 
 
@@ -135,20 +121,6 @@ def test_a_picture_of_ours_is_replaced_and_the_same_runs_give_the_same_file(runs
     one, two = (figures.save(figures.draw("time", runs), out, dpi=40).read_bytes() for _ in range(2))
     assert len(one) > 3_000
     assert one == two
-
-
-def test_a_file_that_is_not_ours_needs_force(runs, tmp_path) -> None:
-    drawing, out = figures.draw("time", runs), tmp_path / "holiday.png"
-    out.write_bytes(b"a picture of somebody's")
-    with pytest.raises(DataError, match=r"not written by puridiver.*--force"):
-        figures.save(drawing, out)
-    assert out.read_bytes() == b"a picture of somebody's"
-    figures.save(drawing, out, dpi=40, force=True)
-    assert out.read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"\.png, \.svg or \.pdf file, but got 'time.doc'"):
-        figures.save(drawing, tmp_path / "time.doc")
-    with pytest.raises(DataError, match="is a folder"):
-        style.write_output(tmp_path, bytes, force=True)
 
 
 def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path: Path) -> None:

@@ -101,20 +101,6 @@ def test_every_thumbnail_is_where_the_page_looks_for_it(n: int, shape: tuple[int
         np.testing.assert_array_equal(found, images[i].squeeze())
 
 
-def test_the_rows_of_a_gallery_are_those_of_the_memory(evil: Path, tmp_path: Path) -> None:
-    run = load_run(evil)
-    made, memory = pages.memory_gallery(run, "g"), run.memory
-    assert made is not None
-    assert memory is not None
-    rows = json.loads(made["data"])["rows"]
-    assert made["size"] == len(rows) == len(memory)
-    columns = (memory.arrivals, memory.given, memory.suggested, memory.sets, memory.true)
-    assert sorted([row[i] for i in (0, 1, 2, 4, 5)] for row in rows) == sorted(np.stack(columns, axis=1).tolist())
-    differs = [row[1] != row[2] for row in rows]
-    assert differs == sorted(differs, reverse=True)
-    assert pages.memory_gallery(dataclasses.replace(run, folder=tmp_path), "g") is None
-
-
 def test_nothing_in_the_data_can_end_its_script_element() -> None:
     classes = ["</script><script>alert(1)</script>", "<!--", "a & b", "\u2028"]
     text = pages.gallery_json(classes, np.zeros((1, 2, 2, 1)), [], "x.csv")

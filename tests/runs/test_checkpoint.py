@@ -15,7 +15,7 @@ import torch
 from puridiver.errors import DataError
 from puridiver.learner import storage
 from puridiver.runs.checkpoint import Checkpoints, remove_save
-from tests.runs.samples import contents, experiment, tiny_config
+from tests.runs.samples import contents
 
 
 def save(checkpoints: Checkpoints, number: int) -> None:
@@ -126,22 +126,6 @@ def test_what_is_written_is_the_state_at_the_call_whatever_changes_meanwhile(tmp
     checkpoints.wait()
     found, tensors = Checkpoints(tmp_path, "this", 60).load()
     assert (found, tensors["weights"].tolist()) == ({"curve": [0.5]}, [1.0] * 3)
-
-
-def test_a_run_that_fails_leaves_its_last_checkpoint_whole(tmp_path):
-    """It breaks off at once after a phase, while the checkpoint of the phase's end may still be written."""
-    broken = experiment(tiny_config())
-
-    def fail(event: dict[str, Any]) -> None:
-        if event["event"] == "task":
-            raise RuntimeError("something broke")
-
-    broken.listeners.append(fail)
-    with pytest.raises(RuntimeError, match="something broke"):
-        broken.run(tmp_path)
-    found = Checkpoints(tmp_path / "checkpoint", broken.id).load()
-    assert found is not None
-    assert found[0]["position"][0] == 2
 
 
 @pytest.mark.parametrize("writes", [0, 1], ids=["tensors", "index"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import multiprocessing
 import os
 import signal
@@ -60,11 +58,10 @@ MOMENTS: dict[str, tuple[Any, str, int, Callable[..., None] | None]] = {
     "clearing away": (checkpoint, "remove_save", 3, half_removed),
     "clearing away the older run": (checkpoint, "remove_save", 1, half_removed),
     "finishing": (Checkpoints, "remove", 2, None),
-    "ctrl-c": (Learner, "observe", 3, None),
 }
 
 
-def work(argv: list[str], moment: str | None, errors: Path) -> None:
+def work(argv: list[str], moment: str | None) -> None:
     """What a process does."""
     torch.set_num_threads(1)
     if moment is not None:
@@ -76,19 +73,18 @@ def work(argv: list[str], moment: str | None, errors: Path) -> None:
             if len(calls) == n:
                 if instead is not None:
                     instead(*args, **kwargs)
-                os.kill(os.getpid(), signal.SIGINT if moment == "ctrl-c" else signal.SIGKILL)
+                os.kill(os.getpid(), signal.SIGKILL)
             return original(*args, **kwargs)
 
         setattr(owner, name, dying)
-    with errors.open("w") as file, contextlib.redirect_stderr(file), contextlib.redirect_stdout(io.StringIO()):
-        sys.exit(main(argv))
+    sys.exit(main(argv))
 
 
-def run(*argv: str, kill: str | None = None, errors: Path = Path(os.devnull)) -> int | None:
-    """The exit status of `puridiver ARGV`, negative for a signal; what it says of errors goes to a file."""
+def run(*argv: str, kill: str | None = None) -> int | None:
+    """The exit status of `puridiver ARGV`, negative for a signal."""
     context = multiprocessing.get_context("forkserver")  # imports this module once
     context.set_forkserver_preload([__name__])
-    process = context.Process(target=work, args=(list(argv), kill, errors))
+    process = context.Process(target=work, args=(list(argv), kill))
     process.start()
     process.join()
     return process.exitcode
@@ -108,7 +104,7 @@ def assert_same_end(folder: Path, whole: Path) -> None:
     assert differing(tensors_of(ends[0]), tensors_of(ends[1])) == []
 
 
-@pytest.mark.parametrize("moment", [moment for moment in MOMENTS if moment != "ctrl-c"])
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_at_any_moment_a_run_ends_in_the_same_bits(moment, whole, tmp_path):
     words = [*TINY, "--out", str(tmp_path / "run"), "--resume", "--checkpoint-every", "1e-9"]
     assert run(*words, kill=moment) == KILLED
@@ -123,14 +119,3 @@ def test_killed_while_force_replaces_a_run_the_new_one_ends_in_the_same_bits(who
         assert run(*words, "--force", kill=moment) == KILLED
     assert run(*words, "--force") == 0
     assert_same_end(tmp_path / "run", whole)
-
-
-def test_ctrl_c_leaves_a_checkpoint_and_says_how_to_go_on(whole, tmp_path):
-    folder, errors = tmp_path / "run", tmp_path / "errors.txt"
-    assert run(*TINY, "--out", str(folder), kill="ctrl-c", errors=errors) == 130
-    assert "--resume" in errors.read_text()
-    assert "Traceback" not in errors.read_text()
-    assert list(folder.glob("checkpoint/*/state.json"))
-    assert not (folder / "summary.json").exists()
-    assert run("run", "--out", str(folder), "--resume", "--quiet") == 0
-    assert_same_end(folder, whole)

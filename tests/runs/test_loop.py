@@ -37,11 +37,3 @@ def test_accuracy_is_measured_before_and_after_each_training_however_few_points_
     run.listeners.append(lambda event: seen.append(event["seen"]) if event["event"] == "anytime" else None)
     assert "task_trainings" not in run.run()  # as often as asked for
     assert seen[: len(seen) // 2] == ([16, 16, 32, 32, 44] if points else [16, 32])
-
-
-@pytest.mark.parametrize("evaluated", [False, True])
-def test_trainers_that_do_not_divide_the_memory_have_epoch_events_only_where_epochs_are_judged(evaluated):
-    run, epochs = experiment(tiny_config(sampler="rsv", trainer="plain", evaluate_epochs=evaluated)), []
-    run.listeners.append(lambda event: epochs.append(event) if event["event"] == "epoch" else None)
-    run.run()
-    assert [set(event) for event in epochs] == 3 * evaluated * [{"event", "task", "epoch", "number", "accuracy"}]

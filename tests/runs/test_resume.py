@@ -16,21 +16,26 @@ from puridiver.learner import storage
 from puridiver.memory import SAMPLERS
 from puridiver.runs import folder as runs
 from puridiver.trainers import TRAINERS
-from tests.learner_samples import differing, tensors_of
 from tests.runs.samples import (
     Leaving,
     assert_ends_alike_in_legs,
     contents,
     experiment,
     finish,
-    finished,
     leg,
     tiny_config,
-    traces,
 )
 
+# AutoAugment, CutMix, replay from the first batch on, a smaller last batch and two trainings a task.
+EVERYTHING = {
+    "strong": "autoaugment", "cutmix": 0.5, "online_cutmix": 0.5, "replay": "always", "consolidations": 2,
+    "last_batch": "trained", "batch_size": 8,
+}  # fmt: skip
 # Every trainer and every sampler once.
-PAIRS = [(list(SAMPLERS)[i % len(SAMPLERS)], trainer) for i, trainer in enumerate(TRAINERS)]
+CASES = [
+    *((list(SAMPLERS)[i % len(SAMPLERS)], trainer, {}) for i, trainer in enumerate(TRAINERS)),
+    ("puridiver", "puridiver", EVERYTHING),
+]
 LEGS = (
     Leaving(2, crash=True),  # before the first checkpoint: from the start again
     Leaving(4),  # amid the first consolidation
@@ -39,29 +44,12 @@ LEGS = (
 )
 
 
-@pytest.mark.parametrize(("sampler", "trainer"), PAIRS, ids=str)
-def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, trainer, tmp_path):
-    config = tiny_config(sampler=sampler, trainer=trainer, evaluate_epochs=trainer == "plain", tell_noise=True)
+@pytest.mark.parametrize(("sampler", "trainer", "options"), CASES)
+def test_left_anywhere_and_continued_a_run_ends_in_the_same_bits(sampler, trainer, options, tmp_path):
+    config = tiny_config(
+        sampler=sampler, trainer=trainer, options=options, evaluate_epochs=trainer == "plain", tell_noise=True
+    )
     assert_ends_alike_in_legs(config, tmp_path, LEGS)
-
-
-def test_left_at_every_batch_and_epoch_it_still_ends_in_the_same_bits(tmp_path):
-    """With AutoAugment, CutMix, replay from the first batch on, a smaller last batch and two trainings a task."""
-    options = {
-        "strong": "autoaugment", "cutmix": 0.5, "online_cutmix": 0.5, "replay": "always", "consolidations": 2,
-        "last_batch": "trained", "batch_size": 8,
-    }  # fmt: skip
-    config = tiny_config(epochs=1, stream_limit=16, options=options)
-    expected, weights = finished(config, tmp_path / "whole")
-    while not (tmp_path / "parts" / runs.SUMMARY).exists():
-        part = experiment(config)
-        part.stop()
-        try:
-            part.run(tmp_path / "parts", resume=True)
-        except KeyboardInterrupt:
-            continue
-    assert differing(weights, tensors_of(part.learner)) == []
-    assert traces(tmp_path / "parts") == expected
 
 
 @pytest.mark.gpu
@@ -169,15 +157,6 @@ def test_metrics_that_lost_events_are_an_error(tmp_path):
 
 def full(folder: Path, *state: Any) -> Path:
     raise OSError(errno.ENOSPC, "No space left on device", str(folder))
-
-
-def test_a_run_goes_on_when_its_checkpoints_do_not_fit(tmp_path, monkeypatch, caplog):
-    expected, _ = finished(tiny_config(), tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(storage, "write", full)
-        experiment(tiny_config()).run(tmp_path / "run", checkpoint_every=1e-9)
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert traces(tmp_path / "run") == expected
 
 
 def test_a_learner_that_does_not_fit_leaves_the_run_unfinished_and_resume_keeps_it(tmp_path, monkeypatch):

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from puridiver import DataError, Learner
-from puridiver.metrics.history import check_trace_file
 from puridiver.trainers import SET_NAMES
 from tests.runs.samples import Leaving, experiment, finish, leg, tiny_config
 
@@ -99,15 +97,3 @@ def test_parquet_agrees_with_the_csv(tmp_path):
     experiment(tiny_config()).run(run, trace=as_csv)
     finish(tiny_config(), run, trace=as_parquet)
     assert pandas.read_parquet(as_parquet).to_csv(index=False) == as_csv.read_text()
-
-
-def test_files_that_cannot_be_are_refused_before_the_work(tmp_path, monkeypatch):
-    (tmp_path / "folder.csv").mkdir()
-    run = experiment(tiny_config())
-    for name, message in (("trace.txt", "should be a .csv or .parquet file"), ("folder.csv", "is a folder")):
-        with pytest.raises((ValueError, DataError), match=message):
-            run.run(trace=tmp_path / name)
-    assert run.learner.seen == 0
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(DataError, match="needs pyarrow"):
-        check_trace_file(tmp_path / "trace.parquet")

@@ -16,23 +16,12 @@ from puridiver.memory import SAMPLERS
 from puridiver.options import owners
 from puridiver.runtime import capture, plans
 from puridiver.runtime.device import Runtime, choose_runtime, steady_threads
-from puridiver.runtime.plans import Buffers, PlanRunner, captured
+from puridiver.runtime.plans import PlanRunner, captured
 from puridiver.trainers import TRAINERS, NoiseHint
 from tests.learner_samples import SHAPE, TINY, patterns
 
 CPU = torch.device("cpu")
 LAST_BATCH: dict[str, Any] = {"batch_size": 7, "last_batch": "trained", "warmup_epochs": 2}  # 24 = 3 * 7 + 3
-
-
-def test_buffers_keep_their_address_while_the_shape_stays() -> None:
-    buffers = Buffers()
-    address = buffers.put("x", torch.zeros(3)).data_ptr()
-    version = buffers.version
-    assert buffers.put("x", torch.ones(3)).data_ptr() == address
-    assert buffers["x"].tolist() == [1, 1, 1]
-    assert buffers.version == version
-    buffers.put("x", torch.ones(4))
-    assert buffers.version != version
 
 
 def test_graphs_that_are_not_used_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

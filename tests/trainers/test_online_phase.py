@@ -29,26 +29,6 @@ def test_the_loss_for_alpha_is_of_stream_and_replay_together_or_of_the_stream_al
     torch.testing.assert_close(trainer.observe(batch.images, batch.labels, replay), expected[of])
 
 
-def test_online_training_augments_replayed_samples_alone(monkeypatch):
-    # Off: the inference on arriving samples, which also augments them but trains nothing.
-    learner = tiny_learner(memory=8, batch_size=8, trainer="plain", replay="always", arrival_weight=0.0)
-    augmented: list[Tensor] = []
-
-    def view(images: Tensor) -> Tensor:
-        augmented.append(images)
-        return images.flip(3)
-
-    monkeypatch.setattr(learner.trainer, "strong_view", view)
-    learner.observe(IMAGES[:8], LABELS[:8])
-    assert augmented == []
-    joined, original = [], learner.trainer.observe
-    monkeypatch.setattr(learner.trainer, "observe", lambda *batch: joined.append(batch) or original(*batch))
-    learner.observe(IMAGES[8:16], LABELS[8:16])
-    (images, _, replay, _), first_eight = joined[0], as_samples(IMAGES[:8], LABELS[:8]).images
-    assert torch.equal(images, as_samples(IMAGES[8:16], LABELS[8:16]).images)
-    assert torch.equal(replay.images, first_eight[replay.arrivals].flip(3))
-
-
 def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed_ones_are_not(monkeypatch):
     trainer = tiny_trainer("plain", online_steps=2, online_crop_flip=True, crop_padding=2, alpha_loss="mixed")
     shown: list[Tensor] = []
