@@ -122,10 +122,8 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
     return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
 
 
-def read_arrays(
-    path: Path, required: Sequence[str], optional: Sequence[str] = (), alone: str = "array"
-) -> dict[str, np.ndarray]:
-    """The required arrays of an .npz file, and the optional ones that are there; an .npy file's array is `alone`.
+def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:
+    """The required arrays of an .npz file, and the optional ones that are there.
 
     Files may come from anybody: no pickles, regular files only, no more memory than the file deserves.
     """
@@ -133,22 +131,17 @@ def read_arrays(
         raise DataError(f"there is no file {path}")
     with open_regular(path) as file:
         try:
-            members: dict[str, zipfile.ZipInfo] = {}
-            if not zipfile.is_zipfile(file):
-                file.seek(0)
-                found = {alone: np.lib.format.read_array(file, allow_pickle=False)}
-            else:
-                members = {m.filename.removesuffix(".npy"): m for m in zipfile.ZipFile(file).infolist()}
-                wanted = [name for name in members if name in (*required, *optional)]
-                unpacked = sum(members[name].file_size for name in wanted)
-                packed = sum(members[name].compress_size for name in wanted)
-                if unpacked > max(UNPACKED_BYTES, UNPACKED_TIMES * packed):
-                    raise ValueError(f"a decompression bomb, {packed:,} bytes that unpack to {unpacked:,}")
-                file.seek(0)
-                with np.load(file, allow_pickle=False) as archive:
-                    found = {name: archive[name] for name in wanted}
+            members = {m.filename.removesuffix(".npy"): m for m in zipfile.ZipFile(file).infolist()}
+            wanted = [name for name in members if name in (*required, *optional)]
+            unpacked = sum(members[name].file_size for name in wanted)
+            packed = sum(members[name].compress_size for name in wanted)
+            if unpacked > max(UNPACKED_BYTES, UNPACKED_TIMES * packed):
+                raise ValueError(f"a decompression bomb, {packed:,} bytes that unpack to {unpacked:,}")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                found = {name: archive[name] for name in wanted}
         except Exception as error:  # zipfile and NumPy raise nearly everything at damaged bytes
             raise DataError(f"{path} is not a file of plain arrays, or is damaged: {first_line(error)}") from error
     if set(required) - set(found):
-        raise DataError(f"{path} should hold {', '.join(required)}, but holds {few(members) or 'one array'}")
+        raise DataError(f"{path} should hold {', '.join(required)}, but holds {few(members)}")
     return found

@@ -127,7 +127,7 @@ def _read_index(folder: Path) -> dict[str, Any]:
         raise DataError(f"{folder} holds no saved state: {why}") from None
     if check_json(index, {"format": int}, str(path))["format"] != FORMAT:
         raise DataError(f"{folder} was saved in format {index['format']}, but this version reads format {FORMAT}")
-    return check_json(index, INDEX_FIELDS, str(path))  # type: ignore[no-any-return]
+    return check_json(index, INDEX_FIELDS, str(path))
 
 
 def check_place(folder: Path) -> None:

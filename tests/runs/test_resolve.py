@@ -76,8 +76,8 @@ def test_options_of_other_methods_do_not_enter():
 def test_noise_matrices_and_manifests_are_known_by_what_they_hold(tmp_path):
     def found(folder: str, share: float) -> str:
         (tmp_path / folder).mkdir()
-        np.save(tmp_path / folder / "T.npy", np.eye(10) * (1 - share) + share / 10)
-        return identity(noise=f"matrix:{tmp_path / folder / 'T.npy'}")
+        np.savetxt(tmp_path / folder / "T.csv", np.eye(10) * (1 - share) + share / 10, delimiter=",")
+        return identity(noise=f"matrix:{tmp_path / folder / 'T.csv'}")
 
     assert found("a", 0.4) == found("c", 0.4) != found("b", 0.6)
     for seed in (0, 1):
@@ -153,10 +153,10 @@ def test_a_shortened_stream_has_the_first_samples_of_each_task():
 def test_the_command_says_what_was_changed_and_no_path_of_this_machine():
     config = RunConfig(
         seed=3, diversity=False, tell_noise=True, graphs=False, data_root="/somewhere/private", splits="/else",
-        noise="matrix:/elsewhere/T.npy", options={"lr": 0.1, "flip": False},
+        noise="matrix:/elsewhere/T.csv", options={"lr": 0.1, "flip": False},
     )  # fmt: skip
     assert shlex.split(command_for(config)) == [
-        "puridiver", "run", "--data-root", "DATA_ROOT", "--splits", "SPLITS", "--noise", "matrix:T.npy", "--seed", "3",
+        "puridiver", "run", "--data-root", "DATA_ROOT", "--splits", "SPLITS", "--noise", "matrix:T.csv", "--seed", "3",
         "--no-graphs", "--tell-noise", "--no-diversity", "--set", "lr=0.1", "--set", "flip=False",
     ]  # fmt: skip
     assert command_for(RunConfig()) == "puridiver run"
@@ -173,6 +173,6 @@ def test_a_record_has_the_paths_from_the_working_folder_and_none_of_the_machine(
         str(tmp_path / "beside.json"): "beside.json",
         str(here): "here",
         "blurry-10": "blurry-10",
-        f"matrix:{here}/mine/T.npy": "matrix:mine/T.npy",
+        f"matrix:{here}/mine/T.csv": "matrix:mine/T.csv",
     }
     assert {given: place_in_record(given) for given in places} == places

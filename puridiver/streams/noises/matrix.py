@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
 from puridiver.files import open_regular
 from puridiver.streams.checks import IntArray, require
@@ -54,11 +53,9 @@ def as_matrix(values: ArrayLike, n_classes: int) -> Matrix:
 
 
 def read_matrix(file: Path | str) -> np.ndarray:
-    """The numbers of an .npy file, or of a .csv file without a heading."""
+    """The numbers of a CSV file without a heading."""
     path = Path(file).expanduser()
-    require(path.suffix in (".npy", ".csv"), "a noise matrix", "a file that ends in .npy or .csv", repr(str(file)))
-    if path.suffix == ".npy":
-        return read_arrays(path, ("matrix",), alone="matrix")["matrix"]
+    require(path.suffix == ".csv", "a noise matrix", "a file that ends in .csv", repr(str(file)))
     with open_regular(path) as content:
         try:
             return np.loadtxt(content, delimiter=",", ndmin=2, encoding="utf-8-sig")
