@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,8 +25,7 @@ LEAST_FLOOR = 1e-12  # a component of equal values would have no variance, and i
 MOST_FUSED = 4096  # values that one program of the kernel can hold in its registers
 
 
-@dataclass(frozen=True)
-class MixtureSettings:
+class MixtureSettings(NamedTuple):
     """How the mixture is fitted. The defaults are scikit-learn's."""
 
     scale: bool = False  # min-max scale the values to [0, 1] first
@@ -35,8 +34,7 @@ class MixtureSettings:
     covariance_floor: float = 1e-6
 
 
-@dataclass(frozen=True)
-class Mixture:
+class Mixture(NamedTuple):
     """A fitted mixture; component 0 always has the smaller mean.
 
     `low_posterior` is p_G(component 0 | value) for every value, in the order given, and 0 where the mask was

@@ -84,10 +84,10 @@ def test_validation_accuracy_is_by_the_true_labels_where_they_are_known(tmp_path
         monkeypatch.setattr("puridiver.data.load", lambda name, root=None, *rest, source=source: source)
         config = RunConfig(data="patterns", tasks=3, memory=12, network="small", holdout=9, evaluate_on="validation")
         experiment = Experiment(config)
-        _, labels, verified = experiment._evaluation_set()
+        found = experiment._evaluation_set()
         rows = torch.from_numpy(experiment.manifest.holdout.copy())
-        assert labels.tolist() == expected[rows].tolist()
-        assert verified.tolist() == (true != UNKNOWN)[rows].tolist()
+        assert found.labels.tolist() == expected[rows].tolist()
+        assert found.verified.tolist() == (true != UNKNOWN)[rows].tolist()
 
 
 def test_what_is_measured_changes_no_bit_of_the_learner(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -68,25 +68,27 @@ SET_HELP = "set an option of the recipe or of a method; may be repeated. `puridi
 Assignments = Annotated[list[str] | None, Opt(SET_HELP, "OPTION=VALUE", "--set")]
 
 
-def settings_flags(names: Iterable[str], default: str = "") -> Callable[[Callable[..., int]], Any]:
+def settings_flags(names: Collection[str], default: str = "") -> Callable[[Callable[..., int]], Any]:
     """Give a command an option for each of these fields of `RunConfig`.
 
     The command gets what the user said as the dict `settings`. The help says `default` instead of the field's own.
     """
-    fields = [SETTINGS[name] for name in names]
 
     def decorate(command: Callable[..., int]) -> Callable[..., int]:
         @functools.wraps(command)
         def with_settings(**given: Any) -> int:
-            said = {field: value for field in fields if (value := given.pop(field.name)) is not None}
-            return command(settings={field.name: field.checked(value) for field, value in said.items()}, **given)
+            settings = dict[str, Any]()
+            for name in names:
+                if (value := given.pop(name)) is not None:
+                    settings[name] = SETTINGS[name].checked(value)
+            return command(settings=settings, **given)
 
         parameters = dict(inspect.signature(command, eval_str=True).parameters)
         del parameters["settings"]
-        for field in fields:
-            hint: Any = Annotated[field.kind | None, _flag(field, default)]
+        for name in names:
+            hint: Any = Annotated[SETTINGS[name].kind | None, _flag(SETTINGS[name], default)]
             keyword = inspect.Parameter.KEYWORD_ONLY
-            parameters[field.name] = inspect.Parameter(field.name, keyword, default=None, annotation=hint)
+            parameters[name] = inspect.Parameter(name, keyword, default=None, annotation=hint)
         with_settings.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
         return with_settings
 

@@ -141,10 +141,12 @@ def print_summary(summary: dict[str, Any]) -> None:
     noise = noise_name(summary["noise"], summary["noise_rate"])
     wrong, not_known = summary["stream_noise"], "true labels not known; accuracy is by the labels that images came with"
     known = not_known if wrong is None else f"{wrong:.1%} of labels wrong"
-    changed = "".join(f", {name}={value}" for name, value in summary["options"].items())
+    method = f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}"
+    for name, value in summary["options"].items():
+        method += f", {name}={value}"
     rows = [
         ("stream", f"{summary['data']}, {summary['stream']}, noise {noise}, seed {summary['seed']}; {known}"),
-        ("method", f"{summary['sampler']} sampler + {summary['trainer']} trainer, recipe {summary['recipe']}{changed}"),
+        ("method", method),
         ("learner", f"{summary['network']} network, memory {summary['memory']}, epochs a task: {summary['epochs']}"),
     ]
     for name in sorted(METRICS, key="last_accuracy".__ne__):  # the accuracy first

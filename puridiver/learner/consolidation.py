@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from puridiver.errors import ConsolidatingError
 from puridiver.runtime.device import learning
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
 FEWEST_EPOCHS = 7
 
 
-@dataclass(frozen=True)
-class Consolidation:
+class Consolidation(NamedTuple):
     """How far a consolidation has come."""
 
     epochs_done: int

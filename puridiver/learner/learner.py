@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -292,7 +291,7 @@ class Learner:
             ],
             "memory": {"held": len(held), "checked": int(held.checked.sum()), "capacity": self.capacity},
             "consolidations": self.consolidations,
-            "consolidation": asdict(begun) if begun else None,
+            "consolidation": begun._asdict() if begun else None,
             "sets": dict(zip(SET_NAMES, sets.sizes(), strict=True)) if sets else None,  # of the last memory epoch
             "diverged": self.has_said_nan,
         }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,16 +24,14 @@ EVIDENCE_SCALE = 40.0  # a lead of five points in agreement gives a share of 88 
 Snapshots = list[Snapshot]  # one of each network
 
 
-@dataclass(frozen=True)
-class _Kept:
+class _Kept(NamedTuple):
     """The networks at a learning-rate minimum of memory training, and the classes that it taught well."""
 
     networks: Snapshots
     taught: Tensor  # (classes of then,): 1 or 0
 
 
-@dataclass(frozen=True)
-class _Answer:
+class _Answer(NamedTuple):
     """What answers until the next change. Nothing in it changes, so any thread may read it."""
 
     labels: np.ndarray  # of the columns of the probabilities

@@ -171,7 +171,7 @@ def state_of(learner: Learner) -> State:
         "seen": learner.seen,
         "seen_of": [learner.seen_of[number] for number in range(len(learner.classes))],
         "consolidations": learner.consolidations,
-        "consolidation": asdict(begun) if begun else None,
+        "consolidation": begun._asdict() if begun else None,
         "ids": list(learner.held_ids().items()),  # as pairs: JSON's objects have no numbers as keys
     }
     parts = {"generator": {name: generator.get_state() for name, generator in learner.generators.items()}}

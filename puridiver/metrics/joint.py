@@ -41,7 +41,7 @@ def joint_features(
     if (source.train.true_labels == UNKNOWN).any():
         raise ValueError("diversity is measured by true labels (Eq. 12), which these data do not have: leave it out")
     own = {name: options[name] for name in class_options(NETWORKS[network])}
-    code = [origin.code for origin in plugins.origins(("network", network)).values()]
+    code = list(plugins.codes(("network", network)).values())
     training = [runtime.precision, EPOCHS, BATCH, options.crop_padding, options.flip]
     key = hashlib.sha256(json.dumps([source.fingerprint, own, code, training], sort_keys=True).encode()).hexdigest()
     folder = cache / f"{network}-{key[:16]}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.data.base import UNKNOWN
+from puridiver.data.base import UNKNOWN, ImageSet
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS, Event, Record, measures
 from puridiver.streams import TrueLabels
@@ -21,19 +21,13 @@ OF_A_TASK = ("event", "task", "seen", "accuracy", "seen_accuracy", "group_accura
 COURSES = ("accuracy", "seen_accuracy", "group_accuracy", "memory_purity")  # of the tasks, in the summary
 
 
-class EvaluationSet(NamedTuple):
-    """What accuracy is measured on."""
-
-    images: Tensor  # uint8 (N, H, W, C)
-    labels: Tensor  # class ids (N,)
-    verified: Tensor | None = None  # (N,): which labels are true for certain; None: all
-
-
 class Recorder:
     """Measures a learner with knowledge that the learner does not have. It only ever reads the learner.
 
     Parameters
     ----------
+    evaluation
+        What accuracy is measured on.
     groups
         The major classes of each task, for forgetting.
     truth, features
@@ -45,7 +39,7 @@ class Recorder:
     """
 
     def __init__(
-        self, learner: Learner, evaluation: EvaluationSet, groups: Sequence[Sequence[int]], truth: TrueLabels,
+        self, learner: Learner, evaluation: ImageSet, groups: Sequence[Sequence[int]], truth: TrueLabels,
         emit: Callable[[Event], None], features: Tensor | None = None, traced: bool = False,
     ) -> None:  # fmt: skip
         self.learner, self.evaluation, self.groups = learner, evaluation, groups
@@ -59,7 +53,8 @@ class Recorder:
         """After a batch."""
         if "alpha" in (found := self.learner.sampler.diagnostics()):
             self.alphas.append(found["alpha"])
-        self._trace_memory(task)
+        if self.traced:
+            self._trace_memory(task)
 
     def anytime(self, task: int) -> None:
         """Add a point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
@@ -106,9 +101,11 @@ class Recorder:
             share = float(right.double().mean()) if len(right) else None
             event |= {"evaluated": len(labels), "verified": len(right), "verified_accuracy": share}
         self.alphas, self.alphas_told = [], 0
-        counts = {"stream_per_class": self.truth.given, "stream_per_true_class": self.truth.true}
-        bulky = {name: measures.per_class(by[: learner.seen], len(learner.classes)) for name, by in counts.items()}
-        self._note(event, confusion=confusion.tolist(), **bulky)
+        given, true = self.truth.given[: learner.seen], self.truth.true[: learner.seen]
+        self._note(
+            event, confusion=confusion.tolist(), stream_per_class=measures.per_class(given, len(learner.classes)),
+            stream_per_true_class=measures.per_class(true, len(learner.classes)),
+        )  # fmt: skip
         trace = measures.split_trace(split, samples.labels.cpu(), self.truth.true[samples.arrivals.cpu()])
         self.emit({"event": "split", "task": task, **trace})
         return event
@@ -116,7 +113,9 @@ class Recorder:
     def summary(self) -> Event:
         """The whole run in a few figures: every metric, the course over the tasks, and details of the last one."""
         tasks = [event for event in self.record if event["event"] == "task"]
-        found = {name: value for name, value in tasks[-1].items() if name not in OF_A_TASK}
+        found = dict(tasks[-1])
+        for name in OF_A_TASK:
+            del found[name]
         for name in COURSES:
             found[f"task_{name.removeprefix('memory_')}"] = [event[name] for event in tasks]
         for name, metric in METRICS.items():
@@ -159,8 +158,6 @@ class Recorder:
 
     def _trace_memory(self, task: int) -> None:
         """Emit which samples have entered and left the memory since the last call."""
-        if not self.traced:
-            return
         before, self.held = self.held, self.learner.memory.samples.arrivals.cpu().numpy()
         entered, left = np.setdiff1d(self.held, before), np.setdiff1d(before, self.held)
         if not len(entered) and not len(left):

@@ -136,7 +136,7 @@ class RunConfig:
 
         for name, declared in SETTINGS.items():
             object.__setattr__(self, name, declared.checked(getattr(self, name)))
-        if not isinstance(self.options, dict) or not all(isinstance(name, str) for name in self.options):
+        if not isinstance(self.options, dict) or not set(map(type, self.options)) <= {str}:
             raise ValueError(f"options should be a dict of options by name, but got {self.options!r}")
         if is_published(self.stream):  # in full, so that every record names the order
             object.__setattr__(self, "stream", str(parse_published(self.stream)))
@@ -153,11 +153,14 @@ class RunConfig:
 
     def values(self, *roles: Role, changed: bool = False) -> dict[str, Any]:
         """The fields with these roles, all without any; with `changed` those whose values are not the defaults."""
-        found = {name: getattr(self, name) for name, declared in SETTINGS.items() if declared.role in (roles or Role)}
-        if not roles or Role.OPTIONS in roles:
+        found = dict[str, Any]()
+        for name, declared in SETTINGS.items():
+            value = getattr(self, name)
+            if declared.role in (roles or Role) and (value != declared.default or not changed):
+                found[name] = value
+        if Role.OPTIONS in (roles or Role) and (self.options or not changed):
             found["options"] = self.options
-        defaults = {name: declared.default for name, declared in SETTINGS.items()} | {"options": {}}
-        return {name: value for name, value in found.items() if not changed or value != defaults[name]}
+        return found
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Self:

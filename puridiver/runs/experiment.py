@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from puridiver import data, plugins
-from puridiver.data.base import DataSource
+from puridiver.data.base import DataSource, ImageSet
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.metrics import Event
-from puridiver.metrics.recorder import EvaluationSet, Recorder
+from puridiver.metrics.recorder import Recorder
 from puridiver.runs import folder as runs
 from puridiver.runs import resolve as resolving
 from puridiver.runs.checkpoint import Checkpoints, remove_save
@@ -64,7 +64,9 @@ class Experiment:
         # Now, and not at the end: files may be edited while the run goes on.
         self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
         self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods).values()
-        self.stream = Stream(self.source, resolving.shortened(self.manifest, config.stream_limit))
+        limit = config.stream_limit
+        stream = self.manifest if limit is None else resolving.shortened(self.manifest, limit)
+        self.stream = Stream(self.source, stream)
         self.evaluation_set = self._evaluation_set()
         self._stopping = threading.Event()
 
@@ -108,11 +110,17 @@ class Experiment:
     def describe(self, traced: bool = False) -> runs.Begun:
         """What the run is and what it is begun with, for `config.json`: enough to run it again."""
         resolved, runtime = self.resolved, self.learner.runtime
-        filled = {name: getattr(resolved, name) for name in ("tasks", "noise", "memory", "network", "diversity")}
-        places = [origin.place for origin in self._plugins]
-        code = {place_in_record(origin.place): origin.source for origin in self._plugins if origin.source}
+        filled = {
+            "tasks": resolved.tasks, "noise": resolved.noise, "memory": resolved.memory, "network": resolved.network,
+            "diversity": resolved.diversity, "options": resolved.own_options,
+        }  # fmt: skip
+        places, code = list[str](), dict[str, str]()
+        for origin in self._plugins:
+            places.append(origin.place)
+            if origin.source:
+                code[place_in_record(origin.place)] = origin.source
         return runs.Begun(
-            id=self.id, config=self.config, resolved={**filled, "options": resolved.own_options},
+            id=self.id, config=self.config, resolved=filled,
             stream=place_in_record(self.config.stream), command=command_for(self.config, places),
             stream_hash=self.manifest.content_hash, device=describe_device(runtime.device),
             precision=runtime.precision, versions=resolving.versions(), commit=self._commit,
@@ -182,7 +190,7 @@ class Experiment:
         recorder = Recorder(self.learner, self.evaluation_set, groups, truth, emit, features, traced)
         return RunLoop(self.config, self.stream, recorder, self.progress)
 
-    def _evaluation_set(self) -> EvaluationSet:
+    def _evaluation_set(self) -> ImageSet:
         chosen, limit = self.source.test, self.config.test_limit
         rows: slice | torch.Tensor = slice(limit)
         if self.config.evaluate_on == "validation":
@@ -194,4 +202,4 @@ class Experiment:
         verified, images = None if chosen.verified is None else chosen.verified[rows], chosen.images[rows]
         if images.nbytes <= AHEAD_BYTES:  # evaluated many times
             images = self.learner.runtime.move(images)
-        return EvaluationSet(images, chosen.labels[rows], verified)
+        return ImageSet(images, chosen.labels[rows], verified=verified)

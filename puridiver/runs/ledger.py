@@ -41,7 +41,6 @@ FIELDS: dict[str, Any] = {
     **dict.fromkeys(("versions", "phase_seconds", "began_with"), ({}, None)),
     **NEEDED,
 }  # fmt: skip
-SETS = {f"{name}_{what}": (float, None) for name in SET_NAMES for what in ("size", "precision")}  # of some trainers
 
 
 def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
@@ -109,4 +108,5 @@ def checked(row: Row, where: str) -> Row:
     """The row of a finished run, if it is one; else a `DataError` that names the place and the field."""
     if missing := [name for name in NEEDED if name not in row]:
         raise DataError(f"{where} is not the row of a finished run: it lacks {', '.join(missing)}")
-    return check_json(row, FIELDS | SETS, where)
+    sets = {f"{name}_{what}": (float, None) for name in SET_NAMES for what in ("size", "precision")}  # of some trainers
+    return check_json(row, FIELDS | sets, where)

@@ -84,9 +84,10 @@ class RunLoop:
         n_batches = -(-(arrivals.stop - arrivals.start) // size)
         first, end = n_batches * part // parts, n_batches * (part + 1) // parts
         # Spread evenly, and one just before each memory phase: without it what that gains would seem to grow before.
-        points = {n_batches * (i + 1) // wanted for i in range(wanted)} | ({end} if wanted else set())
+        points = {end, *(n_batches * np.arange(1, wanted + 1) // wanted).tolist()} if wanted else set()
         number = first + self.done
-        start, stop = (min(arrivals.start + border * size, arrivals.stop) for border in (number, end))
+        stop = min(arrivals.start + end * size, arrivals.stop)
+        start = min(arrivals.start + number * size, stop)
         for images, labels, names in self._moved_ahead(task, start, stop):
             self._measure("observe")
             self.learner.observe(images, labels, names)
@@ -112,7 +113,7 @@ class RunLoop:
                 if following < stop:
                     coming = reader.submit(self.stream.read, task, following, min(following + group, stop))
                 images = self.learner.runtime.move(read.images)
-                for first in range(0, len(read), size):
+                for first in range(0, len(read.labels), size):
                     rows = slice(first, first + size)
                     yield images[rows], read.labels[rows], None if read.names is None else read.names[rows]
 

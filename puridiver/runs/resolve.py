@@ -54,7 +54,7 @@ def resolve(config: RunConfig, source: DataSource) -> Resolved:
     device = choose_runtime(config.device).device
     network = choose_network(str(said("network", "auto")), source.image_shape, device)
     methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", network))
-    owners = [f"{family} {name}" for family, name in methods]
+    owners = list(map(" ".join, methods))
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, owners)
     few = min(MEMORY, max(len(source.train) // 5, LEAST_MEMORY))  # no more than a fifth of a small set
@@ -99,10 +99,8 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
     )  # fmt: skip
 
 
-def shortened(manifest: StreamManifest, limit: int | None) -> StreamManifest:
-    """The stream with the first `limit` samples of each task; all of it without a limit."""
-    if limit is None:
-        return manifest
+def shortened(manifest: StreamManifest, limit: int) -> StreamManifest:
+    """The stream with the first `limit` samples of each task."""
     borders = itertools.pairwise((0, *manifest.task_ends))
     parts = [np.arange(start, min(end, start + limit)) for start, end in borders]
     rows, ends = np.concatenate(parts), tuple(np.cumsum([len(part) for part in parts]).tolist())

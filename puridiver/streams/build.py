@@ -57,7 +57,7 @@ def make_stream(
     return StreamManifest.of(
         source, samples[order], given[order], kind=kind, seed=seed, n_tasks=n_tasks, minor_share=share,
         noise=noise_id, noise_rate=float(rate), noise_map=class_map, noise_matrix=matrix, imbalance=imbalance,
-        task_ends=tuple(np.cumsum([len(part) for part in tasks.indices]).tolist()),
+        task_ends=tuple(np.cumsum(list(map(len, tasks.indices))).tolist()),
         major_classes=tuple(tasks.major_classes), holdout=held,
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ True labels are not in it. They come from the data source, and only the metrics 
 """
 
 import hashlib
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -30,7 +31,7 @@ UNWRITTEN = ("noise_matrix", "imbalance")  # not in the file, nor in the hash, w
 SCHEMA: dict[str, Any] = {
     **dict.fromkeys(("source", "source_fingerprint", "kind", "cut_by", "noise", "content_hash"), str),
     **dict.fromkeys(("format", "n_classes", "seed", "n_tasks"), int),
-    **{key: [int, None] for key in ("holdout", "order", "labels", "task_ends")},
+    "holdout": [int, None], "order": [int, None], "labels": [int, None], "task_ends": [int, None],
     **dict.fromkeys(("minor_share", "noise_rate"), float),
     **dict.fromkeys(("realised_noise", "imbalance"), (float, None)),
     "class_names": [str, None], "major_classes": [[int, None], None], "noise_map": ({str: int}, None),
@@ -76,7 +77,7 @@ class StreamManifest:
         require(fine, "task_ends and major_classes", f"one for each of {self.n_tasks} tasks", "others")
         fine = len(np.unique(samples)) == len(samples) and samples.min(initial=0) >= 0
         require(fine, "order and holdout", "each sample at most once, from 0", "others")
-        major, swaps = [c for group in self.major_classes for c in group], self.noise_map or {}
+        major, swaps = itertools.chain(*self.major_classes), self.noise_map or {}
         as_ids("labels, major_classes and noise_map", [*self.labels, *major, *swaps, *swaps.values()], self.n_classes)
         require(len(self.class_names) == self.n_classes, "class_names", f"{self.n_classes}", len(self.class_names))
 

@@ -6,9 +6,8 @@ there are several ("human:worst", "matrix:HASH").
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +24,7 @@ ClassMap = dict[int, int]
 Matrix = tuple[tuple[float, ...], ...]
 
 
-@dataclass(frozen=True)
-class NoiseSetting:
+class NoiseSetting(NamedTuple):
     """What a kind of noise may use beside the labels and a generator."""
 
     n_classes: int

@@ -1,7 +1,6 @@
 """What the learner sees of a stream (`Stream`), and what only the metrics see (`TrueLabels`)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -13,8 +12,7 @@ from puridiver.streams.checks import require
 from puridiver.streams.manifest import StreamManifest
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """Samples that arrive together."""
 
     images: Tensor  # uint8, (B, H, W, C)
@@ -22,9 +20,6 @@ class Batch:
     positions: Tensor  # int64, (B,): arrival numbers
     task: int
     names: list[str] | None = None  # where each image came from, if the data tell it
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
 
 class Stream:

@@ -85,9 +85,9 @@ def largest_remainder(weights: IntArray, total: int) -> IntArray:
 def deal(counts: IntArray) -> IntArray:
     """A sequence with `counts[t]` copies of each t in which every stretch holds each t in nearly its share."""
     labels = np.repeat(np.arange(len(counts)), counts)
+    copies = np.arange(len(labels)) - np.repeat(counts.cumsum() - counts, counts)  # from 0 for each t
     # The j-th copy of t sorts at (j + 0.5) / counts[t].
-    keys = np.concatenate([(np.arange(n) + 0.5) / max(n, 1) for n in counts.tolist()])
-    return labels[np.argsort(keys, kind="stable")]
+    return labels[np.argsort((copies + 0.5) / counts[labels], kind="stable")]
 
 
 def disjoint_tasks(labels: IntArray, n_classes: int, n_tasks: int, rng: np.random.Generator, *_: object) -> Tasks:

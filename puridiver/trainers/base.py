@@ -296,7 +296,7 @@ class Trainer(ABC):
             tensors["view_stock"] = torch.stack(self._view_stock)
         tensors |= {name: self.buffers[name] for name in self.saved_buffers if name in self.buffers}
         if self.sets is not None:
-            tensors |= {f"sets.{name}": value for name, value in vars(self.sets).items()}
+            tensors |= {f"sets.{name}": value for name, value in self.sets._asdict().items()}
         return tensors
 
     def load_state(self, tensors: dict[str, Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -28,8 +28,7 @@ SET_NAMES = ("clean", "relabel", "unlabelled")
 CLEAN, RELABEL, UNLABELLED = range(3)  # indices into SET_NAMES
 
 
-@dataclass(frozen=True)
-class Sets:
+class Sets(NamedTuple):
     """A split as the host knows it, (N,) each: which samples, the set of each, and their predicted classes."""
 
     arrivals: Tensor
@@ -42,8 +41,7 @@ class Sets:
         return counts[0], counts[1], counts[2]
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """Which memory sample is in which set, and what the network thinks of each."""
 
     arrivals: Tensor  # (N,): which samples these are
@@ -76,7 +74,7 @@ def split_memory(logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tens
     loss_mixture = fit_mixture(loss, settings=settings)
     p_clean = loss_mixture.low_posterior.masked_fill(checked, 1.0)
     clean, noisy = equations.split_by_posterior(p_clean, torch.ones_like(checked))
-    uncertainty_mixture = fit_mixture(equations.uncertainty(p_model), noisy, replace(settings, scale=False))
+    uncertainty_mixture = fit_mixture(equations.uncertainty(p_model), noisy, settings._replace(scale=False))
     relabel, unlabelled = equations.split_by_posterior(uncertainty_mixture.low_posterior, noisy)
     if options.relabel_set == "high_uncertainty":
         relabel, unlabelled = unlabelled, relabel

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.data import from_arrays
+from puridiver.data import ImageSet, from_arrays
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS
-from puridiver.metrics.recorder import EvaluationSet, Recorder
+from puridiver.metrics.recorder import Recorder
 from puridiver.streams import Stream, TrueLabels, make_stream
 from tests.learner_samples import patterns, tiny_learner
 
@@ -23,7 +23,7 @@ TRUE = SOURCE.train.labels[torch.from_numpy(MANIFEST.order.copy())]
 
 
 def recorder(learner: Learner, emit: Any, verified: torch.Tensor | None = None) -> Recorder:
-    evaluation = EvaluationSet(TEST.images, TEST.labels, verified)
+    evaluation = ImageSet(TEST.images, TEST.labels, verified=verified)
     return Recorder(learner, evaluation, MANIFEST.major_classes, TrueLabels.of(SOURCE, MANIFEST), emit, FEATURES)
 
 

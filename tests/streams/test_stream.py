@@ -20,7 +20,7 @@ def test_batches_bring_every_arrival_once_in_order_and_none_crosses_the_end_of_a
     assert torch.equal(images, SOURCE.train.images[torch.from_numpy(MANIFEST.order.copy())])
     for task in range(3):
         part = MANIFEST.task_slice(task)
-        sizes = [len(batch) for batch in batches if batch.task == task]
+        sizes = [len(batch.labels) for batch in batches if batch.task == task]
         assert sum(sizes) == part.stop - part.start
         assert set(sizes[:-1]) == {16}
 

@@ -32,5 +32,5 @@ class Digits(DataSet):
         for digit in range(10):
             is_test[order[labels[order] == digit][:TEST_PER_CLASS]] = True
         ids = torch.from_numpy(labels.astype(np.int64))
-        train, test = (ImageSet(images[rows], ids[rows]) for rows in (~is_test, is_test))
+        train, test = ImageSet(images[~is_test], ids[~is_test]), ImageSet(images[is_test], ids[is_test])
         return DataSource(self.name, tuple("0123456789"), train, test, defaults=dict(self.defaults))
