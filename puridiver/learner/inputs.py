@@ -65,19 +65,15 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
     if shape[1:] not in allowed:
         advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
         raise ValueError(f"images should have the shape (N, {str(image_shape)[1:]}, but got {shape}{advice}")
+    images = images.detach()
+    if images.dtype.is_floating_point:
+        low, high = float(images.min()), float(images.max())
+        if not (low >= 0 and high <= 1):  # nan fails too
+            raise ValueError(f"images of floats should be finite and in [0, 1], but got {low:g} to {high:g}")
+        images = (images * 255).round().to(torch.uint8)
     if images.dtype != torch.uint8:
-        images = _as_bytes(images.detach())
-    return images.reshape(-1, *image_shape)
-
-
-def _as_bytes(images: Tensor) -> Tensor:
-    """Floats in [0, 1] as uint8."""
-    if not images.dtype.is_floating_point:
         raise _error("images", "uint8, or floats in [0, 1]", images.dtype)
-    low, high = float(images.min()), float(images.max())
-    if not (low >= 0 and high <= 1):  # nan fails too
-        raise ValueError(f"images of floats should be finite and in [0, 1], but got values from {low:g} to {high:g}")
-    return (images * 255).round().to(torch.uint8)
+    return images.reshape(-1, *image_shape)
 
 
 # Labels and classes ------------------------------------------------------------------------------------------------
