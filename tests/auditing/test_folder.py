@@ -163,13 +163,6 @@ def test_clearing_takes_only_what_an_audit_wrote_and_can_be_stopped(labelled, pa
     assert (path / "corrections-2.csv").read_bytes() == before
 
 
-def test_files_of_somebody_else_are_not_written_over(labelled, tmp_path) -> None:
-    (tmp_path / "labels.csv").write_text("mine")
-    with pytest.raises(DataError, match=r"would write over: labels\.csv"):
-        act(tmp_path, labelled)
-    assert [(place.name, place.read_text()) for place in tmp_path.iterdir()] == [("labels.csv", "mine")]
-
-
 def test_an_index_of_somebody_else_is_no_audit_even_by_force(labelled, tmp_path) -> None:
     (tmp_path / "pass-1").mkdir()
     (tmp_path / "pass-1" / "x").write_text("mine")

@@ -104,15 +104,16 @@ def test_corrections_that_make_no_sense_are_refused_by_line(lines: list[str], me
 
 
 def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path) -> None:
-    for lines, has in ((["a,b", "1,2"], "a, b"), ([], "none")):
-        with pytest.raises(DataError, match=f"should have the columns corrected_label and row, but has {has}"):
-            read_corrections(table(tmp_path, *lines), samples(9))
+    (tmp_path / "other.csv").write_bytes(b"a,b\r\n1,2\r\n")
+    (tmp_path / "empty.csv").write_bytes(b"\r\n")
     (tmp_path / "latin.csv").write_bytes(b"row,corrected_label\r\n1,\xe9\r\n")
-    with pytest.raises(DataError, match="should be one of"):
-        read_corrections(tmp_path / "latin.csv", samples(9))
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match="not a regular file"):
-        read_corrections(tmp_path / "pipe.csv", samples(9))
+    for name, message in (
+        ("other", "the columns corrected_label and row, but has a, b"), ("empty", "but has none"),
+        ("latin", "should be one of"), ("pipe", "not a regular file"),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match=message):
+            read_corrections(tmp_path / f"{name}.csv", samples(9))
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t"])

@@ -103,7 +103,7 @@ def test_what_stops_the_report_stops_the_runs(tmp_path: Path, monkeypatch: pytes
     assert (outcome.interrupted, outcome.finished, outcome.left) == (True, 0, 2)
 
 
-def test_which_engine_suits(tmp_path: Path) -> None:
+def test_which_engine_suits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = make_engine(device="cpu", logs=tmp_path)
     assert isinstance(engine, ProcessEngine)
     assert engine.workers == cores() <= (os.cpu_count() or 1)
@@ -112,9 +112,6 @@ def test_which_engine_suits(tmp_path: Path) -> None:
         make_engine(workers=0)
     with pytest.raises(ValueError, match="engine should be one of"):
         make_engine("threads")
-
-
-def test_without_ray_the_engine_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DataError, match=r"pip install 'puridiver\[ray\]'"):
         make_engine("ray")

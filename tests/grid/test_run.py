@@ -58,12 +58,9 @@ def test_a_failure_is_recorded_and_tried_again_the_next_time(tmp_path: Path) -> 
     assert len(run.waiting()) == 2
 
 
-def test_a_folder_in_use_and_a_folder_of_a_run_are_refused(tmp_path: Path) -> None:
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     run = GridRun([small_grid([RSV])], tmp_path)
     with file_lock(tmp_path / LOCK), pytest.raises(DataError, match="busy with the grid"):
-        run.run(ScriptedEngine(finished))
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(DataError, match="is a run"):
         run.run(ScriptedEngine(finished))
 
 

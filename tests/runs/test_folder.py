@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,15 +16,10 @@ NAMES = (runs.CONFIG, runs.SUMMARY, runs.METRICS, runs.MANIFEST, runs.MEMORY, ru
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory) -> Path:
+def config(tmp_path_factory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("done") / "run"
-    experiment(tiny_config(epochs=1)).run(folder, keep_learner=True)
-    return folder
-
-
-@pytest.fixture
-def config(done) -> dict[str, Any]:
-    return json.loads((done / runs.CONFIG).read_text())
+    experiment(tiny_config(epochs=1)).run(folder)
+    return json.loads((folder / runs.CONFIG).read_text())
 
 
 # What others put there ---------------------------------------------------------------------------------------------
@@ -94,15 +88,6 @@ def test_a_file_or_a_grid_in_the_way_is_named(tmp_path):
             runs.check_no_run(tmp_path / name)
 
 
-def test_a_finished_run_is_not_replaced_without_force(done):
-    before = contents(done)
-    with pytest.raises(DataError, match=r"a finished run.*--force"):
-        experiment(tiny_config(epochs=1, seed=1)).run(done)
-    with pytest.raises(DataError, match="holds a run"):
-        runs.check_no_run(done)
-    assert contents(done) == before
-
-
 # Damage ------------------------------------------------------------------------------------------------------------
 
 
@@ -118,12 +103,6 @@ def test_wrong_types_in_a_config_are_named_with_file_and_field(field, value, con
     with (tmp_path / runs.CONFIG).open("w") as file:
         json.dump({**config, field: value}, file)
     with pytest.raises(DataError, match=rf"config\.json is damaged: {field}"):
-        runs.RunFolder(tmp_path).begun()
-
-
-def test_a_config_that_is_no_regular_file_is_named(tmp_path):
-    os.mkfifo(tmp_path / runs.CONFIG)
-    with pytest.raises(DataError, match="not a regular file"):
         runs.RunFolder(tmp_path).begun()
 
 

@@ -140,11 +140,6 @@ def test_another_version_machine_or_place_may_continue_a_run_which_says_so(tmp_p
     assert (summary["id"], summary["command"]) == (last.id, begun["command"])
 
 
-def test_a_folder_that_another_process_works_in_is_refused(tmp_path):
-    with runs.RunFolder(tmp_path).held(), pytest.raises(DataError, match="busy with the run in"):
-        experiment(tiny_config()).run(tmp_path, resume=True)
-
-
 def test_metrics_that_lost_events_are_an_error(tmp_path):
     leg(tiny_config(), tmp_path, Leaving(5))
     (tmp_path / runs.METRICS).write_text("")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, CosineAnnealingWarmRestarts, LRScheduler
@@ -16,26 +14,23 @@ from tests.trainers.samples import ONLINE, consolidate
 MEMORY = as_samples(*patterns(24))
 
 
-def rates_of(make: Callable[[torch.optim.Optimizer], LRScheduler], epochs: int, lr: float) -> list[float]:
+def annealing(optimiser: torch.optim.Optimizer, epochs: int, lr: float) -> LRScheduler:
+    return CosineAnnealingLR(optimiser, T_max=epochs)
+
+
+def restarting(optimiser: torch.optim.Optimizer, epochs: int, lr: float) -> LRScheduler:
+    return CosineAnnealingWarmRestarts(optimiser, T_0=1, T_mult=2, eta_min=0.01 * lr)
+
+
+@pytest.mark.parametrize(("ours", "torchs"), [(cosine, annealing), (warm_restarts, restarting)])
+@pytest.mark.parametrize(("epochs", "lr"), [(255, 0.05), (10, 1.0), (1, 0.3)])
+def test_rates_are_those_of_torchs_schedulers(ours, torchs, epochs: int, lr: float) -> None:
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
-    scheduler, rates = make(optimiser), []
-    for _ in range(epochs):
-        rates.append(optimiser.param_groups[0]["lr"])
+    scheduler = torchs(optimiser, epochs, lr)
+    for epoch in range(epochs):
+        assert ours(epoch, epochs, lr) == pytest.approx(optimiser.param_groups[0]["lr"], abs=1e-9)
         optimiser.step()
         scheduler.step()
-    return rates
-
-
-@pytest.mark.parametrize(("epochs", "lr"), [(256, 0.05), (10, 1.0), (1, 0.3)])
-def test_cosine_is_cosine_annealing_to_zero(epochs: int, lr: float) -> None:
-    expected = rates_of(lambda o: CosineAnnealingLR(o, T_max=epochs), epochs, lr)
-    assert [cosine(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize(("epochs", "lr"), [(255, 0.05), (20, 1.0)])
-def test_warm_restarts_double_their_period_and_end_each_near_one_percent(epochs: int, lr: float) -> None:
-    expected = rates_of(lambda o: CosineAnnealingWarmRestarts(o, T_0=1, T_mult=2, eta_min=0.01 * lr), epochs, lr)
-    assert [warm_restarts(e, epochs, lr) for e in range(epochs)] == pytest.approx(expected, abs=1e-9)
 
 
 def test_warm_restarts_are_low_after_whole_periods() -> None:
