@@ -70,12 +70,14 @@ def test_selfie_relabels_where_the_last_predictions_agree(cutmix, monkeypatch):
 # Co-teaching -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("hint", "kept"), [(NoiseHint("sym", 0.5), 4), (None, 8)])
-def test_each_coteaching_network_learns_from_the_others_small_losses(hint, kept, monkeypatch):
-    trainer = tiny_trainer("coteaching", hint=hint, forget_epochs=1)
+@pytest.mark.parametrize(("rate", "epoch", "kept"), [(0.5, 5, 6), (0.5, 10, 4), (0.5, 99, 4), (None, 5, 8)])
+def test_each_coteaching_network_learns_from_the_others_small_losses(rate, epoch, kept, monkeypatch):
+    """The share of them falls linearly to one minus the rate."""
+    hint = None if rate is None else NoiseHint("sym", rate)
+    trainer = tiny_trainer("coteaching", hint=hint, forget_epochs=10)
     losses = [F.cross_entropy(train_logits(trainer, EIGHT.images, k), EIGHT.labels, reduction="none") for k in (0, 1)]
     steps = watch_steps(trainer, monkeypatch)
-    trainer.memory_epoch(EIGHT, epoch=5)
+    trainer.memory_epoch(EIGHT, epoch)
     expected = [float(losses[k][losses[1 - k].argsort()[:kept]].mean()) for k in (0, 1)]
     assert [network for network, _ in steps] == [0, 1]
     assert [loss for _, loss in steps] == pytest.approx(expected, rel=1e-4)
