@@ -12,6 +12,7 @@ from puridiver.method_check import find_fault
 from puridiver.nets import NETWORKS
 from puridiver.options import Options, class_options
 from puridiver.trainers import TRAINERS
+from tests.learner_samples import feed, patterns, tiny_learner
 
 QUICK = {"spr_budget": 0.0005}  # options that make a method fast, for methods that have them
 LARGE = 1_000_000  # parameters: the whole trial of such a network would take too long
@@ -37,3 +38,16 @@ def test_network(name: str) -> None:
         network = NETWORKS[name](3, (8, 8, 3), Options())
     if sum(p.numel() for p in network.parameters()) <= LARGE:
         assert not find_fault("network", name)
+
+
+@pytest.mark.parametrize("trainer", TRAINERS)
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_pair_learns_predicts_and_takes_a_new_class(sampler: str, trainer: str) -> None:
+    images, labels = patterns(24)
+    learner = feed(tiny_learner([0, 1], sampler=sampler, trainer=trainer, grow=True), images, labels)
+    learner.consolidate()
+    assert learner.classes == [0, 1, 2]
+    assert set(learner.memory.samples.labels.tolist()) == {0, 1, 2}
+    probabilities = learner.predict_proba(images)
+    assert probabilities.shape == (24, 3)
+    assert abs(probabilities.sum(1) - 1).max() < 1e-4

@@ -82,9 +82,8 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         inside = [path / name for name in images_in(path)] if path.is_dir() else [path]
         if not path.exists() or not inside:
-            raise DataError(
-                f"{path} holds no image: name files, or folders of files that end in {few(sorted(ENDINGS))}"
-            )
+            fault = "holds no image" if path.exists() else "does not exist"
+            raise DataError(f"{path} {fault}: name files, or folders of files that end in {few(sorted(ENDINGS))}")
         found += inside
     return found
 

@@ -39,7 +39,7 @@ stream make --out new.json --data twice.csv: label
 stream verify nowhere.json: nowhere.json
 predict LEARNER --probabilities: Missing argument 'IMAGES
 predict nowhere small.npz: nowhere
-predict LEARNER nowhere.png: nowhere.png holds no image
+predict LEARNER nowhere.png: nowhere.png does not exist
 predict LEARNER empty: holds no image
 predict LEARNER text.npz: text.npz is not a
 predict LEARNER keys.npz: images (N, H, W, C) called images or test_images or train_images
