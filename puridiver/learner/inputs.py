@@ -21,6 +21,11 @@ def _error(what: str, expected: str, came: object) -> ValueError:
     return ValueError(f"{what} should be {expected}, but got {came}")
 
 
+def _check_dense(tensor: Tensor, what: str) -> None:
+    if tensor.layout != torch.strided or tensor.is_meta:
+        raise _error(what, "a dense tensor that holds its values", f"{tensor.layout} on {tensor.device}")
+
+
 def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is an integer, Python's or NumPy's; True would count as 1."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -65,6 +70,7 @@ def as_images(images: Any, image_shape: tuple[int, int, int]) -> Tensor:
     if shape[1:] not in allowed:
         advice = ": a single image is a batch of one, image[None]" if shape in allowed else ""
         raise ValueError(f"images should have the shape (N, {str(image_shape)[1:]}, but got {shape}{advice}")
+    _check_dense(images, "images")
     images = images.detach()
     if images.dtype.is_floating_point:
         low, high = float(images.min()), float(images.max())
@@ -85,6 +91,7 @@ def as_labels(labels: Any, n: int | None = None, what: str = "labels") -> list[L
     Lists do not pass through NumPy: it would turn large integers into floats.
     """
     if isinstance(labels, Tensor):
+        _check_dense(labels, what)
         labels = labels.tolist() if labels.ndim else labels.item()
     if not isinstance(labels, list | tuple):
         labels = np.asarray(labels)

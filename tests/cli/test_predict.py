@@ -69,7 +69,7 @@ def test_formulas_in_names_are_guarded_and_control_codes_stay_out_of_a_terminal(
 
 
 def test_a_learner_that_has_diverged_names_no_class(tmp_path, capsys):
-    learner = small_learner(online_lr=1e30)
+    learner = small_learner(online_lr=1e9)
     images, labels = patterns(40)
     learner.observe(images, labels)
     learner.save(tmp_path / "learner")

@@ -97,7 +97,7 @@ def test_a_learner_that_has_diverged_says_so(tmp_path: Path, caplog: pytest.LogC
     learner.predict(images)
     learner.save(tmp_path / "good")
     assert "diverged" not in caplog.text
-    bad = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, online_lr=1e30, batch_size=4)
+    bad = Learner(classes=3, image_shape=(8, 8, 1), memory=12, seed=3, online_lr=1e9, batch_size=4)
     bad.observe(images, labels)
     with pytest.raises(DivergedError, match=r"a lower rate \(online_lr, lr\)"):
         bad.predict(images)
