@@ -30,7 +30,8 @@ def fetch_source(name: str, root: Path | None = None, url: str | None = None, pr
     """
     source, root = find(name), Path(root or default_root()).expanduser()
     if source.archive is None:
-        raise ValueError(f"{name} is not fetched here: {source.title}; its home is {source.home_page}")
+        why = "it is here already" if source.is_here(root) else f"get it from {source.home_page} (docs/data.md)"
+        raise ValueError(f"{name} has no archive to fetch: {why}")
     folder, target = root / source.archive.folder, root / Path(source.archive.url).name
     if source.is_here(root) and not verify(name, root):
         return folder if folder.is_dir() else root  # `root` may be the folder itself

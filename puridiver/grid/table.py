@@ -202,7 +202,7 @@ def _compared(frame: pd.DataFrame, title: str, what: str, against: str, metric: 
     text = found[[*CELL, "pairs"]].copy()
     for name, form in NUMBERS.items():
         text[name] = ["-" if pd.isna(value) else format(value, form) for value in found[name]]
-    notes = [f"{what}: {how}, two-sided", "p_corrected: Holm's, for single columns and for all columns together apart"]
+    notes = [f"p: {how}, two-sided", "p_corrected: Holm's correction, once over single columns, once over all columns"]
     return Table(title, found, {what: text}, notes)
 
 

@@ -100,7 +100,7 @@ def test_a_fetched_data_set_can_be_loaded_and_is_mended(
     monkeypatch.setattr(Cifar10, "archive", archive._replace(url="http://127.0.0.1:9/c.tar.gz"))
     fetch_source("cifar10", small_cifar / "other", url=server.url + "/c.tar.gz")
     assert find("cifar10").is_here(small_cifar / "other")
-    with pytest.raises(ValueError, match="digits is not fetched here"):
+    with pytest.raises(ValueError, match="digits has no archive to fetch: it is here already"):
         fetch_source("digits")
 
 
