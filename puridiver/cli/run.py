@@ -83,16 +83,18 @@ def run(
 
 def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, resume: bool) -> RunConfig:
     """The config that the command line says; where it says nothing, that of the run to be resumed."""
-    from puridiver.runs.folder import RunFolder
-
     if "epochs" in options and said.get("epochs") not in (None, options["epochs"]):
         raise ValueError(f"--epochs {said['epochs']} and --set epochs={options['epochs']} differ: say one of them")
     if resume and out is None:
         raise ValueError("--resume needs --out FOLDER: the folder of the run to continue")
-    begun = RunFolder(out).begun() if resume and out else None
-    if resume and not begun and not said and not options:
-        raise DataError(f"there is no run in {out} to resume: is the name right? Or say what to run")
-    return begun.continued(said, options) if begun else RunConfig(**said, options=options)
+    if resume and out:
+        from puridiver.runs.folder import RunFolder
+
+        if begun := RunFolder(out).begun():
+            return begun.continued(said, options)
+        if not said and not options:
+            raise DataError(f"there is no run in {out} to resume: is the name right? Or say what to run")
+    return RunConfig(**said, options=options)
 
 
 @contextlib.contextmanager

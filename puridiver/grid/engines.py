@@ -22,9 +22,9 @@ from typing import Any
 import torch
 
 from puridiver.data.base import DataSource
+from puridiver.runs import Progress
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
-from puridiver.runs.progress import Progress
 from puridiver.runs.resolve import file_options, load_source, source_name
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime

@@ -1,1 +1,13 @@
 """One run: its config, its loop, its folder and checkpoint, and the ledger of finished runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Progress:
+    """Hears how far a run is. This one shows nothing; subclasses do."""
+
+    def start(self, total: int) -> None: ...
+    def advance(self, amount: int, text: str) -> None: ...
+    def event(self, event: dict[str, Any]) -> None: ...

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,16 +17,19 @@ from puridiver.learner import storage
 from puridiver.learner.learner import Learner
 from puridiver.metrics import Event
 from puridiver.metrics.recorder import Recorder
-from puridiver.runs import folder as runs
+from puridiver.runs import Progress
 from puridiver.runs import resolve as resolving
-from puridiver.runs.checkpoint import Checkpoints, remove_save
+from puridiver.runs.begun import Begun
 from puridiver.runs.config import RunConfig, command_for, place_in_record
 from puridiver.runs.ledger import checked, row_of
 from puridiver.runs.loop import AHEAD_BYTES, RunLoop
-from puridiver.runs.progress import Progress
 from puridiver.runtime.device import choose_runtime, describe_device, steady_threads
 from puridiver.streams import Stream, TrueLabels, noise_kind
 from puridiver.trainers import NoiseHint
+
+if TYPE_CHECKING:
+    from puridiver.runs.checkpoint import Checkpoints
+    from puridiver.runs.folder import RunFolder
 
 CHECKPOINT_SECONDS = 60.0
 Listener = Callable[[Event], None]
@@ -93,6 +95,9 @@ class Experiment:
                 loop.run(self._stopping)
                 summary = row_of(self, loop, now)
             else:
+                from puridiver.runs import folder as runs
+                from puridiver.runs.checkpoint import Checkpoints
+
                 out = runs.RunFolder(Path(folder))
                 runs.check_free(out.path, force, resume)
                 checkpoints = Checkpoints(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
@@ -107,7 +112,7 @@ class Experiment:
         """Ask the run to save itself at the next batch or epoch and to raise KeyboardInterrupt; from any thread."""
         self._stopping.set()
 
-    def describe(self, traced: bool = False) -> runs.Begun:
+    def describe(self, traced: bool = False) -> Begun:
         """What the run is and what it is begun with, for `config.json`: enough to run it again."""
         resolved, runtime = self.resolved, self.learner.runtime
         filled = {
@@ -119,7 +124,7 @@ class Experiment:
             places.append(origin.place)
             if origin.source:
                 code[place_in_record(origin.place)] = origin.source
-        return runs.Begun(
+        return Begun(
             id=self.id, config=self.config, resolved=filled,
             stream=place_in_record(self.config.stream), command=command_for(self.config, places),
             stream_hash=self.manifest.content_hash, device=describe_device(runtime.device),
@@ -127,11 +132,11 @@ class Experiment:
             traced=traced, plugins=code,
         )  # fmt: skip
 
-    def _run_in(
-        self, out: runs.RunFolder, checkpoints: Checkpoints, now: runs.Begun, resume: bool, keep_learner: bool
-    ) -> Event:
+    def _run_in(self, out: RunFolder, checkpoints: Checkpoints, now: Begun, resume: bool, keep_learner: bool) -> Event:
         """Begin a run, or go on with one, to its end, and write what it leaves, the summary last."""
         from puridiver.metrics.memory_snapshot import MemorySnapshot
+        from puridiver.runs import folder as runs
+        from puridiver.runs.checkpoint import remove_save
 
         begun, saved, changes = out.begun() if resume else None, None, dict[str, Any]()
         if begun is not None:
@@ -143,8 +148,7 @@ class Experiment:
                 return checked(summary, str(out.path / runs.SUMMARY))
             saved = checkpoints.load()
             # It may go on from another folder, from which paths would be others.
-            own = {name: getattr(begun, name) for name in ("config", "traced", "stream", "command")}
-            now = dataclasses.replace(now, **own)
+            now = now._replace(config=begun.config, traced=begun.traced, stream=begun.stream, command=begun.command)
         loop = self._loop(now.traced, out.append)
         if begun is not None and saved is not None:
             out.cut_metrics(loop.load_state(*saved))

@@ -16,8 +16,8 @@ from puridiver.streams.noise import noise_name
 from puridiver.trainers import SET_NAMES
 
 if TYPE_CHECKING:
+    from puridiver.runs.begun import Begun
     from puridiver.runs.experiment import Experiment
-    from puridiver.runs.folder import Begun
     from puridiver.runs.loop import RunLoop
 
 Row = dict[str, Any]

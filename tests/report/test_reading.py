@@ -23,9 +23,7 @@ def copy(grid: Path, tmp_path: Path) -> Path:
 def changed(run: Run, settings: dict[str, Any] | None = None, **summary: Any) -> Run:
     """The run as one of another config or summary."""
     config = dataclasses.replace(run.begun.config, **(settings or {}))
-    return dataclasses.replace(
-        run, summary={**run.summary, **summary}, begun=dataclasses.replace(run.begun, config=config)
-    )
+    return dataclasses.replace(run, summary={**run.summary, **summary}, begun=run.begun._replace(config=config))
 
 
 def test_a_grid_stands_for_its_finished_runs_a_run_counts_once_and_an_unfinished_one_is_a_note(copy, grid) -> None:

@@ -12,9 +12,9 @@ import pytest
 from torch import Tensor
 
 from puridiver import data
+from puridiver.runs import Progress
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
-from puridiver.runs.progress import Progress
 from tests.learner_samples import differing, tensors_of
 
 DIGITS = data.load("digits")
