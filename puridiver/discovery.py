@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import pkgutil
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
 Base = TypeVar("Base")
@@ -21,12 +19,11 @@ def members(package: str, base: type[Base]) -> dict[str, type[Base]]:
     Modules whose names begin with _ are helpers that are imported where they are used.
     """
     found: dict[str, type[Base]] = {}
-    for info in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        for kind in [] if info.name.startswith("_") else _classes(f"{package}.{info.name}", base):
-            name: str = vars(kind)["name"]
-            if name in found:
-                raise ValueError(f"{kind.__module__} and {found[name].__module__} both define {name!r}: rename one")
-            found[name] = kind
+    for kind in _classes(package, base):
+        name: str = vars(kind)["name"]
+        if name in found:
+            raise ValueError(f"{kind.__module__} and {found[name].__module__} both define {name!r}: rename one")
+        found[name] = kind
     return dict(sorted(found.items()))
 
 
@@ -39,13 +36,11 @@ def listing(family: str) -> str:
 
 
 def member(package: str, base: type[Base], name: str) -> type[Base] | None:
-    """The member of that name, or None. Where a file has the name, only this file is imported."""
-    path = f"{package}.{name}"
-    if name.isidentifier() and (path in sys.modules or importlib.util.find_spec(path) is not None):
-        for kind in _classes(path, base):
-            if vars(kind)["name"] == name:
-                return kind
-    return members(package, base).get(name)
+    """The member of that name, or None. Files are imported until it is found, one of that name first."""
+    for kind in _classes(package, base, first=name):
+        if vars(kind)["name"] == name:
+            return kind
+    return None
 
 
 def find(family: str, registry: Mapping[str, Found], name: str) -> Found:
@@ -56,7 +51,14 @@ def find(family: str, registry: Mapping[str, Found], name: str) -> Found:
     return registry[name]
 
 
-def _classes(path: str, base: type[Base]) -> list[type[Base]]:
-    module = importlib.import_module(path)
-    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == path]
-    return [kind for kind in kinds if issubclass(kind, base) and "name" in vars(kind) and not inspect.isabstract(kind)]
+def _classes(package: str, base: type[Base], first: str = "") -> Iterator[type[Base]]:
+    """The members of a family, file by file; each file is imported when its turn comes."""
+    files = pkgutil.iter_modules(importlib.import_module(package).__path__)
+    for file in sorted(files, key=lambda file: file.name != first):
+        if file.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"{package}.{file.name}")
+        for kind in tuple(vars(module).values()):
+            own = isinstance(kind, type) and kind.__module__ == module.__name__ and issubclass(kind, base)
+            if own and "name" in vars(kind) and not inspect.isabstract(kind):
+                yield kind

@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
             raise ValueError("an argument is empty: is a variable of the shell not set?")
         names = command_names()
-        program = build([word for word in words if word in names][:1] or names)
+        program = build(list(filter(names.__contains__, words))[:1] or names)
         with program.make_context("puridiver", list(words), obj=words) as context:
             code = int(program.invoke(context) or 0)
         sys.stdout.flush()  # here, where a reader that left is no error

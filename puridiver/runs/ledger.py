@@ -57,7 +57,7 @@ def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
         "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
         "memory": run.learner.capacity, "network": run.learner.network, "epochs": options.epochs,
         "consolidations": options.consolidations, "told_noise": config.tell_noise,
-        "evaluated_on": config.evaluate_on, "shortened": config.shortened,
+        "evaluated_on": config.evaluate_on, "shortened": (config.stream_limit, config.test_limit) != (None, None),
         "device": begun.device, "precision": runtime.precision,
         "graphs": runtime.graphs, "lanes": run.lanes, "versions": begun.versions, "commit": begun.commit,
         "command": begun.command, "started": loop.started, "seconds": sum(loop.seconds.values()),

@@ -114,10 +114,9 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
     defaults. A plugin enters by the hash of its code.
     """
     found = resolve(config, source)
-    changed = found.options.changed()
     facts = {
         **config.values(Role.IDENTITY), "memory": found.memory, "network": found.network, "stream": stream_hash,
-        "options": {name: value for name, value in found.own_options.items() if name in changed},
+        "options": dict(found.own_options.items() & found.options.changed().items()),
         "plugins": plugins.codes(*found.methods),
     }  # fmt: skip
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

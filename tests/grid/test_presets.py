@@ -19,7 +19,8 @@ def test_the_digits_size_is_valid_and_every_run_of_it_another(name: str) -> None
     wanted = cells(find_grid(name, ["digits"]))
     assert len({cell.slug for cell in wanted}) == len(wanted) > 0
     assert len(set(map(repr, (cell.config for cell in wanted)))) == len(wanted)
-    assert {(cell.config.shortened, cell.config.recipe) for cell in wanted} == {(False, "official")}
+    chosen = {(cell.config.stream_limit, cell.config.test_limit, cell.config.recipe) for cell in wanted}
+    assert chosen == {(None, None, "official")}
 
 
 @pytest.mark.parametrize(
