@@ -261,8 +261,13 @@ class TrainableModel:
         return tensors
 
     def load_state(self, number: int, tensors: dict[str, Tensor]) -> None:
-        weights = f"network{number}."
-        self.network.load_state_dict({k.removeprefix(weights): v for k, v in tensors.items() if k.startswith(weights)})
+        prefix, expected = f"network{number}.", self.network.state_dict()
+        weights = {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        for name in weights.keys() & expected.keys():
+            if weights[name].dtype != expected[name].dtype:
+                found = f"{expected[name].dtype}, but is {weights[name].dtype}"
+                raise ValueError(f"trainer.{prefix}{name} should be {found}")
+        self.network.load_state_dict(weights)
         for name, parameter in self.network.named_parameters():
             for key in OPTIMISER_STATE:
                 if (value := tensors.get(f"{key}{number}.{name}")) is None:

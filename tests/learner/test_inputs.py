@@ -82,7 +82,8 @@ def test_labels_and_ids_become_plain_python_values_and_none_changes(labels, expe
         [0], [[0], [1]], 0, None, "ab", {0, 1}, [0.0, 1.0], torch.tensor([0.0, 1.0]), torch.tensor(3), [True, False],
         np.array([0, None], dtype=object), ["a", 1], [b"a", b"b"],
         np.array([b"a", b"b"]), [float("nan"), "a"],
-        np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"), np.array([1, 2], dtype="timedelta64[s]"),
+        np.ma.masked_array([0, 1], mask=[True, False]), np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]"),
+        np.array([1, 2], dtype="timedelta64[s]"),
     ],
 )  # fmt: skip
 def test_labels_and_ids_that_cannot_be_used_are_refused(labels) -> None:

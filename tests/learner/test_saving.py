@@ -52,7 +52,7 @@ ODD_TENSORS: dict[str, Any] = {
     "memory.samples.images": [torch.zeros(12, 1, 8, 9, dtype=torch.uint8), torch.zeros(12, 1, 8, 8)],
     "memory.samples.arrivals": [torch.arange(12) + 1000],
     "memory.samples.came_with": [torch.full((12,), 3), torch.full((12,), -2), torch.zeros(12, dtype=torch.bool)],
-    "trainer.network0.head.linear.weight": [torch.zeros(2, 2)],
+    "trainer.network0.head.linear.weight": [torch.zeros(3, 64, dtype=torch.float64), torch.zeros(2, 2)],
     "generator.trainer": [torch.zeros(3, dtype=torch.uint8)],
     "trainer.online_plans": [torch.zeros((), dtype=torch.int64), torch.zeros(3)],
     "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],
