@@ -77,7 +77,7 @@ figure acuracy RUN: did you mean accuracy?
 figure accuracy: name the folders of the runs
 figure accuracy RUN --out x.txt: .svg
 figure figure-mixtures: runs/figure-mixtures
-data fetch webvision --root new: its home is
+data fetch webvision --root new: get it from
 data fetch cifar11 --root new: cifar10
 methods --check: --check needs a plugin
 """
