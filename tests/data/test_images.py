@@ -135,6 +135,7 @@ def test_what_has_the_size_already_keeps_its_bits_and_is_copied() -> None:
         ([np.full((8, 8), np.nan)], "should be finite"),
         ("a.png", "a single one is a list of one"),
         (noise(8, 8, 3), "a single one is a list of one"),
+        (np.array("a"), "a single one is a list of one"),
         (7, "but got a int$"),
         ([], "the batch is empty"),
     ],
