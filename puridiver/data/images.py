@@ -99,7 +99,8 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     (2, 32, 32, 3)
     """
     height, width, channels = inputs.as_image_shape(image_shape)
-    if isinstance(pictures, str | bytes) or not isinstance(pictures, Iterable) or getattr(pictures, "ndim", 4) in (0, 3):
+    single = isinstance(pictures, str | bytes) or getattr(pictures, "ndim", 4) in (0, 3)
+    if single or not isinstance(pictures, Iterable):
         got = type(pictures).__name__
         raise ValueError(f"pictures should be a list; a single one is a list of one, but got a {got}")
     found, bad = [], []
