@@ -93,6 +93,7 @@ SHARED: dict[str, Option] = {
         ("never", "after_first_consolidation", "always"),
         off="never",
     ),
+    "replay_size": Option(0, "memory samples that join a stream batch (0: as many as `batch_size`)", low=0),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(
@@ -130,6 +131,9 @@ SHARED: dict[str, Option] = {
         "left_out",
         "samples of a memory epoch that fill no whole batch: leave them out, or train on a smaller batch [row 24]",
         ("left_out", "trained"),
+    ),
+    "distil": Option(
+        0.0, "weight of a loss in memory training that keeps features near those from before it, by cosine", low=0
     ),
     "momentum": Option(0.9, "momentum of SGD (Nesterov)", low=0, high=0.9999),
     "weight_decay": Option(1e-4, "weight decay", low=0),

@@ -37,7 +37,7 @@ class Replay:
         if not self._stock:
             # Batches of distinct memory samples with their strong views, all augmented in one pass.
             n, n_batches = len(held.labels), REPLAY_AHEAD if self.memory.full else 1
-            size, drawn = min(self.options.batch_size, n), list[Tensor]()
+            size, drawn = min(self.options.replay_size or self.options.batch_size, n), list[Tensor]()
             for _ in range(n_batches):
                 drawn.append(torch.randperm(n, generator=self.generator)[:size])
             picked = held.take(trainer.runtime.move(torch.cat(drawn)))

@@ -132,10 +132,16 @@ def row_faults(rows: object, n: int, capacity: int) -> Iterator[str]:
         yield f"choose returns rows that are not there: {int(rows.min())} to {int(rows.max())} of {n}"
 
 
-def loss_on_arrival(batch: Samples, moment: Moment, views: int) -> Tensor:
+def loss_on_arrival(batch: Samples, moment: Moment, views: int, by: str = "loss") -> Tensor:
     """Each sample's loss averaged over augmented views, (B,): before memory training can fit its label."""
     logits = moment.network.outputs(moment.strong_view(batch.images.repeat(views, 1, 1, 1)))[1]
-    losses = F.cross_entropy(logits.float(), batch.labels.repeat(views), reduction="none")
+    y = batch.labels.repeat(views)
+    if by == "soft":
+        losses = 0.5 * F.cross_entropy(2 * logits.float(), y, reduction="none")
+    elif by in ("margin", "margin_arrival"):
+        losses = logits.max(dim=1).values.float() - logits.gather(1, y[:, None]).squeeze(1).float()
+    else:
+        losses = F.cross_entropy(logits.float(), y, reduction="none")
     return losses.view(views, len(batch)).mean(dim=0)
 
 

@@ -37,6 +37,10 @@ class PuriDivERSampler(Sampler):
             0.0, "weight in Eq. 2 of the loss on arrival, before memory training, beside today's (0: today's alone)",
             low=0, high=100,
         ),
+        "purity_by": Option(
+            "loss", "what tells a wrong label: the loss, or by how much another class is likelier (0 if none is)",
+            ("loss", "margin", "margin_now", "margin_arrival", "soft"),
+        ),
         "checked_share": Option(
             0.5, "largest share of a class, newest first, that is kept since a person has checked its labels (1: all)",
             low=0, high=1,
@@ -54,7 +58,7 @@ class PuriDivERSampler(Sampler):
     def note_arrivals(self, batch: Samples, moment: Moment) -> Tensor:
         if not self.options.arrival_weight:
             return batch.notes
-        return loss_on_arrival(batch, moment, self.options.ntd_views)
+        return loss_on_arrival(batch, moment, self.options.ntd_views, self.options.purity_by)
 
     def choose(self, pool: Samples, n_old: int, capacity: int, moment: Moment) -> Tensor:
         if len(pool) <= capacity:
@@ -78,7 +82,13 @@ class PuriDivERSampler(Sampler):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """The rows that stay, and the balance they were chosen with."""
         alpha = self._balance(batch_loss)
-        loss = F.cross_entropy(logits, y, reduction="none")
+        by = self.options.purity_by
+        if by in ("margin", "margin_now"):
+            loss = logits.max(dim=1).values - logits.gather(1, y[:, None]).squeeze(1)
+        elif by == "soft":
+            loss = 0.5 * F.cross_entropy(2 * logits, y, reduction="none")
+        else:
+            loss = F.cross_entropy(logits, y, reduction="none")
         if self.options.arrival_weight:
             # What the network was trained on has a lower loss than what arrives, be its label right or wrong. It had
             # no such lead when it came. (Of a label that was corrected since, the loss on arrival says nothing.)

@@ -113,6 +113,14 @@ class TrainableModel:
         self._renew_shadows(self._masters)
         return functional_call(self.network, self.shadows, (x.to(self.dtype),))
 
+    def training_outputs(self, x: Tensor) -> Outputs:
+        """Features and logits with gradients, BatchNorm by the batch."""
+        self.network.train(True)
+        if not self.shadows:
+            return self.network(x, with_features=True)
+        self._renew_shadows(self._masters)
+        return functional_call(self.network, self.shadows, (x.to(self.dtype),), {"with_features": True})
+
     @torch.no_grad()
     def outputs(self, x: Tensor, snapshot: Snapshot | None = None) -> Outputs:
         """Features and logits without gradients, BatchNorm by its running statistics.

@@ -20,6 +20,7 @@ from puridiver.options import Option, Options
 from puridiver.runtime.device import Runtime
 from puridiver.runtime.model import Inference, TrainableModel, sgd
 from puridiver.runtime.plans import Buffers, PlanRunner
+from puridiver.runtime.snapshots import Snapshot
 from puridiver.trainers.schedule import SCHEDULES, in_batches
 from puridiver.trainers.split import Sets, Split
 
@@ -96,6 +97,7 @@ class Trainer(ABC):
         self._view_stock: list[Tensor] = []
         self._online_plans: Tensor | None = None
         self._epochs_left = 0
+        self._teachers: list[Snapshot] = []
         # How the last epoch divided the memory, for audits and metrics; and what of it the host knows.
         self.split: Split | None = None
         self.sets: Sets | None = None
@@ -137,6 +139,9 @@ class Trainer(ABC):
                     model.leave_average()
                     model.reset_optimiser(self.options.lr)
                 self._view_stock = []
+                if self.options.distil:
+                    older = self._teachers or [None] * len(self.models)
+                    self._teachers = [m.snapshot(o) for m, o in zip(self.models, older, strict=True)]
                 self.begin_consolidation(memory)
             for epoch in range(start, epochs):
                 self._epochs_left = epochs - epoch
@@ -295,9 +300,18 @@ class Trainer(ABC):
         rows = row[:n]
         images, targets = self.buffers["views"][rows], self.buffers["targets"][rows]
         images, targets = augment.planned_cutmix(images, targets, row[n:])
-        logits = self.models[network].logits(self.to_float(images))
-        loss = _mean_of(self.sample_losses(logits, targets), n)
+        logits, kept = self.distilled(network, self.to_float(images))
+        loss = _mean_of(self.sample_losses(logits, targets), n) + kept
         self.step(network, loss + entropy_weight * negative_entropy(logits) if entropy_weight else loss)
+
+    def distilled(self, network: int, x: Tensor) -> tuple[Tensor, Tensor | float]:
+        """Logits of a training pass, and the loss that keeps features near those from before the consolidation."""
+        model, weight = self.models[network], self.options.distil
+        if not weight:
+            return model.logits(x), 0.0
+        before = model.outputs(x, self._teachers[network]).features
+        now = model.training_outputs(x)
+        return now.logits, weight * (1 - F.cosine_similarity(now.features.float(), before, dim=1)).mean()
 
     # The online step -------------------------------------------------------------------------------------------
 

@@ -104,6 +104,9 @@ class PuriDivERTrainer(Trainer):
         "smallest_set": Option(
             0, "with this many samples or fewer in R or U the epoch is plain cross-entropy (0: never) [row 8]", low=0
         ),
+        "fewest_clean": Option(
+            0.0, "with a smaller share of clean samples the epoch is plain cross-entropy (0: never)", low=0, high=1
+        ),
         "set_batches": Option(
             "proportional",
             "a batch of `batch_size` from C, R and U in proportion, or `batch_size` from C plus R and U scaled so "
@@ -166,7 +169,8 @@ class PuriDivERTrainer(Trainer):
         used = [n_relabel] * self.options.relabel + [n_unlabelled] * self.options.consistency
         if self.options.smallest_set and min(used) <= self.options.smallest_set:
             return True
-        return n_clean < 2
+        n = n_clean + n_relabel + n_unlabelled
+        return n_clean < 2 or n_clean < self.options.fewest_clean * n
 
     def _split_memory(self, logits: Tensor, labels: Tensor, arrivals: Tensor, checked: Tensor) -> Split:
         return split_memory(logits, labels, arrivals, checked, self.options)
@@ -181,7 +185,7 @@ class PuriDivERTrainer(Trainer):
         views = [augment.planned_cut(strong[: shape.mixed], cutmix), strong[shape.mixed :], held["weak"][tail]]
         if shape.predicted:
             views.append(held["weak"][rows[shape.again]])
-        logits = self.models[0].logits(self.to_float(torch.cat(views)))
+        logits, kept = self.distilled(0, self.to_float(torch.cat(views)))
         targets = self._targets(held, rows, logits[n + shape.tail :], shape)
         mixed = augment.planned_shares(targets[: shape.mixed], cutmix, strong.shape[2] * strong.shape[3])
         losses = equations.soft_cross_entropy(logits[:n], torch.cat([mixed, targets[shape.mixed :]]))
@@ -192,7 +196,7 @@ class PuriDivERTrainer(Trainer):
         if self.options.loss_weights == "batch_share":
             share = in_u.float().mean()
             l_cls, l_reg = (1 - share) * l_cls, share * l_reg
-        return equations.total_loss(l_cls, l_reg, self.options.eta)
+        return equations.total_loss(l_cls, l_reg, self.options.eta) + kept
 
     def _targets(self, held: Held, rows: Tensor, predicted: Tensor, shape: PassShape) -> Tensor:
         """Eq. 8 on a batch: from before the epoch, or with what the pass itself predicts of weak views (row 22)."""
