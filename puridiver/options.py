@@ -75,6 +75,7 @@ SHARED: dict[str, Option] = {
         "never", "when memory samples join stream batches [row 12]",
         ("never", "after_first_consolidation", "always"),
     ),
+    "replay_anew": Option(False, "each online step on a stream batch replays memory samples of its own"),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(
@@ -90,6 +91,9 @@ SHARED: dict[str, Option] = {
         "the mean of both, or both weighed by how well each named the labels that arrived since; the live network "
         "always predicts classes that the snapshot saw too little of",
         ("network", "consolidated", "both", "weighed"),
+    ),
+    "snapshots": Option(
+        1, "networks whose mean answers for a consolidation: those of its last learning-rate minima", low=1, high=100
     ),
     "alpha_loss": Option(
         "stream", "Eq. 3's loss: of the stream samples or of the mixed training batch [row 3]", ("stream", "mixed")
@@ -298,6 +302,10 @@ PURIDIVER: dict[str, Any] = {
     "online_prediction": "consolidated",
     "arrival_weight": 0.5,
     "ntd_views": 2,
+    "purity_by": "margin",
+    "batch_size": 32,
+    "fewest_clean": 0.5,
+    "replay_anew": True,
 }
 
 RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "paper": {}, "puridiver": PURIDIVER}

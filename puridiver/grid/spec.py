@@ -207,8 +207,9 @@ def grid_of_table(
     settings = _settings(table, (*LISTS, *SHARED))
     methods = tuple(_method(entry, settings.get("network")) for entry in _list(table, "methods", (str, Mapping)))
     chosen_seeds = tuple(seeds or _list(table, "seeds", (int,), [0]))
+    mapless = {name: value for name, value in settings.items() if name != "noise_map"}  # for noise that has no map
     columns = tuple(
-        Column(source, stream, noise, chosen_seeds, settings)
+        Column(source, stream, noise, chosen_seeds, settings if str(noise).startswith("asym") else mapless)
         for source in data or _list(table, "data", (str,), ["digits"])
         for stream in _list(table, "streams", (str,), ["blurry-10"])
         for noise in (_list(table, "noises", (str,)) if "noises" in table else [None])

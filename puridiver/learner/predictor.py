@@ -22,12 +22,13 @@ EVIDENCE_DECAY = 0.98  # a batch: evidence counts for about 50 batches
 EVIDENCE_SCALE = 40.0  # a lead of five points in agreement gives a share of 88 %
 
 Snapshots = list[Snapshot]  # one of each network
+Ensemble = list[Snapshots]  # their mean answers
 
 
 class _Kept(NamedTuple):
-    """The networks at a learning-rate minimum of memory training, and the classes that it taught well."""
+    """The networks at the last learning-rate minima of memory training, and the classes that it taught well."""
 
-    networks: Snapshots
+    networks: Ensemble
     taught: Tensor  # (classes of then,): 1 or 0
 
 
@@ -35,7 +36,7 @@ class _Answer(NamedTuple):
     """What answers until the next change. Nothing in it changes, so any thread may read it."""
 
     labels: np.ndarray  # of the columns of the probabilities
-    now: Snapshots | None  # None: the live networks, for readers that hold the lock
+    now: Ensemble | None  # None: the live networks, for readers that hold the lock
     kept: _Kept | None = None  # answers beside `now` for the classes that it was taught
     share: float | Tensor = 1.0  # of `kept` in these
 
@@ -60,6 +61,8 @@ class Predictor:
         self.weighs, self._keeps, self._share = mode == "weighed", mode != "network", SNAPSHOT_SHARES[mode]
         self.needs_lock = trainer.runtime.device.type != "cpu"
         self._kept: _Kept | None = None
+        self._pool: Ensemble = []  # whose places the snapshots of the next minima take
+        self._minima = 0  # of the memory training under way, or of the last
         self._held: _Answer | None = None  # answers, whatever the live network does, until that learns from the stream
         # (3, C): decayed counts of arrivals that the network named, that the snapshot named, and of all.
         self._evidence = torch.zeros(3, 0, device=trainer.runtime.device)
@@ -67,21 +70,27 @@ class Predictor:
 
     def predict(self, images: Tensor, live: bool = False) -> tuple[Tensor, np.ndarray]:
         """Probabilities (N, C) of uint8 images, and the labels of their columns; `live` readers hold the lock."""
-        answer, models = self._answer, self._trainer.models
+        answer = self._answer
         now, kept = (None, None) if live else (answer.now, answer.kept)
-        found = self._trainer.probabilities(lambda k: models[k].outputs(images, now[k] if now else None).logits)
+        found = self._probabilities(images, now)
         if kept is None:
             return found, answer.labels
-        then = self._trainer.probabilities(lambda k: models[k].outputs(images, kept.networks[k]).logits)
-        return joined(found, then, kept.taught, answer.share), answer.labels
+        return joined(found, self._probabilities(images, kept.networks), kept.taught, answer.share), answer.labels
+
+    def _probabilities(self, images: Tensor, ensemble: Ensemble | None = None) -> Tensor:
+        """The mean answer of an ensemble, or the live networks' answer, (N, C)."""
+        models = self._trainer.models
+        if ensemble is None:
+            return self._trainer.probabilities(lambda k: models[k].outputs(images).logits)
+        each = [self._trainer.probabilities(lambda k: models[k].outputs(images, of[k]).logits) for of in ensemble]  # noqa: B023
+        return each[0] if len(each) == 1 else torch.stack(each).mean(dim=0)
 
     def weigh(self, images: Tensor, labels: Tensor) -> None:
         """Compare the live network and the snapshot on arriving images and class ids, before these are learnt."""
         if self._kept is None:
             return
-        models, kept = self._trainer.models, self._kept.networks
-        now = self._trainer.probabilities(lambda k: models[k].outputs(images).logits).argmax(dim=1)
-        then = self._trainer.probabilities(lambda k: models[k].outputs(images, kept[k]).logits).argmax(dim=1)
+        now = self._probabilities(images).argmax(dim=1)
+        then = self._probabilities(images, self._kept.networks).argmax(dim=1)
         hits = torch.stack([now == labels, then == labels, torch.ones_like(labels, dtype=torch.bool)]).float()
         grown = F.pad(self._evidence, (0, self._trainer.n_classes - self._evidence.shape[1]))
         self._evidence = EVIDENCE_DECAY * grown + hits @ self._trainer.one_hot(labels)
@@ -92,7 +101,7 @@ class Predictor:
         """Let predictions see the networks as they are now; `learnt_online`: they have learnt from the stream."""
         if learnt_online:
             self._held = None
-        now = None if self.needs_lock else self._snapshots()
+        now = None if self.needs_lock else [self._snapshots()]
         self._answer = self._held or _Answer(self._labels, now, self._kept, self._snapshot_share())
 
     def _snapshot_share(self) -> float | Tensor:
@@ -107,13 +116,18 @@ class Predictor:
         """Memory training begins: let what answers now go on to."""
         has_learnt = self._kept is not None or self._trainer.learns_online
         if self._keeps and self._held is None and has_learnt:
-            self._held = _Answer(self._labels, self._snapshots(), self._kept, self._snapshot_share())
+            self._held = _Answer(self._labels, [self._snapshots()], self._kept, self._snapshot_share())
+        self._minima = 0
         self.publish()
 
     def keep(self, labels: Tensor) -> None:
         """Memory training on these class ids is at a minimum of its rate: let the networks as they are now answer."""
         if self._keeps:
-            networks = self._snapshots(self._kept.networks if self._kept else None)
+            place = self._minima % self._trainer.options.snapshots  # the oldest makes room
+            older = self._pool[place] if place < len(self._pool) else None
+            self._pool[place : place + 1] = [self._snapshots(older)]
+            self._minima += 1
+            networks = self._pool[: self._minima]
             self._kept = _Kept(networks, well_taught(labels, self._trainer.n_classes))
             self._held = _Answer(self._labels, networks)
             self._evidence = torch.zeros_like(self._evidence)  # of the snapshot before
@@ -125,7 +139,8 @@ class Predictor:
     # State -------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Tensor]:
-        found, kept, held = {"evidence": self._evidence}, self._kept, self._held
+        kept, held = self._kept, self._held
+        found = {"evidence": self._evidence, "minima": torch.tensor(self._minima)}
         if kept is not None:
             found |= {"taught": kept.taught, **_named("kept", kept.networks)}
         if held is not None:
@@ -137,8 +152,9 @@ class Predictor:
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:
         """Go back to a `state`, once the trainer has gone back to its own and the classes are known."""
         networks = self._loaded("kept", tensors)
+        self._pool, self._minima = list(networks), int(tensors["minima"])
         self._kept = _Kept(networks, self._trainer.runtime.move(tensors["taught"])) if networks else None
-        if self._kept is not None and self._kept.taught.shape != networks[0].tensors["head.linear.weight"].shape[:1]:
+        if self._kept is not None and self._kept.taught.shape != networks[0][0].tensors["head.linear.weight"].shape[:1]:
             raise ValueError(f"taught should have a value for each class, but is {tuple(self._kept.taught.shape)}")
         self._held, self._evidence = None, self._trainer.runtime.move(tensors["evidence"])
         if self._evidence.ndim != 2 or len(self._evidence) != 3 or not self._evidence.is_floating_point():
@@ -149,17 +165,24 @@ class Predictor:
             self._held = _Answer(self._labels, held, jointly, self._snapshot_share())
         self.publish()
 
-    def _loaded(self, name: str, tensors: Mapping[str, Tensor]) -> Snapshots:
-        found: Snapshots = []
-        for k, model in enumerate(self._trainer.models):
-            prefix = f"{name}{k}."
-            own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            found += [model.loaded_snapshot(own)] if own else []
-        return found
+    def _loaded(self, name: str, tensors: Mapping[str, Tensor]) -> Ensemble:
+        found: dict[str, Snapshots] = {}
+        for member in range(self._trainer.options.snapshots):
+            for k, model in enumerate(self._trainer.models):
+                prefix = f"{name}{member}.{k}."
+                own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
+                if own:
+                    found.setdefault(prefix[:-2], []).append(model.loaded_snapshot(own))
+        return list(found.values())
 
 
-def _named(name: str, snapshots: Snapshots) -> dict[str, Tensor]:
-    return {f"{name}{k}.{key}": value for k, each in enumerate(snapshots) for key, value in each.tensors.items()}
+def _named(name: str, ensemble: Ensemble) -> dict[str, Tensor]:
+    return {
+        f"{name}{member}.{k}.{key}": value
+        for member, snapshots in enumerate(ensemble)
+        for k, each in enumerate(snapshots)
+        for key, value in each.tensors.items()
+    }
 
 
 def well_taught(labels: Tensor, n_classes: int) -> Tensor:

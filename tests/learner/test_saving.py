@@ -57,9 +57,9 @@ ODD_TENSORS: dict[str, Any] = {
     "trainer.online_plans": [torch.zeros((), dtype=torch.int64), torch.zeros(3)],
     "predictor.held_jointly": [torch.zeros(2, dtype=torch.bool)],
     "predictor.taught": [torch.zeros(2), torch.zeros(3, 3)],
-    "predictor.kept0.head.linear.weight": [torch.zeros(3, 2)],
-    "predictor.kept0.head.norm.running_var": [torch.zeros(1), torch.zeros(0)],
-    "predictor.kept0.body.0.norm.running_var": [torch.zeros(0), torch.zeros(1)],
+    "predictor.kept0.0.head.linear.weight": [torch.zeros(3, 2)],
+    "predictor.kept0.0.head.norm.running_var": [torch.zeros(1), torch.zeros(0)],
+    "predictor.kept0.0.body.0.norm.running_var": [torch.zeros(0), torch.zeros(1)],
 }
 ODD_SETTINGS: dict[str, Any] = {
     "classes": [["a", 3, None]], "image_shape": [[8, 8], "8x8", [8.5, 8, 1]], "memory": ["12", 3, -1],
