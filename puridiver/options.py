@@ -75,7 +75,6 @@ SHARED: dict[str, Option] = {
         "never", "when memory samples join stream batches [row 12]",
         ("never", "after_first_consolidation", "always"),
     ),
-    "replay_anew": Option(False, "each online step on a stream batch replays memory samples of its own"),
     "online_cutmix": Option(0.0, "probability of CutMix on a stream batch [row 12]", low=0, high=1),
     "online_crop_flip": Option(False, "crop and mirror stream samples at random, anew for each gradient step"),
     "online_batchnorm": Option(
@@ -305,7 +304,7 @@ PURIDIVER: dict[str, Any] = {
     "purity_by": "margin",
     "batch_size": 32,
     "fewest_clean": 0.5,
-    "replay_anew": True,
+    "snapshots": 3,
 }
 
 RECIPES: dict[str, dict[str, Any]] = {"official": OFFICIAL, "paper": {}, "puridiver": PURIDIVER}

@@ -178,10 +178,9 @@ class Learner:
         replays = options.replay == "always" or (
             options.replay == "after_first_consolidation" and (self.consolidating.count > 0 or len(x) == 1)
         )
-        replayed: list[Samples] = []
+        replayed = None
         if replays and len(memory.samples) and trainer.learns_online:
-            parts = options.online_steps if options.replay_anew else 1
-            replayed = memory.replay(parts, options.batch_size, trainer.strong_view, generator)
+            replayed = memory.replay(options.batch_size, trainer.strong_view, generator)
         full = len(memory.samples) == memory.capacity
         freeze = options.online_batchnorm == "frozen_when_full" and self.sampler.freezes_norm and full
         if self.predictor.weighs:

@@ -20,7 +20,6 @@ NTD_VIEWS = Option(8, "augmented views over which an arriving sample's loss is a
 # Replayed samples are drawn and augmented for this many stream batches at once: launching the augmentation costs a
 # GPU's host far more than the few images do. So a sample may be replayed up to 15 batches after it was evicted.
 REPLAY_AHEAD = 16
-REPLAY_BYTES = 2**26  # of images at most that are drawn ahead
 OnCandidates = Callable[["Samples", int], None]  # gets a pool, and how many of it are the memory's, before a choice
 
 
@@ -92,7 +91,7 @@ class Memory:
         images = torch.empty(0, channels, height, width, dtype=torch.uint8, device=runtime.device)
         numbers = torch.empty(0, dtype=torch.int64, device=runtime.device)
         self.samples = Samples(images, numbers, numbers, numbers.float(), numbers)
-        self.replay_stock: list[Samples] = []  # a part for each online step to come
+        self.replay_stock: list[Samples] = []  # a part for each stream batch to come
         # The package's own samplers are tested, and a GPU would have to wait for the answer.
         self._checks_choices = not type(sampler).__module__.startswith("puridiver.")
 
@@ -114,17 +113,14 @@ class Memory:
             check_rows(rows, len(pool), self.capacity)
         self.samples = pool.take(self._runtime.move(rows))
 
-    def replay(
-        self, steps: int, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator
-    ) -> list[Samples]:
-        """Augmented views of up to `size` distinct samples for each step on a stream batch."""
+    def replay(self, size: int, view: Callable[[Tensor], Tensor], generator: torch.Generator) -> Samples:
+        """Augmented views of up to `size` distinct samples, to join a stream batch."""
         if not self.replay_stock:
-            n, of_batch = len(self.samples), steps * size * self.samples.images[0].numel()
-            ahead = max(1, min(REPLAY_AHEAD, REPLAY_BYTES // of_batch)) if n == self.capacity else 1
-            drawn = [torch.randperm(n, generator=generator)[:size] for _ in range(ahead * steps)]
+            n, ahead = len(self.samples), REPLAY_AHEAD if len(self.samples) == self.capacity else 1
+            drawn = [torch.randperm(n, generator=generator)[:size] for _ in range(ahead)]
             picked = self.samples.take(self._runtime.move(torch.cat(drawn)))
             self.replay_stock = replace(picked, images=view(picked.images)).split(min(size, n))
-        return [self.replay_stock.pop() for _ in range(steps)]
+        return self.replay_stock.pop()
 
     def held(self) -> Samples:
         """All samples, also those that a subclass keeps apart."""
@@ -155,7 +151,7 @@ class Memory:
     def state(self) -> dict[str, Tensor]:
         """Every tensor, under names such as "samples.images"."""
         held = {name: getattr(self, name) for name in self.parts}
-        held |= {f"replay{number:04}": part for number, part in enumerate(self.replay_stock)}
+        held |= {f"replay{number:02}": part for number, part in enumerate(self.replay_stock)}
         return {f"{part}.{name}": value for part, samples in held.items() for name, value in vars(samples).items()}
 
     def load_state(self, tensors: Mapping[str, Tensor], n_classes: int, seen: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar
@@ -94,25 +94,24 @@ class Trainer(ABC):
     # The two moves ---------------------------------------------------------------------------------------------
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Sequence[Samples] = (), freeze_norm: bool = False
+        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
     ) -> Tensor:
-        """Take `online_steps` steps on a stream batch; `replay` are memory samples that join it, by turns.
+        """Take `online_steps` steps on a stream batch, joined by replayed memory samples as they are.
 
         Returns the batch's training loss for Eq. 3, (): of the stream samples or of the mixed batch (row 3).
         """
-        alone = None
-        if self.options.alpha_loss != "mixed" and (replay or self.options.online_cutmix):
+        n_stream, alone = len(images), None
+        if self.options.alpha_loss != "mixed" and (replay is not None or self.options.online_cutmix):
             # The training pass mixes the stream samples with others, so their loss takes a pass of its own.
             alone = F.cross_entropy(self.models[0].outputs(images).logits, labels)
+        if replay is not None:
+            images, labels = torch.cat([images, replay.images]), torch.cat([labels, replay.labels])
+        train_norm = not freeze_norm and len(images) > 1
         losses = []
-        for step in range(self.options.online_steps):
-            x, y = images, labels
-            if replay:
-                joining = replay[step % len(replay)]
-                x, y = torch.cat([images, joining.images]), torch.cat([labels, joining.labels])
+        for _ in range(self.options.online_steps):
             for k in range(self.n_networks):
-                plan = self.runtime.move(self._next_online_plan(len(x), len(images)))
-                losses.append(self._run_online(x, y, plan, k, not freeze_norm and len(x) > 1))
+                plan = self.runtime.move(self._next_online_plan(len(images), n_stream))
+                losses.append(self._run_online(images, labels, plan, k, train_norm))
         return losses[0] if alone is None else alone  # of the step before which the batch was new
 
     def _next_online_plan(self, n: int, n_stream: int) -> Tensor:

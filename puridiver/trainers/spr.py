@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from functools import partial
 
 import torch
@@ -48,7 +47,7 @@ class SelfReplay(Trainer):
         return partial(adam, clip=self.options.finetune_clip)
 
     def observe(
-        self, images: Tensor, labels: Tensor, replay: Sequence[Samples] = (), freeze_norm: bool = False
+        self, images: Tensor, labels: Tensor, replay: Samples | None = None, freeze_norm: bool = False
     ) -> Tensor:
         """Labels teach nothing online; the loss is that of the last fine-tuned copy."""
         return F.cross_entropy(self.models[0].outputs(images).logits, labels)

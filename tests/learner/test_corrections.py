@@ -80,7 +80,7 @@ def test_after_a_correction_nothing_is_replayed_with_the_old_label() -> None:
     learner = fed(tiny_learner(memory=8, replay="always"), 0, 40)
     assert learner.memory.replay_stock  # drawn ahead
     learner.correct(dict.fromkeys(held(learner), 2))
-    (replayed,) = learner.memory.replay(1, 8, learner.trainer.strong_view, learner.generators["sampler"])
+    replayed = learner.memory.replay(8, learner.trainer.strong_view, learner.generators["sampler"])
     assert set(replayed.labels.tolist()) == {2}
 
 

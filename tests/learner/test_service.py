@@ -79,7 +79,7 @@ def test_a_single_image_is_joined_by_memory_samples_from_the_start(
     real, found = learner.trainer.observe, []
 
     def watched(x: Any, y: Any, replayed: Any, freeze: bool) -> Any:
-        found.append(len(replayed[0]) if replayed else 0)
+        found.append(0 if replayed is None else len(replayed))
         return real(x, y, replayed, freeze)
 
     monkeypatch.setattr(learner.trainer, "observe", watched)

@@ -26,7 +26,7 @@ def test_the_loss_for_alpha_is_of_stream_and_replay_together_or_of_the_stream_al
         "mixed": F.cross_entropy(train_logits(trainer, everything), torch.cat([batch.labels, replay.labels])),
         "stream": F.cross_entropy(trainer.models[0].outputs(batch.images).logits, batch.labels),
     }
-    torch.testing.assert_close(trainer.observe(batch.images, batch.labels, [replay]), expected[of])
+    torch.testing.assert_close(trainer.observe(batch.images, batch.labels, replay), expected[of])
 
 
 def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed_ones_are_not(monkeypatch):
@@ -36,7 +36,7 @@ def test_stream_samples_are_cropped_and_mirrored_anew_for_each_step_and_replayed
     monkeypatch.setattr(trainer.models[0], "logits", lambda images, *_: shown.append(images) or original(images))
     batch, replay = as_samples(IMAGES[:8], LABELS[:8]), as_samples(IMAGES[8:12], LABELS[8:12])
     for _ in range(PLANS_AT_ONCE // 2 + 1):  # more steps than are drawn at once
-        trainer.observe(batch.images, batch.labels, [replay, replay])
+        trainer.observe(batch.images, batch.labels, replay)
     assert len(shown) == PLANS_AT_ONCE + 2
     for first, second in itertools.pairwise(shown):
         assert not torch.equal(first[:8], second[:8])
