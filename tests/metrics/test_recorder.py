@@ -38,10 +38,10 @@ class Watched:
         for task in range(3):
             for batch in Stream(SOURCE, MANIFEST).batches(8, task):
                 self.learner.observe(batch.images, batch.labels)
-                self.recorder.observed(task)
+                self.recorder.observed()
             self.recorder.anytime(task)
             for epoch in self.learner.consolidation():
-                self.recorder.epoch(task, epoch, 2 * task + epoch, evaluate_epochs, epoch == 1)
+                self.recorder.epoch(task, epoch, 2 * task + epoch, evaluate_epochs)
             self.ended.append(self.recorder.task_ended(task))
 
     def of_kind(self, *kinds: str) -> list[dict]:
