@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,12 @@ from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.begun import Begun
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import FIELDS, checked, read_lines
+from puridiver.runs.ledger import checked, read_ledgers
 from puridiver.streams import StreamManifest
 
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
-# Fields of a summary that a page does not need.
-OPTIONAL = {"task_purity", "lanes", "began_with", "grid", "alpha", "stream_noise", "noise_rate", "commit", *METRICS}
+SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
 DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)  # what bad content raises
 
 
@@ -115,13 +114,14 @@ def load_run(folder: Path) -> Run:
         missing = files.CONFIG if begun is None else f"{files.SUMMARY}; the run is unfinished"
         raise DataError(f"{folder} holds no finished run: it lacks {missing}")
     checked(summary, str(folder / files.SUMMARY))
-    if lacking := {name for name in FIELDS if summary.get(name) is None} - OPTIONAL:
-        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(sorted(lacking))}")
+    if lacking := [name for name in SHOWN if summary.get(name) is None]:
+        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(lacking)}")
     with damage(folder / files.MANIFEST):
         manifest = StreamManifest.load(folder / files.MANIFEST)
     with damage(folder / files.METRICS):
-        summary = {**dict.fromkeys(METRICS), **summary, **_titles(folder, summary["id"])}
-        run = Run(folder, summary, begun, here.events(), manifest)
+        run = Run(
+            folder, dict.fromkeys(METRICS) | summary | _titles(folder, summary["id"]), begun, here.events(), manifest
+        )
         if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
             raise ValueError(f"it should have {len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}")
     return run
@@ -132,13 +132,7 @@ def _titles(folder: Path, id: str) -> dict[str, str]:
     ledger = folder.parent.parent / LEDGER
     if folder.parent.name != files.GRID_CELLS or not ledger.is_file():
         return {}
-    row = _rows(ledger, ledger.stat().st_mtime_ns).get(id, {})
-    return {name: row[name] for name in ("method", "column") if isinstance(row.get(name), str)}
-
-
-@lru_cache(maxsize=4)
-def _rows(ledger: Path, changed: int) -> dict[str, dict[str, Any]]:
-    return {str(row.get("id")): row for row in read_lines(ledger)}
+    return next(({n: row[n] for n in ("method", "column")} for row in read_ledgers([ledger]) if row["id"] == id), {})
 
 
 def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
@@ -163,6 +157,11 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
     if not runs:
         raise DataError("no finished run was found: " + "; ".join(notes))
     return sorted(runs, key=lambda run: (places[run.folder], run.summary["started"])), sorted(notes)
+
+
+def evaluated_on(runs: Sequence[Run]) -> str:
+    """The part of the data that accuracy is measured on: "test", "validation", or both where runs differ."""
+    return " or ".join(sorted({run.summary["evaluated_on"] for run in runs}))
 
 
 # Grouping ----------------------------------------------------------------------------------------------------------
@@ -201,9 +200,8 @@ def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
 def by_column(groups: Iterable[Group]) -> dict[str, list[Group]]:
     """The groups of each column, by what its name adds to a title: nothing where there is one column."""
     groups = list(groups)
-    several = len({group.column for group in groups}) > 1
     names = dict.fromkeys(group.column for group in groups)
-    return {f", {name}" * several: [group for group in groups if group.column == name] for name in names}
+    return {f", {name}" * (len(names) > 1): [group for group in groups if group.column == name] for name in names}
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from puridiver.report.figures import Drawing, Figure
-from puridiver.report.reading import Group, Run, by_column, grouped
+from puridiver.report.reading import Group, Run, by_column, evaluated_on, grouped
 from puridiver.report.style import INK, Axes, Panel, colour, line_style
 
 Points = Sequence[tuple[float, float]]  # x, y
@@ -18,7 +18,6 @@ Decorate = Callable[[Axes, list[Group]], None]
 Drawn = tuple[list[Panel], pd.DataFrame]
 STREAM: dict[str, Any] = {"xlabel": "samples of the stream seen", "xlim": (0, None)}
 TASK_BANDS = "Grey bands mark tasks."
-TIMES = ["method", "training seconds", "standard deviation", "last accuracy %", "standard deviation %", "device"]
 
 
 def line_panels(
@@ -30,7 +29,7 @@ def line_panels(
     Seeds are averaged point by point, or with `by_x`, where x is equal and points have markers. `settings` are those
     of `Axes.set`.
     """
-    panels, numbers = [], [pd.DataFrame()]
+    panels, numbers = [], [pd.DataFrame(columns=["figure", "line", "x", "mean", "sd"])]
     drawn = [group for group in grouped(runs, ignore) if any(map(points, group.runs))]
     for column, groups in by_column(drawn).items():
         lines = []
@@ -41,7 +40,7 @@ def line_panels(
             lines.append(line.assign(figure=title + column, line=group.label))
         panels.append(Panel(title + column, partial(_paint, groups, lines, decorations, by_x, settings)))
         numbers += lines
-    table = pd.concat(numbers, ignore_index=True).reindex(columns=["figure", "line", "x", "mean", "sd"])
+    table = pd.concat(numbers[bool(panels) :], ignore_index=True)[[*numbers[0]]]
     return panels, table.rename(columns={"x": settings.get("xlabel", "x"), "sd": "standard deviation"})
 
 
@@ -73,11 +72,6 @@ def mark_stream(axes: Axes, groups: list[Group]) -> None:
     for number, share in enumerate(sorted({round(100 * (1 - rate), 1) for rate in rates})):
         label = None if number else "right labels in the stream"
         axes.axhline(share, color=INK, linestyle=":", linewidth=1.3, label=label)
-
-
-def evaluated_on(runs: Sequence[Run]) -> str:
-    """The part of the data that accuracy is measured on: "test", "validation", or both where runs differ."""
-    return " or ".join(sorted({run.summary["evaluated_on"] for run in runs}))
 
 
 def curves(runs: Sequence[Run], metric: str, title: str, *decorations: Decorate, by_task: bool = False) -> Drawn:
@@ -125,9 +119,6 @@ class Memory(Figure):
     name, title, needs = "memory", "The memory over the stream", "data with true labels, to know the memory's purity"
     order, of_run, of_several = 40, True, True
 
-    def usable(self, run: Run) -> bool:
-        return run.knows_truth
-
     def draw(self, runs: Sequence[Run]) -> Drawing:
         left, purities = curves(runs, "memory_purity", "Purity of the memory, %", mark_stream)
         right, diversities = curves(runs, "memory_diversity", "Diversity of the memory")
@@ -143,30 +134,28 @@ class Time(Figure):
     order, of_several = 30, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        found = by_column(grouped(runs))
-        panels = [Panel(f"Last accuracy, %{column}", partial(_paint_times, part)) for column, part in found.items()]
+        rows = [
+            (group.label, group.column, run.training_seconds, 100 * run.summary["last_accuracy"])
+            for group in grouped(runs) for run in group.runs
+        ]  # fmt: skip
+        frame = pd.DataFrame(rows, columns=["method", "column", "training seconds", "last accuracy %"])
+        numbers = frame.groupby(["method", "column"], sort=False).agg(["mean", "std"])
+        panels = [
+            Panel(f"Last accuracy, %{column}", partial(_paint_times, groups, numbers.fillna(0)))
+            for column, groups in by_column(grouped(runs)).items()
+        ]
         caption = (
             "Up and left is better. Seconds are of training alone, without evaluation; compare them only between runs "
             "on one device."
         )
-        return Drawing(caption, panels, pd.concat(map(times, found.values())))
+        return Drawing(caption, panels, numbers.set_axis(map(" ".join, numbers), axis=1).reset_index())
 
 
-def times(groups: list[Group]) -> pd.DataFrame:
-    """A row for each group: mean and deviation of its seconds and of its accuracy."""
-    rows = []
+def _paint_times(groups: list[Group], numbers: pd.DataFrame, axes: Axes) -> None:
     for group in groups:
-        seconds = pd.Series([run.training_seconds for run in group.runs])
-        accuracy = 100 * pd.Series([run.summary["last_accuracy"] for run in group.runs])
-        devices = ", ".join(sorted({run.summary["device"] for run in group.runs}))
-        rows.append((group.label, seconds.mean(), seconds.std(), accuracy.mean(), accuracy.std(), devices))
-    return pd.DataFrame(rows, columns=TIMES)
-
-
-def _paint_times(groups: list[Group], axes: Axes) -> None:
-    for group, (label, x, dx, y, dy, _) in zip(groups, times(groups).fillna(0).itertuples(index=False), strict=True):
         style = {**line_style(group.number), "linestyle": "", "markersize": 8}
-        axes.errorbar(x, y, dy, dx, capsize=2, elinewidth=1, label=label, **style)
+        x, dx, y, dy = numbers.loc[(group.label, group.column)]
+        axes.errorbar(x, y, dy, dx, capsize=2, elinewidth=1, label=group.label, **style)
     axes.set(xlabel="seconds of training", xlim=(0, None), ylim=(0, 101))
 
 
@@ -200,14 +189,9 @@ class Alpha(Figure):
     needs = "a run with an alpha: only PuriDivER's sampler balances purity against diversity"
     order, of_run, of_several, internal = 80, True, True, True
 
-    def usable(self, run: Run) -> bool:
-        return bool(over_stream(run))
-
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        panels, numbers = line_panels(
-            runs, "Alpha over the stream", over_stream, shade_tasks, **STREAM, ylim=(0, None)
-        )  # fmt: skip
-        if len({run.static_alpha for run in runs if self.usable(run)}) > 1:
+        panels, numbers = line_panels(runs, "Alpha over the stream", over_stream, shade_tasks, ylim=(0, None), **STREAM)
+        if len({run.static_alpha for run in runs if over_stream(run)}) > 1:
             first, more = by_alpha(runs, "Last accuracy by alpha, %", "last_accuracy")
             panels, numbers = [*first, *panels], pd.concat([more, numbers])
         caption = (
@@ -221,10 +205,6 @@ class Diversity(Figure):
     name, title = "diversity", "Diversity and purity against alpha"
     needs = "a run with a fixed alpha (--set alpha=0.3) whose purity or diversity is known"
     order, of_several, internal = 85, True, True
-
-    def usable(self, run: Run) -> bool:
-        known = run.knows_truth or run.summary["memory_diversity"] is not None
-        return known and run.static_alpha is not None and bool(over_stream(run))
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
         purities, numbers = by_alpha(runs, "Purity of the final memory, %", "memory_purity")
