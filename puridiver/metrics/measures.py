@@ -34,7 +34,7 @@ def per_class(labels: Tensor, n_classes: int) -> list[int] | None:
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
     """Size, purity, class balance and, with the samples' features, diversity (Eq. 12).
 
-    Purity is that of the samples whose true label is known (`memory_known`, where not all are), None without any.
+    Purity is that of the samples whose true label is known, None without any.
     """
     known = true != UNKNOWN
     found: dict[str, Any] = {
@@ -43,8 +43,6 @@ def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor
         "memory_per_class": per_class(given, n_classes),
         "memory_per_true_class": per_class(true, n_classes),
     }
-    if not known.all():
-        found["memory_known"] = int(known.sum())
     if features is not None:
         found["memory_diversity"] = equations.diversity(features, true, n_classes)
     return found

@@ -88,11 +88,8 @@ class Recorder:
             share = float(right.double().mean()) if len(right) else None
             event |= {"evaluated": len(labels), "verified": len(right), "verified_accuracy": share}
         self.alphas, self.alphas_told = [], 0
-        given, true = self.truth.given[: learner.seen], self.truth.true[: learner.seen]
-        self._note(
-            event, confusion=confusion.tolist(), stream_per_class=measures.per_class(given, len(learner.classes)),
-            stream_per_true_class=measures.per_class(true, len(learner.classes)),
-        )  # fmt: skip
+        self.record.append(event)
+        self.emit({**event, "confusion": confusion.tolist()})  # too bulky for the record
         trace = measures.split_trace(split, samples.labels.cpu(), self.truth.true[samples.arrivals.cpu()])
         self.emit({"event": "split", "task": task, **trace})
         return event
@@ -100,9 +97,7 @@ class Recorder:
     def summary(self) -> Event:
         """The whole run in a few figures: every metric, the course over the tasks, and details of the last one."""
         tasks = [event for event in self.record if event["event"] == "task"]
-        found = dict(tasks[-1])
-        for name in OF_A_TASK:
-            del found[name]
+        found = {name: value for name, value in tasks[-1].items() if name not in OF_A_TASK}
         for name in COURSES:
             found[f"task_{name.removeprefix('memory_')}"] = [event[name] for event in tasks]
         for name, metric in METRICS.items():
@@ -137,10 +132,9 @@ class Recorder:
         told = {"accuracy": measures.accuracy(confusion), "seen_accuracy": measures.accuracy(confusion, seen)}
         return {**told, **({} if found.isfinite().all() else {"diverged": True})}, confusion, guesses
 
-    def _note(self, event: Event, **bulky: Any) -> None:
-        """Keep an event and emit it; what is bulky is emitted alone."""
+    def _note(self, event: Event) -> None:
         self.record.append(event)
-        self.emit({**event, **bulky})
+        self.emit(event)
 
     def _memory(self) -> Event:
         samples = self.learner.memory.samples

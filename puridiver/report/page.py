@@ -173,10 +173,8 @@ def label_note(summary: Mapping[str, Any]) -> str:
     """By which labels the evaluation images count as right."""
     if summary["stream_noise"] is None or summary.get("verified") == 0:
         return "by the labels that they came with, which may be wrong"
-    if "verified" not in summary:
-        return "by their true labels"
-    known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
-    return f"by the true label where it is known ({known}), else by the label that they came with"
+    known = f"where it is known ({summary.get('verified')} of {summary.get('evaluated')} images)"
+    return f"by the true label {known}" if "verified" in summary else "by their true labels"
 
 
 def comparison(runs: Sequence[Run]) -> pd.DataFrame:

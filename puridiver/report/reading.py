@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,10 +20,18 @@ from puridiver.runs.config import Role
 from puridiver.runs.ledger import checked, read_ledgers
 from puridiver.streams import StreamManifest
 
-LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
+LEDGER = "ledger.jsonl"  # of a grid
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
-DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)  # what bad content raises
+DAMAGE = (
+    ManifestError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    FileNotFoundError,
+)  # what bad content raises
 
 
 @contextmanager
@@ -31,8 +39,6 @@ def damage(what: object) -> Iterator[None]:
     """Tell that a file is damaged, instead of the error that its content raised."""
     try:
         yield
-    except ManifestError as error:
-        raise DataError(str(error)) from error
     except DAMAGE as error:
         raise DataError(f"{what} is damaged: {type(error).__name__}: {error}") from error
 
@@ -42,6 +48,9 @@ class Run:
     """A finished run."""
 
     folder: Path
+    method: str
+    column: str  # data and noise, such as "digits sym-40"
+    seed: int
     summary: dict[str, Any]
     begun: Begun
     events: list[dict[str, Any]]
@@ -65,19 +74,6 @@ class Run:
         return list(self.manifest.class_names)
 
     @property
-    def method(self) -> str:
-        return self.summary["method"]
-
-    @property
-    def column(self) -> str:
-        """The data and noise of the run, such as "digits sym-40"."""
-        return self.summary["column"]
-
-    @property
-    def seed(self) -> int:
-        return self.summary["seed"]
-
-    @property
     def settings(self) -> dict[str, str]:
         """What decides the figures, apart from the column and the seed."""
         told = self.begun.config.values(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
@@ -91,8 +87,7 @@ class Run:
 
     @property
     def knows_all_truth(self) -> bool:
-        partly = {"memory_known", "verified"} & self.summary.keys()
-        return self.knows_truth and not partly and self.tasks[-1]["stream_per_true_class"] is not None
+        return "verified" not in self.summary and self.tasks[-1]["memory_per_true_class"] is not None
 
     @property
     def static_alpha(self) -> float | None:
@@ -116,23 +111,17 @@ def load_run(folder: Path) -> Run:
     checked(summary, str(folder / files.SUMMARY))
     if lacking := [name for name in SHOWN if summary.get(name) is None]:
         raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(lacking)}")
+    ledger = folder.parent.parent / LEDGER  # a grid has titles of its own
+    rows = read_ledgers([ledger]) if folder.parent.name == files.GRID_CELLS and ledger.is_file() else []
+    named = next((row for row in rows if row["id"] == summary["id"]), summary)
     with damage(folder / files.MANIFEST):
         manifest = StreamManifest.load(folder / files.MANIFEST)
     with damage(folder / files.METRICS):
-        run = Run(
-            folder, dict.fromkeys(METRICS) | summary | _titles(folder, summary["id"]), begun, here.events(), manifest
-        )
+        events, summary = here.events(), dict.fromkeys(METRICS) | summary
+        run = Run(folder, named["method"], named["column"], summary["seed"], summary, begun, events, manifest)
         if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
             raise ValueError(f"it should have {len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}")
     return run
-
-
-def _titles(folder: Path, id: str) -> dict[str, str]:
-    """The method and column of a run in a grid's folder: a grid has titles of its own."""
-    ledger = folder.parent.parent / LEDGER
-    if folder.parent.name != files.GRID_CELLS or not ledger.is_file():
-        return {}
-    return next(({n: row[n] for n in ("method", "column")} for row in read_ledgers([ledger]) if row["id"] == id), {})
 
 
 def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
@@ -140,28 +129,22 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
     A path that does not exist is an error, and so is a single folder that cannot be read.
     """
-    places: dict[Path, int] = {}
-    for place, path in enumerate(paths):
+    folders: dict[Path, None] = {}
+    for path in paths:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
-        cells = [cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()]
-        places = dict.fromkeys(cells or [path], place) | places
+        folders |= dict.fromkeys([cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()] or [path])
     runs, notes = list[Run](), list[str]()
-    for folder in places:
+    for folder in folders:
         try:
             runs.append(load_run(folder))
         except DataError as error:
-            if len(places) == 1:
+            if len(folders) == 1:
                 raise
             notes.append(str(error))
     if not runs:
         raise DataError("no finished run was found: " + "; ".join(notes))
-    return sorted(runs, key=lambda run: (places[run.folder], run.summary["started"])), sorted(notes)
-
-
-def evaluated_on(runs: Sequence[Run]) -> str:
-    """The part of the data that accuracy is measured on: "test", "validation", or both where runs differ."""
-    return " or ".join(sorted({run.summary["evaluated_on"] for run in runs}))
+    return sorted(runs, key=lambda run: run.summary["started"]), sorted(notes)
 
 
 # Grouping ----------------------------------------------------------------------------------------------------------
@@ -197,9 +180,8 @@ def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
     ]
 
 
-def by_column(groups: Iterable[Group]) -> dict[str, list[Group]]:
+def by_column(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """The groups of each column, by what its name adds to a title: nothing where there is one column."""
-    groups = list(groups)
     names = dict.fromkeys(group.column for group in groups)
     return {f", {name}" * (len(names) > 1): [group for group in groups if group.column == name] for name in names}
 

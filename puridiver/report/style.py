@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import importlib
 import io
+import os
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
-from puridiver.files import read_regular, write_atomically
+from puridiver.files import write_atomically
 from puridiver.report.reading import damage
 
 if TYPE_CHECKING:
@@ -66,14 +66,11 @@ def check_installed(extra: str, *libraries: str) -> None:
 def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None, **saving: Any) -> bytes:
     """Render panels, two in a row, each with its legend below; on white, whatever the user's own style is."""
     check_installed("report", "matplotlib")
-    import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.style import context
 
     content, columns = io.BytesIO(), min(2, len(panels))
-    style = resources.files("puridiver.report") / "templates" / "figures.mplstyle"
-    with matplotlib.rc_context(), warnings.catch_warnings(), resources.as_file(style) as file:
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(matplotlib.rc_params_from_file(file, use_default_template=False))
+    with context(["default", "puridiver.report.templates.figures"]), warnings.catch_warnings():
         # The measuring font may lack the script of a class name; the browser's font has it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
         figure, heights = Figure(layout="constrained"), [0.0] * -(-len(panels) // columns)
@@ -113,13 +110,9 @@ def write_output(out: Path, make: Callable[[], bytes], force: bool = False) -> P
     """Write what `make` returns. A folder, and without `force` a file of others, is refused before that work."""
     if out.is_dir():
         raise DataError(f"{out} is a folder; name a file")
-    if not force and (out.exists() or out.is_symlink()):
-        try:
-            ours = MARK.encode() in read_regular(out)
-        except (DataError, OSError):  # a pipe, a device, a link to nowhere
-            ours = False
-        if not ours:
-            raise DataError(f"{out} exists and was not written by puridiver: choose another name, or say --force")
+    ours = out.is_file() and not out.is_symlink() and MARK.encode() in out.read_bytes()
+    if os.path.lexists(out) and not (ours or force):
+        raise DataError(f"{out} exists and was not written by puridiver: choose another name, or say --force")
     content = make()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, content)  # never through a link

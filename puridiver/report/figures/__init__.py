@@ -70,8 +70,6 @@ def figures() -> dict[str, Figure]:
 
 def draw(name: str, runs: Sequence[Run]) -> Drawing:
     """Draw a figure of runs; a `DataError` says what they lack for it."""
-    if name not in figures():
-        raise ValueError(f"a figure should be one of {', '.join(figures())}, but got {name!r}")
     with damage(f"metrics.jsonl of {few(str(run.folder) for run in runs)}"):
         drawing = figures()[name].draw(runs)
     if not drawing.panels:

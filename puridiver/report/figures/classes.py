@@ -1,4 +1,4 @@
-"""Figures with a row a class: accuracy, balance and confusion of classes."""
+"""Figures with a row a class: accuracy and confusion."""
 
 from __future__ import annotations
 
@@ -9,20 +9,11 @@ import numpy as np
 import pandas as pd
 
 from puridiver.report.figures import Drawing, RunFigure
-from puridiver.report.reading import Run, evaluated_on
-from puridiver.report.style import INK, PANEL, Axes, Panel, colour
+from puridiver.report.reading import Run
+from puridiver.report.style import INK, PANEL, Axes, Panel
 
 NAMED_CLASSES = 20  # axes show numbers for more classes than this
 MISTAKES = 20  # in the table of confusions
-
-
-def height_of(run: Run) -> float:
-    """The height of a panel with a row for each class."""
-    return max(PANEL[1], 0.9 + 0.2 * min(len(run.class_names), NAMED_CLASSES))
-
-
-def shortened(names: Sequence[str], longest: int = 11) -> list[str]:
-    return [name if len(name) <= longest else name[: longest - 1] + "…" for name in names]
 
 
 def paint_matrix(shares: np.ndarray, rows: Sequence[str], columns: Sequence[str], axes: Axes) -> None:
@@ -32,7 +23,7 @@ def paint_matrix(shares: np.ndarray, rows: Sequence[str], columns: Sequence[str]
     axes.spines[:].set_visible(True)
     for axis, words in ((axes.yaxis, rows), (axes.xaxis, columns)):
         if len(words) <= NAMED_CLASSES:
-            axis.set_ticks(range(len(words)), shortened(words))
+            axis.set_ticks(range(len(words)), [word if len(word) < 12 else word[:10] + "…" for word in words])
     if len(columns) <= NAMED_CLASSES and max(map(len, columns)) > 2:
         axes.tick_params("x", rotation=45)
     if max(shares.shape) <= NAMED_CLASSES:
@@ -45,14 +36,12 @@ class Classes(RunFigure):
     name, title, order = "classes", "Accuracy of each class", 30
 
     def draw_run(self, run: Run) -> Drawing:
-        caption = (
-            "After each task, in percent of the class. A stroke marks the task whose stream is mainly of this class."
-        )
+        caption = "In percent of the class. A stroke marks the task whose stream is mainly of this class."
         columns = {f"task {event['task'] + 1}": np.array(event["class_accuracy"], float) * 100 for event in run.tasks}
         shares = pd.DataFrame({"class": run.class_names, **columns})  # nan without test images
+        height = max(PANEL[1], 0.9 + 0.2 * min(len(shares), NAMED_CLASSES))
         paint = partial(_paint_classes, run, shares[[*columns]].to_numpy())
-        panel = Panel(f"{evaluated_on([run]).capitalize()} accuracy, %", paint, height_of(run))
-        return Drawing(caption, [panel], shares)
+        return Drawing(caption, [Panel("Accuracy after each task, %", paint, height)], shares)
 
 
 def _paint_classes(run: Run, shares: np.ndarray, axes: Axes) -> None:
@@ -67,34 +56,6 @@ def _paint_classes(run: Run, shares: np.ndarray, axes: Axes) -> None:
     axes.set(xlabel="task", ylabel="" if len(names) <= NAMED_CLASSES else "classes, in order of their tasks")
 
 
-class Balance(RunFigure):
-    name, title, order = "balance", "Class balance", 50
-
-    def draw_run(self, run: Run) -> Drawing:
-        marks = " (bars) and by the true ones (marks)" * run.knows_all_truth
-        caption = f"Samples of each class by the given labels{marks}. A good memory is balanced, whatever the stream."
-        panels, columns = [], {"class": run.class_names}
-        for where, words in (("stream", "stream"), ("memory", "final memory")):
-            given, true = (run.tasks[-1][f"{where}_per_{kind}class"] for kind in ("", "true_"))
-            columns |= {f"{words}, given": given, f"{words}, true": true}
-            panels.append(Panel(f"Classes of the {words}", partial(_paint_balance, run, given, true), height_of(run)))
-        return Drawing(caption, panels, pd.DataFrame(columns))
-
-
-def _paint_balance(run: Run, given: list[int], true: list[int] | None, axes: Axes) -> None:
-    at, named = range(len(given)), len(given) <= NAMED_CLASSES
-    axes.barh(at, given, color=colour(0), alpha=0.75, label="by given label")
-    if true is not None:
-        size = 11 if named else 4
-        axes.plot(
-            true, at, color=INK, marker="|", markersize=size, markeredgewidth=2, linestyle="", label="by true label"
-        )
-    axes.set(xlabel="samples", xlim=(0, None), ylabel="" if named else "class number")
-    if named:
-        axes.set_yticks(at, shortened(run.class_names, 16))
-    axes.invert_yaxis()
-
-
 class Confusion(RunFigure):
     name, title, order = "confusion", "Confusion of classes", 60
 
@@ -104,14 +65,11 @@ class Confusion(RunFigure):
         counts = np.array(run.tasks[-1]["confusion"], dtype=float)
         shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
         off_diagonal = pd.DataFrame(counts, run.class_names, run.class_names).mask(np.eye(len(counts), dtype=bool))
-        mistakes = (
-            off_diagonal.stack().nlargest(MISTAKES).rename_axis([kind, "predicted class"]).reset_index(name="images")
-        )
+        mistakes = off_diagonal.stack().nlargest(MISTAKES).rename_axis([kind, "predicted class"])
 
         def paint(axes: Axes) -> None:
             paint_matrix(shares, run.class_names, run.class_names, axes)
             axes.set(xlabel="predicted class", ylabel=kind, aspect="equal")
 
-        caption = f"Rows: {kind} of the {evaluated_on([run])} images. Columns: predicted class. In percent of the row."
-        panel = Panel(f"{evaluated_on([run]).capitalize()} images, % of each {kind}", paint, 4.65)
-        return Drawing(caption, [panel], mistakes)
+        caption = f"Rows: {kind}. Columns: predicted class. In percent of the row."
+        return Drawing(caption, [Panel(f"% of each {kind}", paint, 4.65)], mistakes.reset_index(name="images"))

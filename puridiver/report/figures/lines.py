@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from puridiver.report.figures import Drawing, Figure
-from puridiver.report.reading import Group, Run, by_column, evaluated_on, grouped
+from puridiver.report.reading import Group, Run, by_column, grouped
 from puridiver.report.style import INK, Axes, Panel, colour, line_style
 
 Points = Sequence[tuple[float, float]]  # x, y
@@ -22,14 +22,13 @@ TASK_BANDS = "Grey bands mark tasks."
 
 def line_panels(
     runs: Sequence[Run], title: str, points: Callable[[Run], Points], *decorations: Decorate, by_x: bool = False,
-    ignore: str = "", **settings: Any,
+    markers: bool = False, ignore: str = "", **settings: Any,
 ) -> Drawn:  # fmt: skip
-    """Panels of one line a group, its mean over seeds in a band of one standard deviation; and the numbers.
+    """Panels of one line a group, its mean over seeds with the standard deviation; and the numbers.
 
-    Seeds are averaged point by point, or with `by_x`, where x is equal and points have markers. `settings` are those
-    of `Axes.set`.
+    Seeds are averaged point by point, or with `by_x`, where x is equal. `settings` are those of `Axes.set`.
     """
-    panels, numbers = [], [pd.DataFrame(columns=["figure", "line", "x", "mean", "sd"])]
+    panels, numbers = list[Panel](), list[pd.DataFrame]()
     drawn = [group for group in grouped(runs, ignore) if any(map(points, group.runs))]
     for column, groups in by_column(drawn).items():
         lines = []
@@ -38,10 +37,10 @@ def line_panels(
             same = pd.DataFrame(rows, columns=["point", "x", "y"]).groupby("x" if by_x else "point")
             line = pd.DataFrame({"x": same.x.mean(), "mean": same.y.mean(), "sd": same.y.std()})
             lines.append(line.assign(figure=title + column, line=group.label))
-        panels.append(Panel(title + column, partial(_paint, groups, lines, decorations, by_x, settings)))
+        panels.append(Panel(title + column, partial(_paint, groups, lines, decorations, markers, settings)))
         numbers += lines
-    table = pd.concat(numbers[bool(panels) :], ignore_index=True)[[*numbers[0]]]
-    return panels, table.rename(columns={"x": settings.get("xlabel", "x"), "sd": "standard deviation"})
+    table = pd.concat(numbers or [pd.DataFrame()]).reindex(columns=["figure", "line", "x", "mean", "sd"])
+    return panels, table.rename(columns={"x": settings["xlabel"], "sd": "standard deviation"})
 
 
 def _paint(
@@ -49,10 +48,12 @@ def _paint(
     settings: dict[str, Any], axes: Axes,
 ) -> None:  # fmt: skip
     for group, line in zip(groups, lines, strict=True):
-        style, mean, deviation = line_style(group.number), line["mean"], line.sd.fillna(0)
-        style["marker"] = style["marker"] if markers else ""
-        axes.plot(line.x, mean, **style, label=group.label, clip_on=not markers)
-        axes.fill_between(line.x, mean - deviation, mean + deviation, color=style["color"], alpha=0.15, linewidth=0)
+        style, low, high = line_style(group.number), line["mean"] - line.sd, line["mean"] + line.sd
+        if markers:
+            axes.errorbar(line.x, line["mean"], line.sd, capsize=2, elinewidth=1, label=group.label, **style)
+        else:
+            axes.plot(line.x, line["mean"], label=group.label, **{**style, "marker": ""})
+            axes.fill_between(line.x, low, high, color=style["color"], alpha=0.15, linewidth=0)
     for decorate in decorations:
         decorate(axes, groups)
     axes.set(**settings)
@@ -86,7 +87,7 @@ def curves(runs: Sequence[Run], metric: str, title: str, *decorations: Decorate,
         return [(event["task"] + 1 if by_task else event["seen"], scale * event[metric]) for event in known]
 
     bands = [] if by_task else [shade_tasks]
-    return line_panels(runs, title, points, *bands, *decorations, by_x=by_task, ylim=(0, top), **axes)
+    return line_panels(runs, title, points, *bands, *decorations, by_x=by_task, markers=by_task, ylim=(0, top), **axes)
 
 
 class Tasks(Figure):
@@ -94,11 +95,10 @@ class Tasks(Figure):
     order, of_several = 10, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        title = f"{evaluated_on(runs).capitalize()} accuracy, %"
-        left, accuracies = curves(runs, "accuracy", title, by_task=True)
+        left, accuracies = curves(runs, "accuracy", "Accuracy, %", by_task=True)
         right, purities = curves(runs, "memory_purity", "Purity of the memory, %", mark_stream, by_task=True)
         panels = [panel for pair in itertools.zip_longest(left, right) for panel in pair if panel is not None]
-        caption = "Each line is the mean of a method over its seeds; the band is one standard deviation wide each way."
+        caption = "Each line is the mean of a method over its seeds; bars are one standard deviation long each way."
         return Drawing(caption, panels, pd.concat([accuracies, purities]))
 
 
@@ -109,10 +109,10 @@ class Accuracy(Figure):
     def draw(self, runs: Sequence[Run]) -> Drawing:
         right = "correctly" if all(run.knows_all_truth for run in runs) else "as labelled"
         caption = (
-            f"The share of {evaluated_on(runs)} images that the learner classifies {right}: while a task streams in, "
-            f"and after the memory training at its end. {TASK_BANDS}"
+            f"The share of images that the learner classifies {right}: while a task streams in, and after the memory "
+            f"training at its end. {TASK_BANDS}"
         )
-        return Drawing(caption, *curves(runs, "accuracy", f"{evaluated_on(runs).capitalize()} accuracy, %"))
+        return Drawing(caption, *curves(runs, "accuracy", "Accuracy, %"))
 
 
 class Memory(Figure):
@@ -134,29 +134,16 @@ class Time(Figure):
     order, of_several = 30, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        rows = [
-            (group.label, group.column, run.training_seconds, 100 * run.summary["last_accuracy"])
-            for group in grouped(runs) for run in group.runs
-        ]  # fmt: skip
-        frame = pd.DataFrame(rows, columns=["method", "column", "training seconds", "last accuracy %"])
-        numbers = frame.groupby(["method", "column"], sort=False).agg(["mean", "std"])
-        panels = [
-            Panel(f"Last accuracy, %{column}", partial(_paint_times, groups, numbers.fillna(0)))
-            for column, groups in by_column(grouped(runs)).items()
-        ]
         caption = (
             "Up and left is better. Seconds are of training alone, without evaluation; compare them only between runs "
-            "on one device."
+            "on one device. Bars are one standard deviation long each way."
         )
-        return Drawing(caption, panels, numbers.set_axis(map(" ".join, numbers), axis=1).reset_index())
+        axes = {"xlabel": "seconds of training", "xlim": (0, None), "ylim": (0, 101)}
 
+        def point(run: Run) -> Points:
+            return [(run.training_seconds, 100 * run.summary["last_accuracy"])]
 
-def _paint_times(groups: list[Group], numbers: pd.DataFrame, axes: Axes) -> None:
-    for group in groups:
-        style = {**line_style(group.number), "linestyle": "", "markersize": 8}
-        x, dx, y, dy = numbers.loc[(group.label, group.column)]
-        axes.errorbar(x, y, dy, dx, capsize=2, elinewidth=1, label=group.label, **style)
-    axes.set(xlabel="seconds of training", xlim=(0, None), ylim=(0, 101))
+        return Drawing(caption, *line_panels(runs, "Last accuracy, %", point, markers=True, **axes))
 
 
 # Alpha -------------------------------------------------------------------------------------------------------------
@@ -181,7 +168,7 @@ def by_alpha(runs: Sequence[Run], title: str, metric: str, scale: float = 100) -
             axes.axhline(scale * level.mean(), color=colour(group.number), linestyle="--", linewidth=1.5)
         axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with the adaptive alpha")
 
-    return line_panels(runs, title, point, mark_adaptive, by_x=True, ignore="alpha", xlabel="alpha")
+    return line_panels(runs, title, point, mark_adaptive, by_x=True, markers=True, ignore="alpha", xlabel="alpha")
 
 
 class Alpha(Figure):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import Any
 
@@ -40,11 +39,9 @@ class Sets(RunFigure):
         ]  # fmt: skip
         table = pd.DataFrame(rows, columns=["task", "set", "samples", "right %"])
         table["right %"] = 100 * table["right %"].astype(float)
-        panels = [Panel("Samples in each set", partial(_paint_sizes, table))] * bool(rows)
-        panels += [Panel("How right each set is, %", partial(_paint_precisions, table))] * (
-            bool(rows) and run.knows_truth
-        )
-        return Drawing(caption, panels, table)
+        paints = {"Samples in each set": _paint_sizes, "How right each set is, %": _paint_precisions}
+        panels = [Panel(title, partial(paint, table)) for title, paint in paints.items() if rows]
+        return Drawing(caption, panels if run.knows_truth else panels[:1], table)
 
 
 def _paint_sizes(table: pd.DataFrame, axes: Axes) -> None:
@@ -92,26 +89,19 @@ def _paint_mixture(what: str, event: dict[str, Any], axes: Axes) -> None:
     parts = {f"{of} right": frame.right == 1, f"{of} wrong": frame.right == 0, "truth not known": frame.right.isna()}
     for number, (name, chosen) in enumerate(parts.items()):
         if chosen.any():
-            hatch = ("", "///", "")[number]
-            axes.hist(
-                frame.value[chosen],
-                edges,
-                label=f"{name} ({chosen.sum()})",
-                color=colour(number),
-                alpha=0.6,
-                hatch=hatch,
-            )
+            look: dict[str, Any] = {"color": colour(number), "alpha": 0.6, "hatch": ("", "///", "")[number]}
+            axes.hist(frame.value[chosen], edges, label=f"{name} ({chosen.sum()})", **look)
     x = np.linspace(0, edges[-1], 200)
     for number, y in enumerate(component_counts(event[f"{what}_mixture"], x, len(frame), edges[1])):
         axes.plot(x, y, ("-", "--")[number], color=INK, linewidth=1.5, label=f"{('low', 'high')[number]} component")
     axes.set(xlim=(0, edges[-1]), yscale="log", ylim=(0.7, None))
     axes.yaxis.set_major_formatter("{x:,.0f}")  # powers would be formulas, which names of classes must not be
+    axes.yaxis.set_minor_formatter("")
 
 
-def component_counts(mixture: dict[str, Any], x: np.ndarray, n: int, width: float) -> list[np.ndarray]:
+def component_counts(mixture: dict[str, Any], x: np.ndarray, n: int, width: float) -> np.ndarray:
     """Both Gaussians as expected counts in bins of this width; zero for an empty component."""
-    span, found = mixture["span"] or 1.0, []
-    for weight, mean, variance in zip(mixture["weights"], mixture["means"], mixture["variances"], strict=True):
-        density = norm.pdf(x, mixture["offset"] + span * mean, span * math.sqrt(variance or 1.0))
-        found.append(n * (weight if variance else 0.0) * density * width)
-    return found
+    span = mixture["span"] or 1.0
+    weights, means, variances = (np.array(mixture[name])[:, None] for name in ("weights", "means", "variances"))
+    density = norm.pdf(x, mixture["offset"] + span * means, span * np.sqrt(np.where(variances, variances, 1.0)))
+    return n * width * np.where(variances, weights, 0.0) * density
