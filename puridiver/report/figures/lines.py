@@ -138,7 +138,7 @@ class Time(Figure):
             "Up and left is better. Seconds are of training alone, without evaluation; compare them only between runs "
             "on one device. Bars are one standard deviation long each way."
         )
-        axes = {"xlabel": "seconds of training", "xlim": (0, None), "ylim": (0, 101)}
+        axes: dict[str, Any] = {"xlabel": "seconds of training", "xlim": (0, None), "ylim": (0, 101)}
 
         def point(run: Run) -> Points:
             return [(run.training_seconds, 100 * run.summary["last_accuracy"])]

@@ -90,7 +90,7 @@ def _paint_mixture(what: str, event: dict[str, Any], axes: Axes) -> None:
     for number, (name, chosen) in enumerate(parts.items()):
         if chosen.any():
             look: dict[str, Any] = {"color": colour(number), "alpha": 0.6, "hatch": ("", "///", "")[number]}
-            axes.hist(frame.value[chosen], edges, label=f"{name} ({chosen.sum()})", **look)
+            axes.hist(frame.value[chosen], edges.tolist(), label=f"{name} ({chosen.sum()})", **look)
     x = np.linspace(0, edges[-1], 200)
     for number, y in enumerate(component_counts(event[f"{what}_mixture"], x, len(frame), edges[1])):
         axes.plot(x, y, ("-", "--")[number], color=INK, linewidth=1.5, label=f"{('low', 'high')[number]} component")
