@@ -68,7 +68,7 @@ def split_trace(split: Split, given: Tensor, true: Tensor) -> dict[str, Any]:
     `right` says (1 or 0) whether the given label is the true one, `guess_right` whether the prediction is; None where
     that is not known. Four digits are enough for a histogram, at a third of the size on disk.
     """
-    found: dict[str, Any] = {"arrivals": split.arrivals.tolist(), "sets": split.codes().tolist()}
+    found: dict[str, Any] = {"sets": split.codes().tolist()}
     for name, values in {"losses": split.loss, "uncertainties": equations.uncertainty(split.p_model)}.items():
         found[name] = [round(value, 4) for value in values.tolist()]
     for name, labels in {"right": given, "guess_right": split.p_model.argmax(dim=1).cpu()}.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,10 +17,10 @@ from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.begun import Begun
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import checked, read_ledgers
+from puridiver.runs.ledger import Row, checked, read_ledgers
 from puridiver.streams import StreamManifest
 
-LEDGER = "ledger.jsonl"  # of a grid
+LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
 SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
 DAMAGE = (
@@ -101,8 +101,8 @@ class Run:
         return sum(seconds for phase, seconds in self.summary["phase_seconds"].items() if phase != "evaluate")
 
 
-def load_run(folder: Path) -> Run:
-    """Read a finished run; a `DataError` names the file that is missing or damaged."""
+def load_run(folder: Path, grid: Mapping[str, Row] | None = None) -> Run:
+    """Read a finished run, with the titles of its row in a grid; a `DataError` names a file that is damaged."""
     here = files.RunFolder(folder)
     summary, begun = here.read(files.SUMMARY), here.begun()
     if summary is None or begun is None:
@@ -111,9 +111,7 @@ def load_run(folder: Path) -> Run:
     checked(summary, str(folder / files.SUMMARY))
     if lacking := [name for name in SHOWN if summary.get(name) is None]:
         raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(lacking)}")
-    ledger = folder.parent.parent / LEDGER  # a grid has titles of its own
-    rows = read_ledgers([ledger]) if folder.parent.name == files.GRID_CELLS and ledger.is_file() else []
-    named = next((row for row in rows if row["id"] == summary["id"]), summary)
+    named = (grid or {}).get(summary["id"], summary)
     with damage(folder / files.MANIFEST):
         manifest = StreamManifest.load(folder / files.MANIFEST)
     with damage(folder / files.METRICS):
@@ -129,15 +127,17 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
     A path that does not exist is an error, and so is a single folder that cannot be read.
     """
-    folders: dict[Path, None] = {}
+    folders, grid = dict[Path, None](), dict[str, Row]()
     for path in paths:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
         folders |= dict.fromkeys([cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()] or [path])
+        if (path / LEDGER).is_file():
+            grid |= {row["id"]: row for row in read_ledgers([path / LEDGER])}
     runs, notes = list[Run](), list[str]()
     for folder in folders:
         try:
-            runs.append(load_run(folder))
+            runs.append(load_run(folder, grid))
         except DataError as error:
             if len(folders) == 1:
                 raise
