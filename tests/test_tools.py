@@ -43,7 +43,7 @@ def test_a_page_that_is_outdated_is_named_and_written(
     ledger = "".join(json.dumps(row(seed, 0.6)) + "\n" for seed in (1, 2))
     (tmp_path / "experiments" / "one" / "ledger.jsonl").write_text(ledger)
     (tmp_path / "README.md").write_text(f"before\n{results.BEGIN}old\n{results.END}\nafter\n")
-    (tmp_path / "page.jinja").write_text("{{ results.runs }} runs\n{{ results.beside_paper('table1', 'cifar10') }}\n")
+    (tmp_path / "page.jinja").write_text("{{ results.runs }} runs\n{{ results.table('table1', data='cifar10') }}\n")
     for name in ("ROOT", "README", "PAGE", "TEMPLATE"):
         place = {"ROOT": "", "README": "README.md", "PAGE": "page.md", "TEMPLATE": "page.jinja"}[name]
         monkeypatch.setattr(results, name, tmp_path / place)
@@ -52,7 +52,7 @@ def test_a_page_that_is_outdated_is_named_and_written(
     assert results.main([]) == results.main(["--check"]) == 0
     page = (tmp_path / "page.md").read_text()
     assert page.startswith("2 runs")
-    assert "60.0 ± 0.0 (2) [59.2 ± 0.3]" in page
+    assert "|60.0±0.0(2) [59.2±0.3]|" in page
     readme = (tmp_path / "README.md").read_text()
     assert readme.startswith("before\n")
     assert readme.endswith("after\n")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import jinja2
@@ -19,12 +19,20 @@ import pandas as pd
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.spec import Grid, find_grid
 from puridiver.grid.table import build, markdown, paper_figure, paper_figures, read, summarise
+from puridiver.metrics import METRICS
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, README, TEMPLATE = ROOT / "docs" / "RESULTS.md", ROOT / "README.md", ROOT / "tools" / "results.md.jinja"
 BEGIN, END = "<!-- results:begin -->\n", "<!-- results:end -->"
 NOISES = ("sym-20", "sym-40", "sym-60", "asym-20", "asym-40")
 NOT_RUN = "-"
+RECIPES = {"table1": "`official`", "table1 recipe=puridiver": "the default"}
+DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "webvision": "WebVision", "food101n": "Food-101N"}
+CHANGES = {"recipe=puridiver": "**the default**", "recipe=paper": "as printed"}  # of a preset's grid, in words
+MORE = {  # methods of other grids that Table 1 shows, too
+    "beyond-table1": {"NTD": "NTD, not in the paper"},
+    "told-co-teaching": {"RSV + Co-teaching": "RSV + told Co-teaching", "GBS + Co-teaching": "GBS + told Co-teaching"},
+}
 
 
 class Results:
@@ -44,47 +52,67 @@ class Results:
         lines = summarise(self.of(grid, data)).to_dict("records")
         return {(line["method"], line["column"]): figure(line) for line in lines}
 
-    def beside_paper(self, preset: str, data: str, grid: str = "") -> str:
-        """A table of the paper: our figures, and the paper's in brackets."""
-        spec, ours = find_grid(preset, [data]), self.cells(grid or preset, data)
-        lines = []
-        for method in spec.methods:
-            texts = []
-            for column in spec.columns:
-                paper = paper_text(spec, data, method.title, column.noise or "")
-                texts.append(ours.get((method.title, column.title), NOT_RUN) + f" [{paper}]" * bool(paper))
-            lines.append([method.title, *texts])
-        return table(["method", *(column.noise or "" for column in spec.columns)], lines)
+    def lines(self, preset: str, data: str) -> list[list[str]]:
+        """A table of the paper, ours with the paper's figure in brackets; then the grids that change it somehow."""
+        spec, found = find_grid(preset, [data]), []
+        changed = self.rows["grid"].str.startswith(f"{preset} ") & (self.rows["data"] == data)
+        for grid in (preset, *sorted(self.rows["grid"][changed].unique())):
+            ours, change = self.cells(grid, data), grid.removeprefix(preset).strip()
+            for method in spec.methods:
+                if change and not any(method.title == title for title, _ in ours):
+                    continue
+                texts = [ours.get((method.title, column.title), "").replace(" ", "") for column in spec.columns]
+                if not change:
+                    papers = [paper_text(spec, data, method.title, column.noise or "") for column in spec.columns]
+                    texts = [f"{text} {paper}".strip() for text, paper in zip(texts, papers, strict=True)]
+                found.append([", ".join(filter(None, [method.title, CHANGES.get(change, change)])), *texts])
+        return found
 
-    def differences(self, grid: str, data: str, base: str) -> str:
-        """Every method of a grid less one of them, by seeds that both have, with the corrected p."""
-        found = build(self.of(grid, data), against=base).frame
-        found = found.assign(text=[difference(line) for line in found.to_dict("records")])
-        wide = found.pivot(index="method", columns="column", values="text").fillna(NOT_RUN)
-        columns = in_order(wide.columns)
-        means = summarise(self.of(grid, data).query("method == @base")).set_index("column")["mean"]
-        first = [base, *(f"{means[column]:.1f}" if column in means else f"{means.mean():.1f}" for column in columns)]
-        others = [[name, *wide.loc[name, columns]] for name in self.of(grid, data)["method"].unique() if name != base]
-        return table(["method", *map(noise_of, columns)], [first, *others])
+    def table(self, *presets: str, data: str) -> str:
+        """Tables of the paper on one data set as one table."""
+        return compact(["method", *NOISES], [line for preset in presets for line in self.lines(preset, data)])
 
-    def against_paper(self, data: str) -> str:
-        """PuriDivER by each recipe less the paper, with the interval and p of Welch's t-test."""
-        lines = []
-        for recipe, grid in (("official", "table1"), ("puridiver", "table1 recipe=puridiver")):
+    def disjoint(self) -> str:
+        """The supplement's table, with our runs on digits in front."""
+        ours = self.cells("disjoint", "digits")
+        digits = {method: text.replace(" ", "") for (method, column), text in ours.items() if "sym-40" in column}
+        lines = [[first, digits.get(first, ""), *others] for first, *others in self.lines("disjoint", "cifar10")]
+        return compact(["method", "digits sym-40", "CIFAR-10 sym-20", *NOISES[1:]], lines)
+
+    def table1(self, data: str) -> str:
+        """Table 1 on one data set, with what the paper does not have, and differences to the paper."""
+        lines = self.lines("table1", data)
+        for grid, words in MORE.items():
+            ours = self.cells(grid, data)
+            for method in dict.fromkeys(method for method, _ in ours if method in words):
+                texts = [ours.get((method, f"{data} {noise}"), "").replace(" ", "") for noise in NOISES]
+                lines.append([words[method], *texts])
+        rerun = paper_figures()["rerun"]["data"][data]["PuriDivER"]
+        texts = [rerun.get(noise, "").replace(" ", "").removesuffix("(3)") for noise in NOISES]
+        lines.append(["PuriDivER, rerun by others", *texts])
+        for grid, words in RECIPES.items():
             rows = self.of(grid, data).query("method == 'PuriDivER'")
-            found = build(rows, against="paper").frame.set_index("column", drop=False)
-            for line in found.loc[in_order(found.index)].to_dict("records"):
-                known = pd.notna(line["p"])
-                interval = f"{line['low_95']:+.1f} to {line['high_95']:+.1f}" if known else NOT_RUN
-                p = p_text(line["p_corrected"]) if known else NOT_RUN
-                figures = [f"{line['difference']:+.1f}", interval, p, str(line["pairs"])]
-                lines.append([recipe, noise_of(line["column"]), *figures])
-        return table(["recipe", "noise", "less the paper", "95 % interval", "p, corrected", "seeds"], lines)
+            if len(rows):
+                found = build(rows, against="paper").frame.set_index("column").to_dict("index")
+                texts = [less_paper(found.get(f"{data} {noise}")) for noise in NOISES]
+                lines.append([f"{words} less the paper", *texts])
+        return compact(["method", *NOISES], lines)
+
+    def measures(self, *names: str) -> str:
+        """Further figures of PuriDivER on CIFAR-10, by recipe and noise."""
+        lines, forms = [], ["{:.1%}" if METRICS[name].unit else "{:.2f}" for name in names]
+        for grid, recipe in RECIPES.items():
+            rows = self.of(grid, "cifar10").query("method == 'PuriDivER'")
+            means = rows.groupby("column")[list(names)].mean().reindex(f"cifar10 {noise}" for noise in NOISES)
+            shown = (" ".join(map(str.format, forms, line)) for line in means.to_numpy())
+            lines.append([recipe, *(text.replace("%", "").replace("nan", NOT_RUN) for text in shown)])
+        return compact(["method", *NOISES], lines)
 
     def headline(self) -> str:
         """The README's table: the paper, its rerun, and ours by recipe, with the strongest baselines."""
         lines = []
-        for data, name in (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")):
+        for data in ("cifar10", "cifar100"):
+            name = DATA[data]
             paper = paper_figures()["table1"]["data"][data]
             lines.append([name, "PuriDivER, the paper", *(paper["PuriDivER"][noise] for noise in NOISES)])
             if rerun := paper_figures()["rerun"]["data"].get(data, {}).get("PuriDivER"):
@@ -100,58 +128,25 @@ class Results:
                 texts = [ours.get((method, f"{data} {noise}"), NOT_RUN) for noise in NOISES]
                 if set(texts) != {NOT_RUN}:
                     lines.append([name, title, *texts])
-        return table(["data", "method", *NOISES], lines)
-
-    def grid_table(self, study: str, data: str, grid: str = "") -> str:
-        """The table of a study's own grid, without figures of the paper."""
-        ours = self.cells(grid or study, data)
-        methods, columns = dict.fromkeys(method for method, _ in ours), in_order(dict.fromkeys(c for _, c in ours))
-        lines = [[method, *(ours.get((method, column), NOT_RUN) for column in columns)] for method in methods]
-        return table(["method", *(column.partition(" ")[2] for column in columns)], lines)
-
-    def measures(self, names: Sequence[str]) -> str:
-        """Further figures of PuriDivER on CIFAR-10, by recipe and noise."""
-        lines = []
-        for recipe, grid in (("official", "table1"), ("puridiver", "table1 recipe=puridiver")):
-            rows = self.of(grid, "cifar10").query("method == 'PuriDivER'")
-            for name in names:
-                means = rows.groupby("column")[name].mean() * (1 if name == "memory_diversity" else 100)
-                places = 2 if name == "memory_diversity" else 1
-                values = [means.get(f"cifar10 {noise}") for noise in NOISES]
-                texts = [NOT_RUN if value is None or pd.isna(value) else f"{value:.{places}f}" for value in values]
-                lines.append([recipe, name.replace("_", " "), *texts])
-        return table(["recipe", "figure", *NOISES], lines)
+        return markdown(pd.DataFrame(lines, columns=["data", "method", *NOISES]))
 
     def not_run(self) -> list[str]:
-        """The cells of the paper's tables without a run, a line for each table and data set."""
-        found = []
+        """The cells of the paper's tables without a run: whole tables first, then methods, then single cells."""
+        whole, found = [], []
         for name in ("table1", "table2", "table3", "table4", "disjoint"):
             for data in PRESETS[name].data:
                 spec, ours = find_grid(name, [data]), self.cells(name, data)
-                columns = spec.columns
-                missing = {m.title: [c.noise for c in columns if (m.title, c.title) not in ours] for m in spec.methods}
-                found.append(f"{spec.title.partition(':')[0]}, {data}: {missing_text(spec, missing)}")
-        return found
-
-
-def noise_of(column: str) -> str:
-    """The noise of a column, or how many columns are taken together."""
-    return column if column.startswith("all ") else column.rpartition(" ")[2]
-
-
-def in_order(columns: Iterable[str]) -> list[str]:
-    """Columns in the paper's order of noises, and those of several columns together last."""
-    return sorted(columns, key=lambda column: [*NOISES, noise_of(column)].index(noise_of(column)))
-
-
-def missing_text(spec: Grid, missing: dict[str, list[str | None]]) -> str:
-    if all(len(noises) == len(spec.columns) for noises in missing.values()):
-        return "nothing was run"
-    whole = [title for title, noises in missing.items() if len(noises) == len(spec.columns)]
-    parts = [
-        f"{title} ({', '.join(map(str, noises))})" for title, noises in missing.items() if noises and title not in whole
-    ]
-    return "; ".join([*([f"{', '.join(whole)} (all noises)"] if whole else []), *parts]) or "every cell has a run"
+                title, parts = f"{spec.title.partition(':')[0]} on {DATA[data]}", []
+                missing = {m.title: [c.noise for c in spec.columns if (m.title, c.title) not in ours]
+                           for m in spec.methods}  # fmt: skip
+                if not ours:
+                    whole.append(title)
+                    continue
+                if methods := [method for method, noises in missing.items() if len(noises) == len(spec.columns)]:
+                    parts.append(", ".join(methods))
+                parts += [f"{m} ({', '.join(map(str, n))})" for m, n in missing.items() if n and m not in methods]
+                found += [f"{title}: {'; '.join(parts)}"] * bool(parts)
+        return [f"No cell of: {'; '.join(whole)}"] * bool(whole) + found
 
 
 def figure(line: dict[str, float]) -> str:
@@ -162,28 +157,24 @@ def figure(line: dict[str, float]) -> str:
 
 def paper_text(spec: Grid, data: str, method: str, noise: str) -> str:
     mean, deviation = paper_figure(PRESETS[spec.name].paper, data, method, noise)
-    return "" if pd.isna(mean) else f"{mean:.1f}" + ("" if pd.isna(deviation) else f" ± {deviation:.1f}")
+    return "" if pd.isna(mean) else f"[{mean:.1f}" + ("]" if pd.isna(deviation) else f"±{deviation:.1f}]")
 
 
-def difference(line: dict[str, float]) -> str:
-    error = "" if pd.isna(line["standard_error"]) else f" ± {line['standard_error']:.1f}"
-    p = "" if pd.isna(line["p_corrected"]) else f", p {p_text(line['p_corrected'])}"
-    return f"{line['difference']:+.1f}{error} ({line['pairs']}{p})"
+def less_paper(line: dict[str, float] | None) -> str:
+    """Our mean less the paper's, with a star where Holm's corrected p is at most 0.05."""
+    return NOT_RUN if line is None else f"{line['difference']:+.1f}" + r"\*" * (line["p_corrected"] <= 0.05)
 
 
-def p_text(p: float) -> str:
-    return "<0.01" if p < 0.005 else f"{p:.2f}"
-
-
-def table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    return markdown(pd.DataFrame(lines, columns=list(headings)))
+def compact(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table without padding."""
+    return "\n".join("|" + "|".join(line) + "|" for line in [headings, ["---"] * len(headings), *lines])
 
 
 def pages() -> dict[Path, str]:
     """What the pages should hold."""
     results = Results(ROOT / "experiments")
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
-    page = environment.from_string(TEMPLATE.read_text()).render(results=results)
+    page = environment.from_string(TEMPLATE.read_text()).render(results=results, names=DATA)
     readme = README.read_text()
     before, _, rest = readme.partition(BEGIN)
     _, _, after = rest.partition(END)

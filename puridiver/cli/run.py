@@ -36,7 +36,6 @@ def run(
     keep_learner: Annotated[bool, Opt("save the learner in --out, for `puridiver predict`")] = True,
     ledger: Annotated[Path | None, Opt("append the finished run to this JSON-lines file", "FILE")] = None,
     tensorboard: Annotated[str | None, Opt("write scalars for TensorBoard there", "FOLDER")] = None,
-    trace: Annotated[Path | None, Opt("write what became of each memory sample (.csv, .parquet)", "FILE")] = None,
     json: flags.Json = False,
     quiet: flags.Quiet = False,
     plugins: flags.Plugins = None,
@@ -57,8 +56,6 @@ def run(
         flags.check_outside(config.data, out)
     if ledger:  # what would fail at the end must fail before the work
         check_ledger(ledger)
-    if trace:
-        flags.check_new(trace, force or resume)
     with Progress(quiet or json) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
         if tensorboard:
@@ -68,7 +65,7 @@ def run(
         for text in [] if quiet else run_notes(experiment):
             note(text)
         stack.enter_context(_stopping_gently(experiment, ctx.obj, out))
-        summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None, trace)
+        summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None)
     if ledger:
         append_row(ledger, summary, once=resume)
     if json:

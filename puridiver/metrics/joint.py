@@ -27,7 +27,6 @@ from puridiver.trainers.schedule import cosine
 EPOCHS, BATCH, RATE, SEED = 20, 128, 0.1, 0
 SGD = Options(momentum=0.9, weight_decay=5e-4)
 CHUNK = 500
-ON_DEVICE_BYTES = 4 << 30
 
 
 def joint_features(
@@ -64,8 +63,6 @@ def _train(
     model: TrainableModel, source: DataSource, options: Options, generator: torch.Generator, tell: Callable[[str], None]
 ) -> None:
     images, runtime = source.train.images, model.runtime
-    if images.nbytes <= ON_DEVICE_BYTES:
-        images = runtime.move(images)
     for epoch in range(EPOCHS):
         model.set_rate(cosine(epoch, EPOCHS, RATE))
         for rows in torch.randperm(len(images), generator=generator).split(BATCH):
@@ -79,4 +76,4 @@ def _train(
 
 def _batch(images: Tensor, rows: Tensor, runtime: Runtime) -> Tensor:
     """Some images as (N, C, H, W) on the device."""
-    return runtime.move(images[rows.to(images.device)].permute(0, 3, 1, 2).contiguous())
+    return runtime.move(images[rows].permute(0, 3, 1, 2).contiguous())

@@ -34,7 +34,7 @@ def per_class(labels: Tensor, n_classes: int) -> list[int] | None:
 def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor | None = None) -> dict[str, Any]:
     """Size, purity, class balance and, with the samples' features, diversity (Eq. 12).
 
-    Purity is that of the samples whose true label is known (`memory_known`, where not all are), None without any.
+    Purity is that of the samples whose true label is known, None without any.
     """
     known = true != UNKNOWN
     found: dict[str, Any] = {
@@ -43,8 +43,6 @@ def memory_metrics(given: Tensor, true: Tensor, n_classes: int, features: Tensor
         "memory_per_class": per_class(given, n_classes),
         "memory_per_true_class": per_class(true, n_classes),
     }
-    if not known.all():
-        found["memory_known"] = int(known.sum())
     if features is not None:
         found["memory_diversity"] = equations.diversity(features, true, n_classes)
     return found
@@ -70,7 +68,7 @@ def split_trace(split: Split, given: Tensor, true: Tensor) -> dict[str, Any]:
     `right` says (1 or 0) whether the given label is the true one, `guess_right` whether the prediction is; None where
     that is not known. Four digits are enough for a histogram, at a third of the size on disk.
     """
-    found: dict[str, Any] = {"arrivals": split.arrivals.tolist(), "sets": split.codes().tolist()}
+    found: dict[str, Any] = {"sets": split.codes().tolist()}
     for name, values in {"losses": split.loss, "uncertainties": equations.uncertainty(split.p_model)}.items():
         found[name] = [round(value, 4) for value in values.tolist()]
     for name, labels in {"right": given, "guess_right": split.p_model.argmax(dim=1).cpu()}.items():

@@ -64,11 +64,9 @@ class MemorySnapshot:
 
     @classmethod
     def read(cls, path: Path) -> MemorySnapshot:
-        """A snapshot file; a `DataError` names one that is damaged or no regular file."""
+        """A snapshot file; a `DataError` names one that is damaged."""
         from safetensors import SafetensorError, safe_open
 
-        if not path.is_file():
-            raise DataError(f"{path} is damaged: it is not a regular file")
         try:
             with safe_open(path, framework="numpy") as file:
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)

@@ -6,15 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.data.base import UNKNOWN, ImageSet
+from puridiver.data.base import ImageSet
 from puridiver.learner.learner import Learner
 from puridiver.metrics import METRICS, Event, Record, measures
 from puridiver.streams import TrueLabels
-from puridiver.trainers import SET_NAMES, Sets
+from puridiver.trainers import Sets
 
 EVALUATED_BYTES = 256 << 20  # images that are evaluated in one go
 OF_A_TASK = ("event", "task", "seen", "accuracy", "seen_accuracy", "group_accuracy")  # no figures of the whole run
@@ -34,27 +33,22 @@ class Recorder:
         True labels and joint features (for diversity) of the stream, by arrival.
     emit
         Called with every event (a dict) as it happens.
-    traced
-        Emit which samples enter and leave the memory and what memory training makes of them. A GPU waits for it.
     """
 
     def __init__(
         self, learner: Learner, evaluation: ImageSet, groups: Sequence[Sequence[int]], truth: TrueLabels,
-        emit: Callable[[Event], None], features: Tensor | None = None, traced: bool = False,
+        emit: Callable[[Event], None], features: Tensor | None = None,
     ) -> None:  # fmt: skip
         self.learner, self.evaluation, self.groups = learner, evaluation, groups
-        self.truth, self.emit, self.features, self.traced = truth, emit, features, traced
+        self.truth, self.emit, self.features = truth, emit, features
         self.record = Record()
         self.alphas: list[Tensor] = []  # of the current task, a batch each
         self.alphas_told = 0  # how many of them the anytime points have had
-        self.held = np.empty(0, dtype=np.int64)  # arrivals in the memory, as a trace has told
 
-    def observed(self, task: int) -> None:
+    def observed(self) -> None:
         """After a batch."""
         if "alpha" in (found := self.learner.sampler.diagnostics()):
             self.alphas.append(found["alpha"])
-        if self.traced:
-            self._trace_memory(task)
 
     def anytime(self, task: int) -> None:
         """Add a point of the anytime curve, with the memory's purity and the mean alpha since the last point."""
@@ -62,7 +56,7 @@ class Recorder:
         event = {"event": "anytime", "seen": self.learner.seen, "task": task, **self.evaluate()[0], **self._memory()}
         self._note({**event, "alpha": _mean(since_last)})
 
-    def epoch(self, task: int, epoch: int, number: int, evaluate: bool, last: bool) -> None:
+    def epoch(self, task: int, epoch: int, number: int, evaluate: bool) -> None:
         """After an epoch on the memory, the `number`-th of the run: how the trainer divided it; its accuracy on demand.
 
         Without evaluation it does not wait for the device, which may still work on the epoch.
@@ -75,13 +69,6 @@ class Recorder:
             self._note(event | found)
         elif sets is not None:
             self.emit(event)
-        if self.traced and last and sets is not None:
-            clean = sets.codes == SET_NAMES.index("clean")
-            self.emit({
-                "event": "sets", "task": task, "seen": self.learner.seen, "arrivals": sets.arrivals.tolist(),
-                "sets": sets.codes.tolist(),
-                "suggested": torch.where(clean, self.truth.given[sets.arrivals], sets.guesses).tolist(),
-            })  # fmt: skip
 
     def task_ended(self, task: int) -> Event:
         """After a task's stream and consolidation: everything."""
@@ -101,11 +88,8 @@ class Recorder:
             share = float(right.double().mean()) if len(right) else None
             event |= {"evaluated": len(labels), "verified": len(right), "verified_accuracy": share}
         self.alphas, self.alphas_told = [], 0
-        given, true = self.truth.given[: learner.seen], self.truth.true[: learner.seen]
-        self._note(
-            event, confusion=confusion.tolist(), stream_per_class=measures.per_class(given, len(learner.classes)),
-            stream_per_true_class=measures.per_class(true, len(learner.classes)),
-        )  # fmt: skip
+        self.record.append(event)
+        self.emit({**event, "confusion": confusion.tolist()})  # too bulky for the record
         trace = measures.split_trace(split, samples.labels.cpu(), self.truth.true[samples.arrivals.cpu()])
         self.emit({"event": "split", "task": task, **trace})
         return event
@@ -113,9 +97,7 @@ class Recorder:
     def summary(self) -> Event:
         """The whole run in a few figures: every metric, the course over the tasks, and details of the last one."""
         tasks = [event for event in self.record if event["event"] == "task"]
-        found = dict(tasks[-1])
-        for name in OF_A_TASK:
-            del found[name]
+        found = {name: value for name, value in tasks[-1].items() if name not in OF_A_TASK}
         for name in COURSES:
             found[f"task_{name.removeprefix('memory_')}"] = [event[name] for event in tasks]
         for name, metric in METRICS.items():
@@ -133,7 +115,6 @@ class Recorder:
         self.record, self.alphas_told = Record(figures["events"]), figures["alphas_told"]
         device = self.learner.runtime.device
         self.alphas = list(tensors["alphas"].to(device).unbind()) if "alphas" in tensors else []
-        self.held = self.learner.memory.samples.arrivals.cpu().numpy()
 
     def evaluate(self, as_it_is: bool = False) -> tuple[Event, Tensor, Tensor]:
         """Accuracies on the evaluation set, the confusion matrix and the predictions.
@@ -151,24 +132,9 @@ class Recorder:
         told = {"accuracy": measures.accuracy(confusion), "seen_accuracy": measures.accuracy(confusion, seen)}
         return {**told, **({} if found.isfinite().all() else {"diverged": True})}, confusion, guesses
 
-    def _note(self, event: Event, **bulky: Any) -> None:
-        """Keep an event and emit it; what is bulky is emitted alone."""
+    def _note(self, event: Event) -> None:
         self.record.append(event)
-        self.emit({**event, **bulky})
-
-    def _trace_memory(self, task: int) -> None:
-        """Emit which samples have entered and left the memory since the last call."""
-        before, self.held = self.held, self.learner.memory.samples.arrivals.cpu().numpy()
-        entered, left = np.setdiff1d(self.held, before), np.setdiff1d(before, self.held)
-        if not len(entered) and not len(left):
-            return
-        rows, names = self.truth.rows[entered].tolist(), self.truth.names
-        self.emit({
-            "event": "memory", "task": task, "seen": self.learner.seen, "entered": entered.tolist(),
-            "images": rows, "given": self.truth.given[entered].tolist(),
-            "true": [None if label == UNKNOWN else label for label in self.truth.true[entered].tolist()],
-            "left": left.tolist(), **({} if names is None else {"names": [names[row] for row in rows]}),
-        })  # fmt: skip
+        self.emit(event)
 
     def _memory(self) -> Event:
         samples = self.learner.memory.samples

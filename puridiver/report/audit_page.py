@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,7 @@ import pandas as pd
 from puridiver.auditing.noise_model import LEVEL, Rate
 from puridiver.auditing.report import AuditReport
 from puridiver.auditing.tables import SUSPECT_COLUMNS
-from puridiver.metrics.memory_snapshot import LARGEST_SIDE
-from puridiver.report.page import Headline, fill, gallery_json, percent, sprite_sheets, table_html
+from puridiver.report.page import Headline, fill, percent, table_html, thumbnails
 from puridiver.report.style import write_output
 
 SHOWN = 2_000  # images at most: a page of all of a large set would not open
@@ -29,13 +29,9 @@ def write_audit_page(report: AuditReport, images: np.ndarray, title: str, facts:
 
 def render(report: AuditReport, images: np.ndarray, title: str, facts: Mapping[str, str]) -> str:
     """The page as HTML."""
-    rows = report.ranking()[:SHOWN]
-    intro = f"The {len(rows)} most doubtful of {len(report)} images; the CSV files have all of them."
     return fill(
-        "audit.html", title=title, caution=report.caution, headlines=headlines(report),
-        by_class=table_html(by_class(report)), classes=[str(label) for label in report.classes],
-        intro=intro if len(rows) < len(report) else f"All {len(report)} images.",
-        sheets=sprite_sheets(thumbnails(images, rows)), data=gallery_content(report, images, rows), facts=facts,
+        "audit.html", title=title, caution=report.caution, headlines=headlines(report), size=len(report),
+        by_class=table_html(by_class(report)), gallery=gallery(report, images), facts=facts,
     )  # fmt: skip
 
 
@@ -68,17 +64,19 @@ def _interval(rate: Rate) -> str:
     return f"{percent(rate.low)} to {percent(rate.high)}"
 
 
-def gallery_content(report: AuditReport, images: np.ndarray, rows: np.ndarray) -> str:
-    """The JSON of the gallery."""
-    ids = {label: c for c, label in enumerate(report.classes)}
-    found = [
-        [j.row, ids[j.given_label], ids[j.suggested_label], float(f"{j.p_correct:.6g}"), None, None, j.why, j.name]
-        for j in report.judgements(rows)
-    ]
-    return gallery_json(
-        [str(label) for label in report.classes], thumbnails(images, rows[:1]), found, "suspects.csv", review=True,
-        key=review_key(report, images), checked=np.flatnonzero(report.checked).tolist(), head=SUSPECT_COLUMNS,
-    )  # fmt: skip
+def gallery(report: AuditReport, images: np.ndarray) -> dict[str, Any]:
+    """The data of the gallery: the most doubtful images, and what a review needs."""
+    ids, chosen = {label: c for c, label in enumerate(report.classes)}, report.ranking()[:SHOWN]
+    rows = [
+        {"arrival": j.row, "given": ids[j.given_label], "suggested": ids[j.suggested_label], "truth": -1,
+         "p": float(f"{j.p_correct:.6g}"), "why": j.why, "name": j.name}
+        for j in report.judgements(chosen)
+    ]  # fmt: skip
+    return {
+        "classes": [str(label) for label in report.classes], "rows": rows, "images": thumbnails(images[chosen]),
+        "file": "suspects.csv", "review": {"key": review_key(report, images), "head": SUSPECT_COLUMNS,
+                                           "checked": np.flatnonzero(report.checked).tolist()},
+    }  # fmt: skip
 
 
 def review_key(report: AuditReport, images: np.ndarray) -> str:
@@ -87,9 +85,3 @@ def review_key(report: AuditReport, images: np.ndarray) -> str:
     found = hashlib.sha256(json.dumps(words).encode() + report.original.tobytes())
     found.update(np.ascontiguousarray(images[:KEY_IMAGES]).tobytes())
     return f"puridiver-audit-{found.hexdigest()[:16]}"
-
-
-def thumbnails(images: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The images of some rows; larger ones lose pixels, so that the page stays small."""
-    step = max(1, -(-max(images.shape[1:3]) // LARGEST_SIDE))
-    return np.ascontiguousarray(images[rows][:, ::step, ::step])

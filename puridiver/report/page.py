@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from puridiver.data.base import UNKNOWN
 from puridiver.errors import DataError
 from puridiver.metrics import METRICS
 from puridiver.report import style
@@ -24,8 +21,7 @@ from puridiver.trainers import SET_NAMES
 FIRST = ("last_accuracy", "memory_purity", "average_accuracy", "anytime_area", "forgetting")
 BEST_EPOCH = "best_epoch_accuracy"
 DETAILED = 6  # runs that a page shows one by one; a grid has too many
-COLUMNS = 32  # thumbnails in a row of a sprite sheet
-PER_SHEET = 32 * COLUMNS
+THUMBNAIL = 64  # px: the largest side
 LOSSLESS_BYTES = 4_000_000  # larger galleries are stored lossily: 10,000 images of 32 px are 30 MB
 
 
@@ -63,38 +59,17 @@ def table_html(frame: pd.DataFrame) -> str:
     return html.replace(' class="dataframe"', "").replace("<th>", '<th scope="col">')
 
 
-def gallery_json(classes: list[str], images: np.ndarray, rows: list[list[Any]], file: str, **more: Any) -> str:
-    """The data of a gallery as JSON that cannot end a script element, whatever a class is called.
-
-    A row is [arrival or row, given, suggested, probability or trust, set, true or null, why, name]. Rows are in the
-    order of the sheets, the most doubtful first.
-    """
-    content = {
-        "classes": classes, "sets": list(SET_NAMES), "cell": [images.shape[2], images.shape[1]], "columns": COLUMNS,
-        "perSheet": PER_SHEET, "rows": rows, "file": file, **more,
-    }  # fmt: skip
-    text = json.dumps(content, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def sprite_sheets(images: np.ndarray) -> list[str]:
-    """uint8 (N, H, W, C) as data URIs of pictures with COLUMNS thumbnails a row."""
+def thumbnails(images: np.ndarray) -> list[str]:
+    """uint8 (N, H, W, C) as small pictures in data URIs."""
     from PIL import Image
 
-    kind, saving = ("png", {"optimize": True}) if images.nbytes <= LOSSLESS_BYTES else ("webp", {"quality": 80})
-    _, height, width, channels = images.shape
-    sheets = []
-    for start in range(0, len(images), PER_SHEET):
-        part = images[start : start + PER_SHEET]
-        rows = -(-len(part) // COLUMNS)
-        tiles = np.zeros((rows * COLUMNS, height, width, channels), dtype=np.uint8)
-        tiles[: len(part)] = part
-        pixels = tiles.reshape(rows, COLUMNS, height, width, channels).swapaxes(1, 2)
-        pixels = pixels.reshape(rows * height, COLUMNS * width, channels)
-        content = io.BytesIO()
-        Image.fromarray(pixels.squeeze(2) if channels == 1 else pixels).save(content, kind, **saving)
-        sheets.append(f"data:image/{kind};base64,{base64.b64encode(content.getvalue()).decode()}")
-    return sheets
+    found, lossless = [], images.nbytes <= LOSSLESS_BYTES
+    for image in images:
+        picture, content = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image), io.BytesIO()
+        picture.thumbnail((THUMBNAIL, THUMBNAIL))
+        picture.save(content, "webp", lossless=lossless, quality=80)
+        found.append(style.data_uri("webp", content.getvalue()))
+    return found
 
 
 # The report ---------------------------------------------------------------------------------------------------------
@@ -109,7 +84,7 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
     """The page as HTML. Of many runs it shows the lowest seed of some groups in detail."""
     several, columns = len(runs) > 1, sorted({run.column for run in runs})
     title = f"{f'{len(runs)} runs' if several else runs[0].method} on "
-    drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several], "all")
+    drawn, not_drawn = _figures(runs, [name for name, f in figures().items() if f.of_several and several])
     labels = {run.folder: group.label for group in grouped(runs) for run in group.runs}
     detailed = runs if len(runs) <= DETAILED else list(representatives(runs).values())[:DETAILED]
     return fill(
@@ -122,10 +97,10 @@ def render(runs: Sequence[Run], notes: Sequence[str]) -> str:
 
 def _run_part(run: Run, name: str, label: str) -> dict[str, Any]:
     """Everything the page tells of one run."""
-    drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run], name)
+    drawn, not_drawn = _figures([run], [key for key, figure in figures().items() if figure.of_run])
     shown, reason = None, "the run did not keep its memory"
     try:
-        shown = memory_gallery(run, name)
+        shown = memory_gallery(run)
     except DataError as error:
         reason = str(error)
     return {
@@ -135,43 +110,38 @@ def _run_part(run: Run, name: str, label: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _figures(runs: Sequence[Run], names: list[str], prefix: str) -> tuple[list[dict[str, Any]], list[str]]:
+def _figures(runs: Sequence[Run], names: list[str]) -> tuple[list[dict[str, Any]], list[str]]:
     """The figures that these runs allow, as the template shows them, and why the others are missing."""
     found, missing = [], []
     for name in names:
-        place, figure = f"{prefix}-{name}", figures()[name]
         try:
             drawing = draw(name, runs)
-            svgs = [style.inline_svg(panel, f"{place}-{i}", drawing.caption) for i, panel in enumerate(drawing.panels)]
+            pictures = [style.picture([panel], "svg", transparent=True) for panel in drawing.panels]
         except DataError as error:
             missing.append(str(error))
             continue
-        found.append(
-            {"name": place, "title": figure.title, "internal": figure.internal, "caption": drawing.caption,
-             "panels": svgs, "table": table_html(drawing.numbers)}
-        )  # fmt: skip
+        found.append({
+            "title": figures()[name].title, "internal": figures()[name].internal, "caption": drawing.caption,
+            "sources": [style.data_uri("svg+xml", picture) for picture in pictures],
+            "table": table_html(drawing.numbers),
+        })  # fmt: skip
     return found, missing
 
 
-def memory_gallery(run: Run, name: str) -> dict[str, Any] | None:
-    """What the page needs to show a run's memory, or None where the run did not keep it."""
+def memory_gallery(run: Run) -> dict[str, Any] | None:
+    """The data of the gallery of a run's memory, or None where the run did not keep it."""
     memory = run.memory
     if memory is None or not len(memory):
         return None
     # As `Learner.audit` sorts them: first the samples with another suggested label, each by trust.
     order = np.lexsort((memory.arrivals, memory.p_correct, memory.given == memory.suggested))
-    names = np.array(memory.names or [""] * len(memory))
-    columns = (memory.arrivals, memory.given, memory.suggested, memory.p_correct, memory.sets, memory.true, names)
-    rows = [
-        [arrival, given, suggested, round(trust, 4), code, None if true == UNKNOWN else true, "", where]
-        for arrival, given, suggested, trust, code, true, where in zip(
-            *(c[order].tolist() for c in columns), strict=True
-        )
-    ]
-    content = gallery_json(run.class_names, memory.images, rows, f"suspects-{run.folder.resolve().name}.csv")
+    rows = pd.DataFrame({
+        "arrival": memory.arrivals, "given": memory.given, "suggested": memory.suggested, "set": memory.sets,
+        "p": memory.p_correct.astype(float).round(4), "truth": memory.true, "name": memory.names,
+    })  # fmt: skip
     return {
-        "name": name, "sheets": sprite_sheets(memory.images[order]), "data": content, "classes": run.class_names,
-        "has_truth": bool((memory.true != UNKNOWN).any()), "size": len(memory),
+        "classes": run.class_names, "sets": SET_NAMES, "rows": rows.iloc[order].to_dict("records"),
+        "images": thumbnails(memory.images[order]), "file": f"suspects-{run.folder.resolve().name}.csv",
     }  # fmt: skip
 
 
@@ -203,10 +173,8 @@ def label_note(summary: Mapping[str, Any]) -> str:
     """By which labels the evaluation images count as right."""
     if summary["stream_noise"] is None or summary.get("verified") == 0:
         return "by the labels that they came with, which may be wrong"
-    if "verified" not in summary:
-        return "by their true labels"
-    known = f"{summary['verified']} of {summary['evaluated']}, of these {summary['verified_accuracy']:.1%}"
-    return f"by the true label where it is known ({known}), else by the label that they came with"
+    known = f"where it is known ({summary.get('verified')} of {summary.get('evaluated')} images)"
+    return f"by the true label {known}" if "verified" in summary else "by their true labels"
 
 
 def comparison(runs: Sequence[Run]) -> pd.DataFrame:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,21 @@ from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
 from puridiver.runs.begun import Begun
 from puridiver.runs.config import Role
-from puridiver.runs.ledger import FIELDS, checked, read_lines
+from puridiver.runs.ledger import Row, checked, read_ledgers
 from puridiver.streams import StreamManifest
 
 LEDGER = "ledger.jsonl"  # of a grid, whose titles name its runs
 IN_COLUMN = ("seed", "data", "stream", "noise")  # settings that do not separate runs of one column
-# Fields of a summary that a page does not need.
-OPTIONAL = {"task_purity", "lanes", "began_with", "grid", "alpha", "stream_noise", "noise_rate", "commit", *METRICS}
-DAMAGE = (KeyError, IndexError, TypeError, ValueError, RecursionError, FileNotFoundError)  # what bad content raises
+SHOWN = ("task_accuracy", "phase_seconds", "versions", "stream_hash", "command", "started")  # null in some ledger rows
+DAMAGE = (
+    ManifestError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    FileNotFoundError,
+)  # what bad content raises
 
 
 @contextmanager
@@ -32,8 +39,6 @@ def damage(what: object) -> Iterator[None]:
     """Tell that a file is damaged, instead of the error that its content raised."""
     try:
         yield
-    except ManifestError as error:
-        raise DataError(str(error)) from error
     except DAMAGE as error:
         raise DataError(f"{what} is damaged: {type(error).__name__}: {error}") from error
 
@@ -43,6 +48,9 @@ class Run:
     """A finished run."""
 
     folder: Path
+    method: str
+    column: str  # data and noise, such as "digits sym-40"
+    seed: int
     summary: dict[str, Any]
     begun: Begun
     events: list[dict[str, Any]]
@@ -66,19 +74,6 @@ class Run:
         return list(self.manifest.class_names)
 
     @property
-    def method(self) -> str:
-        return self.summary["method"]
-
-    @property
-    def column(self) -> str:
-        """The data and noise of the run, such as "digits sym-40"."""
-        return self.summary["column"]
-
-    @property
-    def seed(self) -> int:
-        return self.summary["seed"]
-
-    @property
     def settings(self) -> dict[str, str]:
         """What decides the figures, apart from the column and the seed."""
         told = self.begun.config.values(Role.IDENTITY, Role.OPTIONS, Role.STREAM, Role.SOURCE)
@@ -92,8 +87,7 @@ class Run:
 
     @property
     def knows_all_truth(self) -> bool:
-        partly = {"memory_known", "verified"} & self.summary.keys()
-        return self.knows_truth and not partly and self.tasks[-1]["stream_per_true_class"] is not None
+        return "verified" not in self.summary and self.tasks[-1]["memory_per_true_class"] is not None
 
     @property
     def static_alpha(self) -> float | None:
@@ -107,38 +101,25 @@ class Run:
         return sum(seconds for phase, seconds in self.summary["phase_seconds"].items() if phase != "evaluate")
 
 
-def load_run(folder: Path) -> Run:
-    """Read a finished run; a `DataError` names the file that is missing or damaged."""
+def load_run(folder: Path, grid: Mapping[str, Row] | None = None) -> Run:
+    """Read a finished run, with the titles of its row in a grid; a `DataError` names a file that is damaged."""
     here = files.RunFolder(folder)
     summary, begun = here.read(files.SUMMARY), here.begun()
     if summary is None or begun is None:
         missing = files.CONFIG if begun is None else f"{files.SUMMARY}; the run is unfinished"
         raise DataError(f"{folder} holds no finished run: it lacks {missing}")
     checked(summary, str(folder / files.SUMMARY))
-    if lacking := {name for name in FIELDS if summary.get(name) is None} - OPTIONAL:
-        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(sorted(lacking))}")
+    if lacking := [name for name in SHOWN if summary.get(name) is None]:
+        raise DataError(f"{folder / files.SUMMARY} is damaged: it lacks {', '.join(lacking)}")
+    named = (grid or {}).get(summary["id"], summary)
     with damage(folder / files.MANIFEST):
         manifest = StreamManifest.load(folder / files.MANIFEST)
     with damage(folder / files.METRICS):
-        summary = {**dict.fromkeys(METRICS), **summary, **_titles(folder, summary["id"])}
-        run = Run(folder, summary, begun, here.events(), manifest)
+        events, summary = here.events(), dict.fromkeys(METRICS) | summary
+        run = Run(folder, named["method"], named["column"], summary["seed"], summary, begun, events, manifest)
         if not len(run.tasks) == len(summary["task_accuracy"]) > 0:
             raise ValueError(f"it should have {len(summary['task_accuracy'])} tasks, but has {len(run.tasks)}")
     return run
-
-
-def _titles(folder: Path, id: str) -> dict[str, str]:
-    """The method and column of a run in a grid's folder: a grid has titles of its own."""
-    ledger = folder.parent.parent / LEDGER
-    if folder.parent.name != files.GRID_CELLS or not ledger.is_file():
-        return {}
-    row = _rows(ledger, ledger.stat().st_mtime_ns).get(id, {})
-    return {name: row[name] for name in ("method", "column") if isinstance(row.get(name), str)}
-
-
-@lru_cache(maxsize=4)
-def _rows(ledger: Path, changed: int) -> dict[str, dict[str, Any]]:
-    return {str(row.get("id")): row for row in read_lines(ledger)}
 
 
 def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
@@ -146,23 +127,24 @@ def find_runs(paths: Sequence[Path]) -> tuple[list[Run], list[str]]:
 
     A path that does not exist is an error, and so is a single folder that cannot be read.
     """
-    places: dict[Path, int] = {}
-    for place, path in enumerate(paths):
+    folders, grid = dict[Path, None](), dict[str, Row]()
+    for path in paths:
         if not path.exists():
             raise DataError(f"there is no run in {path}: there is no such folder")
-        cells = [cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()]
-        places = dict.fromkeys(cells or [path], place) | places
+        folders |= dict.fromkeys([cell for cell in (path / files.GRID_CELLS).glob("*") if cell.is_dir()] or [path])
+        if (path / LEDGER).is_file():
+            grid |= {row["id"]: row for row in read_ledgers([path / LEDGER])}
     runs, notes = list[Run](), list[str]()
-    for folder in places:
+    for folder in folders:
         try:
-            runs.append(load_run(folder))
+            runs.append(load_run(folder, grid))
         except DataError as error:
-            if len(places) == 1:
+            if len(folders) == 1:
                 raise
             notes.append(str(error))
     if not runs:
         raise DataError("no finished run was found: " + "; ".join(notes))
-    return sorted(runs, key=lambda run: (places[run.folder], run.summary["started"])), sorted(notes)
+    return sorted(runs, key=lambda run: run.summary["started"]), sorted(notes)
 
 
 # Grouping ----------------------------------------------------------------------------------------------------------
@@ -198,12 +180,10 @@ def grouped(runs: Sequence[Run], ignore: str = "") -> list[Group]:
     ]
 
 
-def by_column(groups: Iterable[Group]) -> dict[str, list[Group]]:
+def by_column(groups: Sequence[Group]) -> dict[str, list[Group]]:
     """The groups of each column, by what its name adds to a title: nothing where there is one column."""
-    groups = list(groups)
-    several = len({group.column for group in groups}) > 1
     names = dict.fromkeys(group.column for group in groups)
-    return {f", {name}" * several: [group for group in groups if group.column == name] for name in names}
+    return {f", {name}" * (len(names) > 1): [group for group in groups if group.column == name] for name in names}
 
 
 def representatives(runs: Sequence[Run]) -> dict[str, Run]:

@@ -1,21 +1,20 @@
-"""How figures look: one style, rendered as a file or as SVG in the colours of the page."""
+"""How figures look: one style, rendered as a file or for the page."""
 
 from __future__ import annotations
 
+import base64
 import importlib
 import io
-import re
+import os
 import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from puridiver.errors import DataError
-from puridiver.files import read_regular, write_atomically
+from puridiver.files import write_atomically
 from puridiver.report.reading import damage
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ else:
     Axes = Any  # matplotlib is loaded when the first figure is painted
 
 MARK = "made by puridiver; may be replaced"  # in every file that a report or figure writes
-INK = "#010203"  # text, axes and shading, also in figures.mplstyle; becomes currentColor on the page
-# Distinct for any colour vision, with a contrast of at least 3:1 on white; var(--series-N) on the page.
+INK = "black"  # text, axes and shading; the page inverts figures in the dark
+# Distinct for any colour vision, with a contrast of at least 3:1 on white.
 SERIES = ("#0072b2", "#c2410c", "#00795a", "#a3458a", "#8a6100", "#5b5bd6", "#5f6870")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "<")
@@ -67,14 +66,11 @@ def check_installed(extra: str, *libraries: str) -> None:
 def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None, **saving: Any) -> bytes:
     """Render panels, two in a row, each with its legend below; on white, whatever the user's own style is."""
     check_installed("report", "matplotlib")
-    import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.style import context
 
     content, columns = io.BytesIO(), min(2, len(panels))
-    style = resources.files("puridiver.report") / "templates" / "figures.mplstyle"
-    with matplotlib.rc_context(), warnings.catch_warnings(), resources.as_file(style) as file:
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(matplotlib.rc_params_from_file(file, use_default_template=False))
+    with context(["default", "puridiver.report.templates.figures"]), warnings.catch_warnings():
         # The measuring font may lack the script of a class name; the browser's font has it.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from", category=UserWarning)
         figure, heights = Figure(layout="constrained"), [0.0] * -(-len(panels) // columns)
@@ -84,7 +80,7 @@ def picture(panels: Sequence[Panel], kind: str, dpi: int | None = None, **saving
             heights[row] = max(heights[row], _paint(figure.add_subfigure(grid[row, column]), panel))
         grid.set_height_ratios(heights)
         figure.set_size_inches(PANEL[0] * columns, sum(heights))
-        figure.savefig(content, format=kind, **{"dpi": dpi or 300, "metadata": METADATA[kind], **saving})
+        figure.savefig(content, format=kind, dpi=dpi or 300, metadata=METADATA[kind], **saving)
     return content.getvalue()
 
 
@@ -94,48 +90,29 @@ def _paint(part: Any, panel: Panel) -> float:
     with damage(f"what {panel.title!r} shows"):
         panel.paint(axes)
     axes.set_title(title)
+    height = panel.height + 0.2 * title.count("\n")
     handles, found = axes.get_legend_handles_labels()
     if len(found) < 2:
-        return panel.height + 0.2 * title.count("\n")
+        return height
     labels = [textwrap.fill(label, 62) for label in found]
     columns = 2 if max(map(len, labels)) < 28 else 1
     part.legend(handles, labels, loc="outside lower left", ncols=columns, borderaxespad=0)
     lines = sum(label.count("\n") + 1 for label in labels)
-    return panel.height + 0.2 * title.count("\n") + 0.1 + 0.18 * -(-lines // columns)
+    return height + 0.1 + 0.18 * -(-lines // columns)
 
 
-def inline_svg(panel: Panel, name: str, description: str) -> str:
-    """A panel for the page: transparent, in the page's colours, its ids apart from every other figure's."""
-
-    def suited(match: re.Match[str]) -> str:
-        tag = match.group()
-        if tag.startswith("<svg "):
-            box = re.search(r'viewBox="[^"]+"', tag)
-            return f'<svg {box.group() if box else ""} role="img" aria-labelledby="{name}-title {name}-desc">'
-        tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", tag).replace(INK, "currentColor")
-        for number, series in enumerate(SERIES, start=1):
-            tag = tag.replace(series, f"var(--series-{number})")
-        tag = re.sub(r"-?\d+\.\d{3,}", lambda number: f"{float(number.group()):.2f}", tag)  # a third of the size
-        return re.sub(r"font-family: [^;\"]*", "font-family: var(--font)", tag)
-
-    svg = picture([panel], "svg", transparent=True, metadata={"Date": None, "Creator": None}).decode()
-    svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
-    svg = re.sub(r"<[^>]+>", suited, re.sub(r"\s*\n\s*", " ", svg))  # only tags: a class may be called like a colour
-    words = f'<title id="{name}-title">{escape(panel.title)}</title><desc id="{name}-desc">{escape(description)}</desc>'
-    return svg.replace(">", ">" + words, 1)
+def data_uri(kind: str, content: bytes) -> str:
+    """A picture as the source of an `img` element."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def write_output(out: Path, make: Callable[[], bytes], force: bool = False) -> Path:
     """Write what `make` returns. A folder, and without `force` a file of others, is refused before that work."""
     if out.is_dir():
         raise DataError(f"{out} is a folder; name a file")
-    if not force and (out.exists() or out.is_symlink()):
-        try:
-            ours = MARK.encode() in read_regular(out)
-        except (DataError, OSError):  # a pipe, a device, a link to nowhere
-            ours = False
-        if not ours:
-            raise DataError(f"{out} exists and was not written by puridiver: choose another name, or say --force")
+    ours = out.is_file() and not out.is_symlink() and MARK.encode() in out.read_bytes()
+    if os.path.lexists(out) and not (ours or force):
+        raise DataError(f"{out} exists and was not written by puridiver: choose another name, or say --force")
     content = make()
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, content)  # never through a link

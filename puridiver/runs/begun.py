@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 COMPARED = (Role.SOURCE, Role.STREAM, Role.IDENTITY, Role.MEASUREMENT)  # what a run must not change on its way
 # What `check_json` should make of the fields below; text but for these.
 KINDS: dict[str, Any] = {
-    "config": {}, "resolved": {}, "versions": {}, "plugins": {}, "commit": (str, None), "traced": bool,
+    "config": {}, "resolved": {}, "versions": {}, "plugins": {}, "commit": (str, None),
 }  # fmt: skip
 
 
@@ -34,7 +34,6 @@ class Begun(NamedTuple):
     precision: str
     versions: dict[str, Any]
     commit: str | None
-    traced: bool
     plugins: dict[str, Any]  # the code of single files, as loaded
 
     @classmethod

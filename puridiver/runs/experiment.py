@@ -11,7 +11,6 @@ import torch
 
 from puridiver import data, plugins
 from puridiver.data.base import DataSource, ImageSet
-from puridiver.errors import DataError
 from puridiver.files import write_atomically
 from puridiver.learner import storage
 from puridiver.learner.learner import Learner
@@ -74,24 +73,20 @@ class Experiment:
 
     def run(
         self, folder: Path | str | None = None, force: bool = False, resume: bool = False,
-        checkpoint_every: float = CHECKPOINT_SECONDS, keep_learner: bool = False, trace: Path | str | None = None,
+        checkpoint_every: float = CHECKPOINT_SECONDS, keep_learner: bool = False,
     ) -> dict[str, Any]:  # fmt: skip
         """Run to the end, once, and return the summary; with a folder, leave a record of everything in it.
 
         `force` replaces the run that the folder holds, `resume` continues it to the bits it would have come to
         uninterrupted. Checkpoints come at the end of each phase and every so many seconds (0: only there). The learner
-        is kept with the data's own class names. `trace` is a .csv or .parquet file for the memory's history.
+        is kept with the data's own class names.
         """
-        if trace is not None:
-            from puridiver.metrics.history import check_trace_file, write_trace
-
-            check_trace_file(Path(trace))
         if folder is None and resume:
             raise ValueError("only a run with a folder can be resumed: name the folder")
-        events, now = list[Event](), self.describe(traced=trace is not None)
+        now = self.describe()
         with steady_threads(self.learner.runtime.device, self.learner.network):
             if folder is None:
-                loop = self._loop(now.traced, events.append)
+                loop = self._loop()
                 loop.run(self._stopping)
                 summary = row_of(self, loop, now)
             else:
@@ -103,16 +98,13 @@ class Experiment:
                 checkpoints = Checkpoints(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
                 with out.held():
                     summary = self._run_in(out, checkpoints, now, resume, keep_learner)
-                events = out.events() if trace is not None else []
-        if trace is not None:
-            write_trace(Path(trace), self.source.class_names, events)
         return summary
 
     def stop(self) -> None:
         """Ask the run to save itself at the next batch or epoch and to raise KeyboardInterrupt; from any thread."""
         self._stopping.set()
 
-    def describe(self, traced: bool = False) -> Begun:
+    def describe(self) -> Begun:
         """What the run is and what it is begun with, for `config.json`: enough to run it again."""
         resolved, runtime = self.resolved, self.learner.runtime
         filled = {
@@ -129,7 +121,7 @@ class Experiment:
             stream=place_in_record(self.config.stream), command=command_for(self.config, places),
             stream_hash=self.manifest.content_hash, device=describe_device(runtime.device),
             precision=runtime.precision, versions=resolving.versions(), commit=self._commit,
-            traced=traced, plugins=code,
+            plugins=code,
         )  # fmt: skip
 
     def _run_in(self, out: RunFolder, checkpoints: Checkpoints, now: Begun, resume: bool, keep_learner: bool) -> Event:
@@ -141,15 +133,13 @@ class Experiment:
         begun, saved, changes = out.begun() if resume else None, None, dict[str, Any]()
         if begun is not None:
             begun.check_same(now, out.path)
-            if now.traced and not begun.traced:
-                raise DataError(f"the run in {out.path} was begun without --trace: go on without, or say --force")
             if (summary := out.read(runs.SUMMARY)) is not None:
                 checkpoints.remove()  # where it was killed just before
                 return checked(summary, str(out.path / runs.SUMMARY))
             saved = checkpoints.load()
             # It may go on from another folder, from which paths would be others.
-            now = now._replace(config=begun.config, traced=begun.traced, stream=begun.stream, command=begun.command)
-        loop = self._loop(now.traced, out.append)
+            now = now._replace(config=begun.config, stream=begun.stream, command=begun.command)
+        loop = self._loop(out.append)
         if begun is not None and saved is not None:
             out.cut_metrics(loop.load_state(*saved))
             changes = now.changes_since(begun)
@@ -171,7 +161,7 @@ class Experiment:
         checkpoints.remove()
         return summary
 
-    def _loop(self, traced: bool, *first: Listener) -> RunLoop:
+    def _loop(self, *first: Listener) -> RunLoop:
         """The loop of the run from its beginning; `first` hear each event before the other listeners."""
         if self.learner.seen:
             raise ValueError("an experiment is run once, and this one's learner has learnt: make a new Experiment")
@@ -191,7 +181,7 @@ class Experiment:
             )[torch.from_numpy(self.stream.manifest.order.copy())]  # by arrival  # fmt: skip
         truth = TrueLabels.of(self.source, self.stream.manifest)
         groups = self.stream.manifest.major_classes
-        recorder = Recorder(self.learner, self.evaluation_set, groups, truth, emit, features, traced)
+        recorder = Recorder(self.learner, self.evaluation_set, groups, truth, emit, features)
         return RunLoop(self.config, self.stream, recorder, self.progress)
 
     def _evaluation_set(self) -> ImageSet:

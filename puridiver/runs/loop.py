@@ -93,7 +93,7 @@ class RunLoop:
         for images, labels, names in self._moved_ahead(task, start, stop):
             self._measure("observe")
             self.learner.observe(images, labels, names)
-            self.recorder.observed(task)
+            self.recorder.observed()
             number += 1
             self._advance(task, number - first, len(labels) * self.stream_work, "stream")
             if number in points:
@@ -129,7 +129,7 @@ class RunLoop:
             if evaluate:
                 self._measure("evaluate")
             # Else not an activity of its own: it reads the sets while the device still works on the epoch.
-            self.recorder.epoch(task, part * epochs + epoch, before + epoch + 1, evaluate, epoch + 1 == epochs)
+            self.recorder.epoch(task, part * epochs + epoch, before + epoch + 1, evaluate)
             self._advance(task, epoch + 1, self.learner.memory.capacity, f"memory epoch {epoch + 1}/{epochs}")
             self._safe_point()
             self._measure("consolidate")

@@ -1,6 +1,6 @@
 """What the learner sees of a stream (`Stream`), and what only the metrics see (`TrueLabels`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -54,15 +54,13 @@ class TrueLabels(NamedTuple):
 
     true: Tensor  # class ids, UNKNOWN where nobody knows
     given: Tensor  # class ids, as they arrived
-    rows: Tensor  # of the train images
-    names: Sequence[str] | None  # of all train images, by row; None where the data do not tell them
 
     @classmethod
     def of(cls, source: DataSource, manifest: StreamManifest) -> "TrueLabels":
         """The true labels of a stream."""
         check_belongs(source, manifest)
         rows = torch.tensor(manifest.order)
-        return cls(source.train.true_labels[rows], torch.tensor(manifest.labels), rows, source.train.names)
+        return cls(source.train.true_labels[rows], torch.tensor(manifest.labels))
 
 
 def check_belongs(source: DataSource, manifest: StreamManifest) -> None:

@@ -26,8 +26,6 @@ run --out RUN: holds a finished run
 run --epochs 5 --set epochs=3: --epochs 5 and --set epochs=3 differ
 run --sampler rvs: rsv
 run --data cifar10 --data-root new: puridiver data fetch cifar10
-run --trace new: a trace should be a .csv or .parquet file
-run --trace old.csv: is already there
 run --ledger RUN/memory.safetensors: ledger
 run --data pictures --out pictures/run: lies in the folder of the data
 run --data pictures --out link/run: lies in the folder of the data

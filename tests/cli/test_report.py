@@ -15,7 +15,7 @@ from puridiver.cli import main
 def test_a_figure_of_runs(finished_run, picture_run, tmp_path):
     out = tmp_path / "picture.svg"
     assert main(["figure", "accuracy", str(finished_run), str(picture_run), "--out", str(out)]) == 0
-    assert "accuracy" in out.read_text()
+    assert "Accuracy" in out.read_text()
     sizes = []
     for dpi in ("60", "30"):  # its own picture may be replaced
         assert main(["figure", "confusion", str(finished_run), "--out", str(tmp_path / "x.png"), "--dpi", dpi]) == 0

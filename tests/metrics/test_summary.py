@@ -28,14 +28,6 @@ def test_forgetting_counts_from_the_best_since_a_tasks_end_and_may_be_negative()
     assert math.isnan(of(record([[0.4]])))
 
 
-def test_backward_transfer_by_hand():
-    of = METRICS["backward_transfer"].of
-    found = of(record([[0.9, 0.1, 0.0], [0.8, 0.7, 0.1], [0.6, 0.9, 0.8]]))
-    assert found == pytest.approx(((0.6 - 0.9) + (0.9 - 0.7)) / 2)
-    assert math.isnan(of(record([[0.9]])))
-    assert of(record([[math.nan, 0.5, 0.1], [0.4, 0.5, 0.1], [0.4, 0.2, 0.3]])) == pytest.approx(-0.3)
-
-
 def test_the_anytime_area_by_hand():
     of = METRICS["anytime_area"].of
     assert of(curve((10, 0.2), (20, 0.4), (20, 0.8), (40, 0.6))) == pytest.approx((10 * 0.3 + 0 + 20 * 0.7) / 30)

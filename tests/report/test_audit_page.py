@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import numpy as np
@@ -61,10 +60,6 @@ def test_a_large_set_shows_its_most_doubtful_only(report, images, monkeypatch):
     assert "The 20 most doubtful of 150 images" in text
 
 
-def test_large_images_are_made_small():
-    assert audit_page.thumbnails(np.zeros((3, 224, 160, 3), np.uint8), np.array([0, 2])).shape == (2, 56, 40, 3)
-
-
 # In the browser ----------------------------------------------------------------------------------------------------
 
 
@@ -118,4 +113,4 @@ def test_the_browser_keeps_the_corrections_of_each_audit_apart(report, images):
     checked = np.arange(len(report)) < 3
     gone_on = dataclasses.replace(report, checked=checked)
     assert key == audit_page.review_key(gone_on, images)
-    assert json.loads(audit_page.gallery_content(gone_on, images, np.arange(5)))["checked"] == [0, 1, 2]
+    assert audit_page.gallery(gone_on, images)["review"]["checked"] == [0, 1, 2]

@@ -20,10 +20,10 @@ def copy(grid: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def changed(run: Run, settings: dict[str, Any] | None = None, **summary: Any) -> Run:
-    """The run as one of another config or summary."""
+def changed(run: Run, settings: dict[str, Any] | None = None, **names: Any) -> Run:
+    """The run as one of another config, method or column."""
     config = dataclasses.replace(run.begun.config, **(settings or {}))
-    return dataclasses.replace(run, summary={**run.summary, **summary}, begun=run.begun._replace(config=config))
+    return dataclasses.replace(run, **names, begun=run.begun._replace(config=config))
 
 
 def test_a_grid_stands_for_its_finished_runs_a_run_counts_once_and_an_unfinished_one_is_a_note(copy, grid) -> None:

@@ -95,7 +95,7 @@ def test_a_file_or_a_grid_in_the_way_is_named(tmp_path):
     ("field", "value"),
     [
         ("id", None), ("plugins", "all"), ("config", [1]), ("config", {"seed": 10**400}), ("config", {"sede": 1}),
-        ("resolved", None), ("commit", 3), ("traced", None),
+        ("resolved", None), ("commit", 3),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip

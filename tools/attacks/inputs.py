@@ -233,7 +233,7 @@ def command_line(case: Case) -> None:
         "run": [*RUN, "--data", f"{place}/arrays.npz"], "audit": [*AUDIT, f"{place}/arrays.npz"],
         "predict": ["predict", f"{place}/learner", f"{place}/image.png"], "report": ["report", f"{place}/run"],
         "learn": ["learn", f"{place}/learner", f"{place}/table.csv"], "grid": ["grid", "table1"],
-        "table": ["table", f"{place}/ledger.jsonl"], "figure": ["figure", "stream", f"{place}/run"],
+        "table": ["table", f"{place}/ledger.jsonl"], "figure": ["figure", "accuracy", f"{place}/run"],
     }  # fmt: skip
     words, texts = list(good.get(name, name.split())), [text for text in TEXTS if not text.isdecimal()]
     for _ in range(1 + case.below(3)):

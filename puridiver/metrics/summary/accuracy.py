@@ -53,17 +53,6 @@ def forgetting(record: Record) -> float:
     return mean(since_its_end.max(axis=0, initial=-np.inf) - after[-1, :earlier])
 
 
-@metric("backward transfer (BWT)")
-def backward_transfer(record: Record) -> float:
-    """Mean over earlier tasks of (accuracy on its classes at the end - just after it).
-
-    BWT of Lopez-Paz and Ranzato, "Gradient episodic memory" (NeurIPS 2017), with a task's major classes for its test
-    set.
-    """
-    after = record.values("group_accuracy")
-    return mean((after[-1] - after.diagonal())[:-1])
-
-
 def mean(values: np.ndarray) -> float:
     """The mean of the values that are not nan; nan without any."""
     known = values[~np.isnan(values)]

@@ -20,7 +20,7 @@ from puridiver.report.style import Panel
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of some runs, ready to be rendered."""
+    """A figure of some runs, ready to be rendered; without panels where the runs lack what it shows."""
 
     caption: str
     panels: Sequence[Panel]
@@ -32,43 +32,33 @@ class Figure(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    needs: ClassVar[str] = "a finished run"  # says what is missing where no run can be drawn
+    needs: ClassVar[str] = "a finished run"  # says what is missing where nothing can be drawn
     order: ClassVar[int] = 1000  # place on the page
     of_run: ClassVar[bool] = False  # whether the page shows it of a single run
     of_several: ClassVar[bool] = False  # whether the page shows it of several runs together
     internal: ClassVar[bool] = False  # whether it shows how a method works inside: the page folds it away
 
-    def usable(self, run: Run) -> bool:
-        """Whether a run has what the figure shows."""
-        return True
-
     @abstractmethod
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        """Draw the usable ones of these runs; there is at least one. The others decide labels and colours."""
+        """Draw what these runs have of it; all of them decide labels and colours."""
 
 
 class RunFigure(Figure):
-    """A figure with panels of its own for each run; of several runs, for the lowest seed of each group."""
+    """A figure of one run. Of several runs it shows the lowest seed of each group."""
 
     of_run = True
 
     @abstractmethod
-    def caption(self, runs: Sequence[Run]) -> str: ...
-
-    @abstractmethod
-    def panels(self, run: Run) -> list[Panel]: ...
-
-    @abstractmethod
-    def table(self, run: Run) -> pd.DataFrame: ...
+    def draw_run(self, run: Run) -> Drawing: ...
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        chosen = representatives(runs)
+        parts = {label: self.draw_run(run) for label, run in representatives(runs).items()}
         panels = [
-            replace(panel, title=panel.title + f", {label}" * (len(chosen) > 1))
-            for label, run in chosen.items() for panel in self.panels(run)
+            replace(panel, title=panel.title + f", {label}" * (len(parts) > 1))
+            for label, part in parts.items() for panel in part.panels
         ]  # fmt: skip
-        numbers = pd.concat({label: self.table(run) for label, run in chosen.items()}, names=["run"])
-        return Drawing(self.caption(list(chosen.values())), panels, numbers.reset_index("run"))
+        numbers = pd.concat({label: part.numbers for label, part in parts.items()}, names=["run"]).reset_index("run")
+        return Drawing(next(iter(parts.values())).caption, panels, numbers)
 
 
 @cache
@@ -80,12 +70,11 @@ def figures() -> dict[str, Figure]:
 
 def draw(name: str, runs: Sequence[Run]) -> Drawing:
     """Draw a figure of runs; a `DataError` says what they lack for it."""
-    if name not in figures():
-        raise ValueError(f"a figure should be one of {', '.join(figures())}, but got {name!r}")
     with damage(f"metrics.jsonl of {few(str(run.folder) for run in runs)}"):
-        if not any(figures()[name].usable(run) for run in runs):
-            raise DataError(f"{name} needs {figures()[name].needs}")
-        return figures()[name].draw(runs)
+        drawing = figures()[name].draw(runs)
+    if not drawing.panels:
+        raise DataError(f"{name} needs {figures()[name].needs}")
+    return drawing
 
 
 def save(drawing: Drawing, out: Path, dpi: int | None = None, force: bool = False) -> Path:

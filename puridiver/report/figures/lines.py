@@ -18,19 +18,17 @@ Decorate = Callable[[Axes, list[Group]], None]
 Drawn = tuple[list[Panel], pd.DataFrame]
 STREAM: dict[str, Any] = {"xlabel": "samples of the stream seen", "xlim": (0, None)}
 TASK_BANDS = "Grey bands mark tasks."
-TIMES = ["method", "training seconds", "standard deviation", "last accuracy %", "standard deviation %", "device"]
 
 
 def line_panels(
     runs: Sequence[Run], title: str, points: Callable[[Run], Points], *decorations: Decorate, by_x: bool = False,
-    ignore: str = "", **settings: Any,
+    markers: bool = False, ignore: str = "", **settings: Any,
 ) -> Drawn:  # fmt: skip
-    """Panels of one line a group, its mean over seeds in a band of one standard deviation; and the numbers.
+    """Panels of one line a group, its mean over seeds with the standard deviation; and the numbers.
 
-    Seeds are averaged point by point, or with `by_x`, where x is equal and points have markers. `settings` are those
-    of `Axes.set`.
+    Seeds are averaged point by point, or with `by_x`, where x is equal. `settings` are those of `Axes.set`.
     """
-    panels, numbers = [], [pd.DataFrame()]
+    panels, numbers = list[Panel](), list[pd.DataFrame]()
     drawn = [group for group in grouped(runs, ignore) if any(map(points, group.runs))]
     for column, groups in by_column(drawn).items():
         lines = []
@@ -39,10 +37,10 @@ def line_panels(
             same = pd.DataFrame(rows, columns=["point", "x", "y"]).groupby("x" if by_x else "point")
             line = pd.DataFrame({"x": same.x.mean(), "mean": same.y.mean(), "sd": same.y.std()})
             lines.append(line.assign(figure=title + column, line=group.label))
-        panels.append(Panel(title + column, partial(_paint, groups, lines, decorations, by_x, settings)))
+        panels.append(Panel(title + column, partial(_paint, groups, lines, decorations, markers, settings)))
         numbers += lines
-    table = pd.concat(numbers, ignore_index=True).reindex(columns=["figure", "line", "x", "mean", "sd"])
-    return panels, table.rename(columns={"x": settings.get("xlabel", "x"), "sd": "standard deviation"})
+    table = pd.concat(numbers or [pd.DataFrame()]).reindex(columns=["figure", "line", "x", "mean", "sd"])
+    return panels, table.rename(columns={"x": settings["xlabel"], "sd": "standard deviation"})
 
 
 def _paint(
@@ -50,10 +48,12 @@ def _paint(
     settings: dict[str, Any], axes: Axes,
 ) -> None:  # fmt: skip
     for group, line in zip(groups, lines, strict=True):
-        style, mean, deviation = line_style(group.number), line["mean"], line.sd.fillna(0)
-        style["marker"] = style["marker"] if markers else ""
-        axes.plot(line.x, mean, **style, label=group.label, clip_on=not markers)
-        axes.fill_between(line.x, mean - deviation, mean + deviation, color=style["color"], alpha=0.15, linewidth=0)
+        style, low, high = line_style(group.number), line["mean"] - line.sd, line["mean"] + line.sd
+        if markers:
+            axes.errorbar(line.x, line["mean"], line.sd, capsize=2, elinewidth=1, label=group.label, **style)
+        else:
+            axes.plot(line.x, line["mean"], label=group.label, **{**style, "marker": ""})
+            axes.fill_between(line.x, low, high, color=style["color"], alpha=0.15, linewidth=0)
     for decorate in decorations:
         decorate(axes, groups)
     axes.set(**settings)
@@ -75,11 +75,6 @@ def mark_stream(axes: Axes, groups: list[Group]) -> None:
         axes.axhline(share, color=INK, linestyle=":", linewidth=1.3, label=label)
 
 
-def evaluated_on(runs: Sequence[Run]) -> str:
-    """The part of the data that accuracy is measured on: "test", "validation", or both where runs differ."""
-    return " or ".join(sorted({run.summary["evaluated_on"] for run in runs}))
-
-
 def curves(runs: Sequence[Run], metric: str, title: str, *decorations: Decorate, by_task: bool = False) -> Drawn:
     """A metric of the events, at every evaluation or after each task; points without it are left out."""
     scale, top = (1, None) if metric == "memory_diversity" else (100, 101)
@@ -92,7 +87,7 @@ def curves(runs: Sequence[Run], metric: str, title: str, *decorations: Decorate,
         return [(event["task"] + 1 if by_task else event["seen"], scale * event[metric]) for event in known]
 
     bands = [] if by_task else [shade_tasks]
-    return line_panels(runs, title, points, *bands, *decorations, by_x=by_task, ylim=(0, top), **axes)
+    return line_panels(runs, title, points, *bands, *decorations, by_x=by_task, markers=by_task, ylim=(0, top), **axes)
 
 
 class Tasks(Figure):
@@ -100,11 +95,10 @@ class Tasks(Figure):
     order, of_several = 10, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        title = f"{evaluated_on(runs).capitalize()} accuracy, %"
-        left, accuracies = curves(runs, "accuracy", title, by_task=True)
+        left, accuracies = curves(runs, "accuracy", "Accuracy, %", by_task=True)
         right, purities = curves(runs, "memory_purity", "Purity of the memory, %", mark_stream, by_task=True)
         panels = [panel for pair in itertools.zip_longest(left, right) for panel in pair if panel is not None]
-        caption = "Each line is the mean of a method over its seeds; the band is one standard deviation wide each way."
+        caption = "Each line is the mean of a method over its seeds; bars are one standard deviation long each way."
         return Drawing(caption, panels, pd.concat([accuracies, purities]))
 
 
@@ -115,18 +109,15 @@ class Accuracy(Figure):
     def draw(self, runs: Sequence[Run]) -> Drawing:
         right = "correctly" if all(run.knows_all_truth for run in runs) else "as labelled"
         caption = (
-            f"The share of {evaluated_on(runs)} images that the learner classifies {right}: while a task streams in, "
-            f"and after the memory training at its end. {TASK_BANDS}"
+            f"The share of images that the learner classifies {right}: while a task streams in, and after the memory "
+            f"training at its end. {TASK_BANDS}"
         )
-        return Drawing(caption, *curves(runs, "accuracy", f"{evaluated_on(runs).capitalize()} accuracy, %"))
+        return Drawing(caption, *curves(runs, "accuracy", "Accuracy, %"))
 
 
 class Memory(Figure):
     name, title, needs = "memory", "The memory over the stream", "data with true labels, to know the memory's purity"
     order, of_run, of_several = 40, True, True
-
-    def usable(self, run: Run) -> bool:
-        return run.knows_truth
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
         left, purities = curves(runs, "memory_purity", "Purity of the memory, %", mark_stream)
@@ -143,31 +134,16 @@ class Time(Figure):
     order, of_several = 30, True
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        found = by_column(grouped(runs))
-        panels = [Panel(f"Last accuracy, %{column}", partial(_paint_times, part)) for column, part in found.items()]
         caption = (
             "Up and left is better. Seconds are of training alone, without evaluation; compare them only between runs "
-            "on one device."
+            "on one device. Bars are one standard deviation long each way."
         )
-        return Drawing(caption, panels, pd.concat(map(times, found.values())))
+        axes: dict[str, Any] = {"xlabel": "seconds of training", "xlim": (0, None), "ylim": (0, 101)}
 
+        def point(run: Run) -> Points:
+            return [(run.training_seconds, 100 * run.summary["last_accuracy"])]
 
-def times(groups: list[Group]) -> pd.DataFrame:
-    """A row for each group: mean and deviation of its seconds and of its accuracy."""
-    rows = []
-    for group in groups:
-        seconds = pd.Series([run.training_seconds for run in group.runs])
-        accuracy = 100 * pd.Series([run.summary["last_accuracy"] for run in group.runs])
-        devices = ", ".join(sorted({run.summary["device"] for run in group.runs}))
-        rows.append((group.label, seconds.mean(), seconds.std(), accuracy.mean(), accuracy.std(), devices))
-    return pd.DataFrame(rows, columns=TIMES)
-
-
-def _paint_times(groups: list[Group], axes: Axes) -> None:
-    for group, (label, x, dx, y, dy, _) in zip(groups, times(groups).fillna(0).itertuples(index=False), strict=True):
-        style = {**line_style(group.number), "linestyle": "", "markersize": 8}
-        axes.errorbar(x, y, dy, dx, capsize=2, elinewidth=1, label=label, **style)
-    axes.set(xlabel="seconds of training", xlim=(0, None), ylim=(0, 101))
+        return Drawing(caption, *line_panels(runs, "Last accuracy, %", point, markers=True, **axes))
 
 
 # Alpha -------------------------------------------------------------------------------------------------------------
@@ -192,7 +168,7 @@ def by_alpha(runs: Sequence[Run], title: str, metric: str, scale: float = 100) -
             axes.axhline(scale * level.mean(), color=colour(group.number), linestyle="--", linewidth=1.5)
         axes.plot([], [], color=INK, linestyle="--", linewidth=1.5, label="with the adaptive alpha")
 
-    return line_panels(runs, title, point, mark_adaptive, by_x=True, ignore="alpha", xlabel="alpha")
+    return line_panels(runs, title, point, mark_adaptive, by_x=True, markers=True, ignore="alpha", xlabel="alpha")
 
 
 class Alpha(Figure):
@@ -200,14 +176,9 @@ class Alpha(Figure):
     needs = "a run with an alpha: only PuriDivER's sampler balances purity against diversity"
     order, of_run, of_several, internal = 80, True, True, True
 
-    def usable(self, run: Run) -> bool:
-        return bool(over_stream(run))
-
     def draw(self, runs: Sequence[Run]) -> Drawing:
-        panels, numbers = line_panels(
-            runs, "Alpha over the stream", over_stream, shade_tasks, **STREAM, ylim=(0, None)
-        )  # fmt: skip
-        if len({run.static_alpha for run in runs if self.usable(run)}) > 1:
+        panels, numbers = line_panels(runs, "Alpha over the stream", over_stream, shade_tasks, ylim=(0, None), **STREAM)
+        if len({run.static_alpha for run in runs if over_stream(run)}) > 1:
             first, more = by_alpha(runs, "Last accuracy by alpha, %", "last_accuracy")
             panels, numbers = [*first, *panels], pd.concat([more, numbers])
         caption = (
@@ -221,10 +192,6 @@ class Diversity(Figure):
     name, title = "diversity", "Diversity and purity against alpha"
     needs = "a run with a fixed alpha (--set alpha=0.3) whose purity or diversity is known"
     order, of_several, internal = 85, True, True
-
-    def usable(self, run: Run) -> bool:
-        known = run.knows_truth or run.summary["memory_diversity"] is not None
-        return known and run.static_alpha is not None and bool(over_stream(run))
 
     def draw(self, runs: Sequence[Run]) -> Drawing:
         purities, numbers = by_alpha(runs, "Purity of the final memory, %", "memory_purity")

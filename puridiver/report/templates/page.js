@@ -13,7 +13,7 @@ systemDark.addEventListener("change", nameTheme);
 nameTheme();
 
 // Galleries -----------------------------------------------------------------------------------------------------------
-const PAGE_SIZE = 48, THUMB = 88;
+const PAGE_SIZE = 48;
 
 function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -49,9 +49,9 @@ function storeReview(key, review) {
 function setUpGallery(section) {
   const data = JSON.parse(section.querySelector(".data").textContent);
   const form = section.querySelector("form"), cards = section.querySelector(".cards");
-  const samples = data.rows.map(([arrival, given, suggested, p, set, truth, why = "", name = ""], index) => ({
-    index, arrival, given, suggested, p, set, truth, why, name, corrected: null,
-    words: [given, suggested, truth].filter((c) => c !== null).map((c) => data.classes[c]).concat(String(arrival), name).map((word) => word.toLowerCase()),
+  const samples = data.rows.map((row, index) => ({
+    ...row, index, truth: row.truth < 0 ? null : row.truth, corrected: null, // -1: nobody knows
+    words: [row.given, row.suggested, row.truth].map((c) => data.classes[c] ?? "").concat(String(row.arrival), row.name).map((word) => word.toLowerCase()),
   }));
   const byName = (key) => (a, b) => data.classes[a[key]].localeCompare(data.classes[b[key]]) || a.p - b.p || a.arrival - b.arrival;
   const orders = {
@@ -65,7 +65,7 @@ function setUpGallery(section) {
   let shown = [], page = 0, downloaded = true;
 
   function restoreReview() {
-    const stored = storedReview(data.key), done = new Set(data.checked);
+    const stored = storedReview(data.review.key), done = new Set(data.review.checked);
     for (const sample of samples) {
       const label = stored.rows[sample.arrival];
       const applied = done.has(sample.arrival) && label === sample.given; // the audit went on with it
@@ -76,7 +76,7 @@ function setUpGallery(section) {
 
   function keepReview() {
     const rows = Object.fromEntries(reviewedSamples().map((sample) => [sample.arrival, sample.corrected]));
-    storeReview(data.key, { rows, downloaded });
+    storeReview(data.review.key, { rows, downloaded });
   }
 
   const reviewedSamples = () => samples.filter((sample) => sample.corrected !== null);
@@ -95,23 +95,15 @@ function setUpGallery(section) {
   }
 
   function thumbnail(sample) {
-    const [width, height] = data.cell, scale = THUMB / Math.max(width, height);
-    const place = sample.index % data.perSheet, sheet = Math.floor(sample.index / data.perSheet);
-    const onSheet = Math.min(data.perSheet, samples.length - sheet * data.perSheet);
-    const box = element("span", `thumb ${section.id.replace("-gallery", "")}-sheet${sheet}`);
-    box.setAttribute("role", "img");
-    box.setAttribute("aria-label", `image ${data.review ? "of row" : "that arrived as number"} ${sample.arrival}, labelled ${data.classes[sample.given]}`);
-    const [w, h] = [width * scale, height * scale];
-    box.style.width = `${w}px`;
-    box.style.height = `${h}px`;
-    box.style.backgroundSize = `${data.columns * w}px ${Math.ceil(onSheet / data.columns) * h}px`;
-    box.style.backgroundPosition = `${-(place % data.columns) * w}px ${-Math.floor(place / data.columns) * h}px`;
-    return box;
+    const image = element("img", "thumb");
+    image.src = data.images[sample.index];
+    image.alt = `image ${data.review ? "of row" : "that arrived as number"} ${sample.arrival}, labelled ${data.classes[sample.given]}`;
+    return image;
   }
 
   function placed(sample) {
     const last = element("div");
-    last.append(element("span", "chip", data.sets[sample.set].replace("relabel", "re-label")), ` no. ${sample.arrival}`);
+    last.append(element("span", "chip", data.sets[sample.set]), ` no. ${sample.arrival}`);
     if (sample.name) last.append(element("div", "muted", sample.name));
     return last;
   }
@@ -193,7 +185,7 @@ function setUpGallery(section) {
   const ofAudit = (s) => [s.arrival, s.name, named(s.given), named(s.suggested), s.p, s.why, named(s.corrected)];
 
   function download(chosen, file) {
-    const head = data.head ?? ["arrival", ...(withNames ? ["name"] : []), "given_label", "suggested_label", "trust", "set", "true_label"];
+    const head = data.review?.head ?? ["arrival", ...(withNames ? ["name"] : []), "given_label", "suggested_label", "trust", "set", "true_label"];
     const rows = chosen.map(data.review ? ofAudit : ofMemory);
     const text = [head, ...rows].map((row) => row.map(csvCell).join(",") + "\r\n").join("");
     // Without a mark in front spreadsheets take letters other than a to z for those of another code.
