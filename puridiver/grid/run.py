@@ -8,17 +8,17 @@ logs/             what worker processes write
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
 from puridiver import plugins as plugin_files
 from puridiver.errors import DataError, PuridiverError, few
 from puridiver.files import file_lock
-from puridiver.grid.engines import Engine, Event, Job, Sources, make_engine
+from puridiver.grid.engines import Engine, Job, Result, Sources, make_engine
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role
@@ -30,10 +30,10 @@ LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.l
 
 @dataclass
 class Outcome:
-    """What became of a grid: how many runs finished now, the failures by run id, and what was not run."""
+    """What became of a grid: how many runs finished now, the failures, and how many were not run."""
 
     finished: int = 0
-    failures: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: list[dict[str, Any]] = field(default_factory=list)
     left: int = 0
     interrupted: bool = False
 
@@ -53,17 +53,13 @@ class GridRun:
             self.runs.setdefault(run_id(config, source, hashes[stream]), []).append(cell)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows of the folder's ledger."""
+        """The ledger's rows of these runs, of whichever grid."""
         path = self.folder / LEDGER
-        return read_ledgers([path]) if path.exists() else []
-
-    def done(self) -> dict[str, dict[str, Any]]:
-        """The ledger's row of each run that is done, by id."""
-        return {row["id"]: row for row in self.rows() if row["id"] in self.runs}
+        return [row for row in read_ledgers([path]) if row["id"] in self.runs] if path.exists() else []
 
     def waiting(self, limit: int | None = None) -> list[str]:
         """The ids of the runs that are left, in the order of the grids; at most `limit`."""
-        done = self.done()
+        done = {row["id"] for row in self.rows()}
         return [id for id in self.runs if id not in done][:limit]
 
     def own_rows(self) -> list[dict[str, Any]]:
@@ -72,50 +68,42 @@ class GridRun:
         keys = [(id, cell.grid, cell.method, cell.column) for id, shared in self.runs.items() for cell in shared]
         return [found[key] for key in keys if key in found]
 
-    def expected_seconds(self, waiting: Sequence[str], workers: int) -> float | None:
-        """How long the waiting runs may take, by the mean of those in the ledger."""
-        seconds = [row["seconds"] for row in self.rows()]
-        return mean(seconds) * len(waiting) / max(1, min(workers, len(waiting))) if seconds else None
-
-    def run(
-        self, engine: Engine, limit: int | None = None, on_event: Callable[[Event, str], object] | None = None
-    ) -> Outcome:
-        """Run what is left, until Ctrl-C; `on_event` hears each event with the name of its cell."""
-        outcome = Outcome()
-        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
-            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
-            for id, row in self.done().items():  # cells of a new grid may share runs with an old one
-                self._record(id, row)
-            jobs = {id: self.job(id, engine.lanes) for id in self.waiting(limit)}
-
-            def report(event: Event) -> None:
-                if event.kind in ("finished", "failed"):
-                    del jobs[event.id]
-                    self._end(event, outcome)
-                if on_event:
-                    on_event(event, self.runs[event.id][0].slug)
-
-            try:
-                engine.run(list(jobs.values()), report)
-            except KeyboardInterrupt:
-                outcome.interrupted = True
-            outcome.left = len(jobs)
-        return outcome
-
     def job(self, id: str, lanes: int = 1) -> Job:
         """The job of a run."""
         cell = self.runs[id][0]
         return Job(id, cell.config, self.folder / runs.GRID_CELLS / f"{cell.slug}-{id}", lanes)
 
-    def _end(self, event: Event, outcome: Outcome) -> None:
-        if event.kind == "finished":
-            self._record(event.id, event.detail)
+    def run(
+        self, engine: Engine, limit: int | None = None, on_end: Callable[[str, Result], object] = lambda name, result: 0
+    ) -> Outcome:
+        """Run what is left, until Ctrl-C; `on_end` hears the name of each run that ends, and its result."""
+        outcome = Outcome()
+        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
+            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
+            for row in self.rows():  # cells of a new grid may share runs with an old one
+                self._record(row["id"], row)
+            jobs = [self.job(id, engine.lanes) for id in self.waiting(limit)]
+            outcome.left = len(jobs)
+            try:
+                with contextlib.closing(engine.run(jobs)) as ended:
+                    for job, result in ended:
+                        outcome.left -= 1
+                        self._end(job.id, result, outcome)
+                        on_end(self.runs[job.id][0].slug, result)
+            except KeyboardInterrupt:
+                outcome.interrupted = True
+        return outcome
+
+    def _end(self, id: str, result: Result, outcome: Outcome) -> None:
+        if "error" not in result:
+            self._record(id, result)
             outcome.finished += 1
             return
-        failure = outcome.failures[event.id] = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
-        append_row(self.folder / FAILURES, {**failure, "when": datetime.now(UTC).isoformat(timespec="seconds")})
+        outcome.failures.append({"id": id, **self.runs[id][0].names, **result})
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        append_row(self.folder / FAILURES, {**outcome.failures[-1], "when": when})
 
     def _record(self, id: str, row: Mapping[str, Any]) -> None:
         """Append a row for each cell of a run that the ledger does not have yet."""
@@ -150,7 +138,7 @@ def run_grid(
     run = GridRun([with_changes(each, changes) for each in only([chosen], methods, noises)], out)
     device = str(changes.get("device") or "auto")
     runner = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
-    outcome = run.run(runner, limit, lambda event, name: on_row and event.kind == "finished" and on_row(event.detail))
+    outcome = run.run(runner, limit, lambda name, result: on_row and "error" not in result and on_row(result))
     if outcome.interrupted:
         raise KeyboardInterrupt
     if outcome.failures:
@@ -160,6 +148,6 @@ def run_grid(
 
 def failure_text(outcome: Outcome, folder: Path) -> str:
     """What failed, in a sentence."""
-    failures = outcome.failures.values()
-    named = [f"{f['method']}, {f['column']}, seed {f['seed']}: {f['error'].splitlines()[0]}" for f in failures]
+    told = "{method}, {column}, seed {seed}: {error}"
+    named = [told.format_map(failure).splitlines()[0] for failure in outcome.failures]
     return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"

@@ -15,7 +15,6 @@ from puridiver.errors import DataError, ManifestError
 from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
-from puridiver.runs.begun import Begun
 from puridiver.runs.config import Role
 from puridiver.runs.ledger import FIELDS, checked, read_lines
 from puridiver.streams import StreamManifest
@@ -44,7 +43,7 @@ class Run:
 
     folder: Path
     summary: dict[str, Any]
-    begun: Begun
+    begun: files.Begun
     events: list[dict[str, Any]]
     manifest: StreamManifest
 

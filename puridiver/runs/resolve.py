@@ -26,6 +26,7 @@ from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
 from puridiver.streams.names import is_manifest, manifest_path
 
+COMMIT = "PURIDIVER_COMMIT"  # set where code travels without its history
 MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
 
 
@@ -40,6 +41,12 @@ class Resolved(NamedTuple):
     noise: str
     diversity: bool
     methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
+
+    @property
+    def filled(self) -> dict[str, Any]:
+        """The fields of the config that were filled in."""
+        names = ("memory", "network", "tasks", "noise", "diversity")
+        return {**{name: getattr(self, name) for name in names}, "options": self.own_options}
 
 
 def resolve(config: RunConfig, source: DataSource) -> Resolved:
@@ -124,8 +131,8 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
 
 def commit() -> str | None:
     """$PURIDIVER_COMMIT if set, else the commit of the checkout this package runs from ("-dirty" if changed)."""
-    told, root = os.environ.get("PURIDIVER_COMMIT"), Path(__file__).parents[2]
-    if told or not (root / ".git").exists():  # it is set where code travels without its history
+    told, root = os.environ.get(COMMIT), Path(__file__).parents[2]
+    if told or not (root / ".git").exists():
         return told or None
     words = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     with contextlib.suppress(OSError):  # there is no git

@@ -22,7 +22,7 @@ from puridiver.learner import storage
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import checkpoint
 from puridiver.runs import folder as runs
-from puridiver.runs.checkpoint import Checkpoints
+from puridiver.runs.checkpoint import Checkpoint
 from tests.learner_samples import differing, tensors_of
 from tests.runs.samples import traces
 
@@ -55,9 +55,9 @@ MOMENTS: dict[str, tuple[Any, str, int, Callable[..., None] | None]] = {
     "half an event": (runs.RunFolder, "append", 5, half_line),
     "before a rename": (os, "replace", 9, None),
     "first rename": (os, "replace", 1, None),
-    "clearing away": (checkpoint, "remove_save", 3, half_removed),
-    "clearing away the older run": (checkpoint, "remove_save", 1, half_removed),
-    "finishing": (Checkpoints, "remove", 2, None),
+    "clearing away": (checkpoint, "remove_save", 1, half_removed),
+    "clearing away the older run": (runs, "remove_save", 1, half_removed),
+    "finishing": (Checkpoint, "remove", 1, None),
 }
 
 
