@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from puridiver import data
 from puridiver.data.base import DataSource
 from puridiver.errors import DataError
 from puridiver.files import write_atomically
@@ -26,7 +27,7 @@ from puridiver.plugins import ENVIRONMENT
 from puridiver.runs import folder as runs
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
-from puridiver.runs.resolve import COMMIT, file_options, load_source, source_name
+from puridiver.runs.resolve import COMMIT, data_of
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime
 
@@ -58,10 +59,10 @@ class Sources:
         self.loaded: dict[tuple[object, ...], DataSource] = {}
 
     def of(self, config: RunConfig) -> DataSource:
-        key = (source_name(config), config.data_root, file_options(config))
-        if key not in self.loaded:
-            self.loaded[key] = load_source(config)
-        return self.loaded[key]
+        place = data_of(config)
+        if place not in self.loaded:
+            self.loaded[place] = data.load(*place)
+        return self.loaded[place]
 
 
 def run_job(job: Job, stopping: threading.Event, sources: Sources | None = None) -> Result:
