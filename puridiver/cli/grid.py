@@ -99,12 +99,16 @@ def grid(
             progress.tell(f"[{next(ended)}/{len(now)}] {name}: {told.splitlines()[0]}")
             progress.advance(1, f"{len(now)} runs")
 
-        outcome = planned.run(chosen, limit, tell_end)
-    if outcome.failures:
-        note(failure_text(outcome, folder))
-    if outcome.interrupted:
-        tell(f"stopped: {outcome.left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
+        failures, left = list[dict[str, Any]](), 0
+        try:
+            failures = planned.run(chosen, limit, tell_end)
+        except KeyboardInterrupt:
+            left = len(planned.waiting())
+    if failures:
+        note(failure_text(failures, folder))
+    if left:
+        tell(f"stopped: {left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
     for each in planned.grids:
         if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
             say(build(rows, each).to_text() + "\n")
-    return 130 if outcome.interrupted else int(bool(outcome.failures))
+    return 130 if left else int(bool(failures))

@@ -31,11 +31,9 @@ from puridiver.runs.resolve import COMMIT, data_of
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime
 
-logger = logging.getLogger(__name__)
-
 ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8
-ATTEMPTS = 3  # at a cell whose worker dies
+RETRIES = 2  # by Ray, of a cell whose worker dies
 PATIENCE_SECONDS = 5.0  # for the checkpoint of a worker that is stopped
 # Every library that torch or NumPy may count threads with. Without this, processes slow each other down many times.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -120,7 +118,7 @@ class LaneEngine(Engine):
 
 
 class ProcessEngine(Engine):
-    """Runs each cell in a process of its own, with its share of the cores. If that dies, the cell is tried again.
+    """Runs each cell in a process of its own, with its share of the cores.
 
     The process pools of the standard library do not suit: they import the user's script again, and one killed worker
     ends the cells of all others.
@@ -131,18 +129,6 @@ class ProcessEngine(Engine):
         self.log, self.running = logs / "workers.log", set[subprocess.Popen[bytes]]()
 
     def run_one(self, job: Job) -> Result:
-        death = ""
-        for _ in range(ATTEMPTS):
-            answer, code = self._attempt(job)
-            if self.stopping.is_set() or (answer and code == 0):
-                return pickle.loads(answer) if answer else {}
-            death = f"a worker process ended with code {code}; the workers said last:\n"
-            death += self.log.read_text(errors="replace")[-2000:].strip()
-            logger.warning("%s: %s", job.folder.name, death.splitlines()[0])
-        return {"error": death, "traceback": death}
-
-    def _attempt(self, job: Job) -> tuple[bytes, int]:
-        """Run a job in a new process: what it answers, and its exit code."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
         threads, answer = dict.fromkeys(THREAD_VARIABLES, str(max(1, cores() // self.workers))), b""
@@ -160,7 +146,11 @@ class ProcessEngine(Engine):
                 process.stdin.close()
             answer = process.stdout.read()
         self.running.discard(process)
-        return answer, process.returncode
+        if self.stopping.is_set() or (answer and process.returncode == 0):
+            return pickle.loads(answer) if answer else {}
+        death = f"a worker process ended with code {process.returncode}; the workers said last:\n"
+        death += self.log.read_text(errors="replace")[-2000:].strip()
+        return {"error": death, "traceback": death}
 
     def stop(self) -> None:
         running = list(self.running)
@@ -196,7 +186,7 @@ class RayEngine(Engine):
     """Runs each cell as a task of a Ray cluster, as many at a time as it has room for. Ray retries a cell that dies.
 
     A task runs in a folder of its own machine and returns the files of its run, so that machines share nothing. `gpus`
-    is the share of a GPU that each task gets.
+    is the share of a GPU that each task gets. A cluster that this starts ends with the program.
     """
 
     def __init__(self, gpus: float | None = None) -> None:
@@ -205,23 +195,15 @@ class RayEngine(Engine):
         except ModuleNotFoundError as error:
             raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
         self.ray: Any = ray
-        self.own_cluster = not ray.is_initialized()
-        if self.own_cluster:
+        if not ray.is_initialized():
             told = {name: os.environ[name] for name in (ENVIRONMENT, COMMIT) if name in os.environ}
             ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": told})
         has = {"CPU": 1.0, "GPU": 0.0, **ray.cluster_resources()}
         gpus = float(has["GPU"] > 0) if gpus is None else gpus
         if gpus > has["GPU"]:
             raise DataError(f"a run should have {gpus:g} GPUs, but the cluster has {has['GPU']:g}")
-        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=ATTEMPTS - 1)(run_remotely)
+        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(run_remotely)
         super().__init__(int(has["GPU"] / gpus if gpus else has["CPU"]), lanes=int(1 / (gpus or 1)) or 1)
-
-    def run(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Result], None, None]:
-        try:
-            yield from super().run(jobs)
-        finally:
-            if self.own_cluster:
-                self.ray.shutdown()
 
     def run_one(self, job: Job) -> Result:
         running = self.task.remote(job)
@@ -261,8 +243,6 @@ def make_engine(
     """
     if name not in ENGINES:
         raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {name!r}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers should be at least 1, but got {workers}")
     if name == "ray":
         return RayEngine(gpus)
     chosen = choose_runtime(device).device

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,6 @@ from puridiver.runs.ledger import append_row, read_ledgers
 from puridiver.runs.resolve import resolve_run_stream, run_id
 
 LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
-
-
-@dataclass
-class Outcome:
-    """What became of a grid: how many runs finished now, the failures, and how many were not run."""
-
-    finished: int = 0
-    failures: list[dict[str, Any]] = field(default_factory=list)
-    left: int = 0
-    interrupted: bool = False
 
 
 class GridRun:
@@ -75,35 +64,26 @@ class GridRun:
 
     def run(
         self, engine: Engine, limit: int | None = None, on_end: Callable[[str, Result], object] = lambda name, result: 0
-    ) -> Outcome:
-        """Run what is left, until Ctrl-C; `on_end` hears the name of each run that ends, and its result."""
-        outcome = Outcome()
+    ) -> list[dict[str, Any]]:
+        """Run what is left and return the failures; `on_end` hears the name of each run that ends, and its result."""
         if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
             raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
         self.folder.mkdir(parents=True, exist_ok=True)
+        failures = []
         with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
             for row in self.rows():  # cells of a new grid may share runs with an old one
                 self._record(row["id"], row)
             jobs = [self.job(id, engine.lanes) for id in self.waiting(limit)]
-            outcome.left = len(jobs)
-            try:
-                with contextlib.closing(engine.run(jobs)) as ended:
-                    for job, result in ended:
-                        outcome.left -= 1
-                        self._end(job.id, result, outcome)
-                        on_end(self.runs[job.id][0].slug, result)
-            except KeyboardInterrupt:
-                outcome.interrupted = True
-        return outcome
-
-    def _end(self, id: str, result: Result, outcome: Outcome) -> None:
-        if "error" not in result:
-            self._record(id, result)
-            outcome.finished += 1
-            return
-        outcome.failures.append({"id": id, **self.runs[id][0].names, **result})
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        append_row(self.folder / FAILURES, {**outcome.failures[-1], "when": when})
+            with contextlib.closing(engine.run(jobs)) as ended:
+                for job, result in ended:
+                    if "error" in result:
+                        when = datetime.now(UTC).isoformat(timespec="seconds")
+                        failures.append({"id": job.id, **self.runs[job.id][0].names, **result, "when": when})
+                        append_row(self.folder / FAILURES, failures[-1])
+                    else:
+                        self._record(job.id, result)
+                    on_end(self.runs[job.id][0].slug, result)
+        return failures
 
     def _record(self, id: str, row: Mapping[str, Any]) -> None:
         """Append a row for each cell of a run that the ledger does not have yet."""
@@ -138,16 +118,14 @@ def run_grid(
     run = GridRun([with_changes(each, changes) for each in only([chosen], methods, noises)], out)
     device = str(changes.get("device") or "auto")
     runner = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
-    outcome = run.run(runner, limit, lambda name, result: on_row and "error" not in result and on_row(result))
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    if outcome.failures:
-        raise PuridiverError(failure_text(outcome, run.folder))
+    failures = run.run(runner, limit, lambda name, result: on_row and "error" not in result and on_row(result))
+    if failures:
+        raise PuridiverError(failure_text(failures, run.folder))
     return run.own_rows()
 
 
-def failure_text(outcome: Outcome, folder: Path) -> str:
+def failure_text(failures: Sequence[Mapping[str, Any]], folder: Path) -> str:
     """What failed, in a sentence."""
     told = "{method}, {column}, seed {seed}: {error}"
-    named = [told.format_map(failure).splitlines()[0] for failure in outcome.failures]
+    named = [told.format_map(failure).splitlines()[0] for failure in failures]
     return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"

@@ -55,12 +55,10 @@ class Begun(NamedTuple):
     facts: dict[str, Any]  # what the run's row says before it has figures, its id among it
 
     def continued(self, said: Mapping[str, Any], options: Mapping[str, Any]) -> RunConfig:
-        """The config to go on with: this run's own, its defaults as they were filled in, and what the user says."""
-        roles = (Role.IDENTITY,) if self.config.ready_made_stream else (Role.IDENTITY, Role.STREAM)
-        own = {name: self.resolved.get(name) for name, value in self.config.values(*roles).items() if value is None}
-        if "epochs" in options:
-            own["epochs"] = None  # the field would hide the option
-        return dataclasses.replace(self.config, **{**own, **said, "options": {**self.config.options, **options}})
+        """The config to go on with: this run's own, and what the user says."""
+        epochs = {"epochs": None} if "epochs" in options else {}  # the field would hide the option
+        changes = {**epochs, **said, "options": {**self.config.options, **options}}
+        return dataclasses.replace(self.config, **changes)
 
     def check_same(self, other: Begun, path: Path) -> None:
         """Raise a `DataError` that names what differs if another run is to continue this one."""
