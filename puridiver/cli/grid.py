@@ -80,7 +80,7 @@ def grid(
     changes = {**settings, "options": options} if options else settings
     planned = GridRun([with_changes(each, changes) for each in found], folder)
     device, logs = settings.get("device", "auto"), folder / LOGS
-    chosen = make_engine(engine, workers, device=device, sources=planned.sources, logs=logs, gpus=gpus_per_run)
+    chosen = make_engine(engine, workers, device=device, load=planned.load, logs=logs, gpus=gpus_per_run)
     waiting = planned.waiting()
     now = waiting[:limit]
     state = f"{len(planned.runs)} runs: {len(planned.runs) - len(waiting)} done, {len(now)} to run"

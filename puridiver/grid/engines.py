@@ -11,7 +11,7 @@ import tempfile
 import threading
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +38,7 @@ PATIENCE_SECONDS = 5.0  # for the checkpoint of a worker that is stopped
 # Every library that torch or NumPy may count threads with. Without this, processes slow each other down many times.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
+Load = Callable[..., DataSource]  # `data.load`, or one that remembers what it has loaded
 Result = dict[str, Any]  # the summary of a finished job; `error` and `traceback` of a failed one
 
 
@@ -50,23 +51,10 @@ class Job(NamedTuple):
     lanes: int = 1
 
 
-class Sources:
-    """Data sets, each loaded once."""
-
-    def __init__(self) -> None:
-        self.loaded: dict[tuple[object, ...], DataSource] = {}
-
-    def of(self, config: RunConfig) -> DataSource:
-        place = data_of(config)
-        if place not in self.loaded:
-            self.loaded[place] = data.load(*place)
-        return self.loaded[place]
-
-
-def run_job(job: Job, stopping: threading.Event, sources: Sources | None = None) -> Result:
+def run_job(job: Job, stopping: threading.Event, load: Load = data.load) -> Result:
     """Run one cell to its end, from its checkpoint if there is one; once `stopping` is set, to a checkpoint."""
     try:
-        experiment = Experiment(job.config, source=sources.of(job.config) if sources else None)
+        experiment = Experiment(job.config, source=load(*data_of(job.config)))
         experiment.lanes, experiment.stopping = job.lanes, stopping
         return experiment.run(job.folder, resume=True)
     except Exception as error:
@@ -108,13 +96,13 @@ class Engine(ABC):
 class LaneEngine(Engine):
     """Runs cells in threads of this process that share one GPU (or, slowly, a CPU) and the loaded data."""
 
-    def __init__(self, workers: int, device: torch.device, sources: Sources) -> None:
+    def __init__(self, workers: int, device: torch.device, load: Load = data.load) -> None:
         super().__init__(workers, lanes=workers)
-        self.device, self.sources = device, sources
+        self.device, self.load = device, load
 
     def run_one(self, job: Job) -> Result:
         with lane(self.device):
-            return run_job(job, self.stopping, self.sources)
+            return run_job(job, self.stopping, self.load)
 
 
 class ProcessEngine(Engine):
@@ -233,7 +221,7 @@ def cores() -> int:
 
 
 def make_engine(
-    name: str = "auto", workers: int | None = None, *, device: str = "auto", sources: Sources | None = None,
+    name: str = "auto", workers: int | None = None, *, device: str = "auto", load: Load = data.load,
     logs: Path = Path("logs"), gpus: float | None = None,
 ) -> Engine:  # fmt: skip
     """The engine of a name; `auto` takes lanes on a GPU and processes on a CPU.
@@ -247,5 +235,5 @@ def make_engine(
         return RayEngine(gpus)
     chosen = choose_runtime(device).device
     if name == "lanes" or (name == "auto" and chosen.type == "cuda"):
-        return LaneEngine(workers or LANES_ON_GPU, chosen, sources or Sources())
+        return LaneEngine(workers or LANES_ON_GPU, chosen, load)
     return ProcessEngine(workers or cores(), logs)

@@ -9,20 +9,22 @@ logs/             what worker processes write
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from puridiver import data as data_sets
 from puridiver import plugins as plugin_files
 from puridiver.errors import DataError, PuridiverError, few
 from puridiver.files import file_lock
-from puridiver.grid.engines import Engine, Job, Result, Sources, make_engine
+from puridiver.grid.engines import Engine, Job, Result, make_engine
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role
 from puridiver.runs.ledger import append_row, read_ledgers
-from puridiver.runs.resolve import resolve_run_stream, run_id
+from puridiver.runs.resolve import data_of, resolve_run_stream, run_id
 
 LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
 
@@ -31,11 +33,11 @@ class GridRun:
     """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs."""
 
     def __init__(self, grids: Sequence[Grid], folder: str | Path) -> None:
-        self.grids, self.folder, self.sources = list(grids), Path(folder), Sources()
+        self.grids, self.folder, self.load = list(grids), Path(folder), functools.cache(data_sets.load)
         self.runs: dict[str, list[Cell]] = {}
         hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
         for cell in (cell for grid in grids for cell in cells(grid)):
-            config, source = cell.config, self.sources.of(cell.config)
+            config, source = cell.config, self.load(*data_of(cell.config))
             stream = (*config.values(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
             if stream not in hashes:
                 hashes[stream] = resolve_run_stream(config, source).content_hash
@@ -117,7 +119,7 @@ def run_grid(
         chosen = find_grid(grid, data, seeds, official=changes.get("splits") is not None)
     run = GridRun([with_changes(each, changes) for each in only([chosen], methods, noises)], out)
     device = str(changes.get("device") or "auto")
-    runner = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
+    runner = make_engine(engine, workers, device=device, load=run.load, logs=run.folder / LOGS)
     failures = run.run(runner, limit, lambda name, result: on_row and "error" not in result and on_row(result))
     if failures:
         raise PuridiverError(failure_text(failures, run.folder))

@@ -45,8 +45,9 @@ class Experiment:
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Progress()
         self.listeners: list[Listener] = []
-        self.source = source or resolving.load_source(
-            config, lambda done, total: self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
+        self.source = source or data.load(
+            *resolving.data_of(config),
+            lambda done, total: self.progress.advance(0, f"decoding images, {done:,} of {total:,}"),
         )
         self.resolved = resolving.resolve(config, self.source)
         self.options = self.resolved.options

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,17 +76,8 @@ def data_of(config: RunConfig) -> tuple[str, Path | None, data.FileOptions]:
     if is_manifest(config.stream) and name == RunConfig.data:
         made_from = StreamManifest.load(manifest_path(config.stream, config.seed)).source
         name = made_from if made_from in data.data_sets() else name
-    return name, Path(config.data_root) if config.data_root else None, file_options(config)
-
-
-def file_options(config: RunConfig) -> data.FileOptions:
-    """How the config reads image files."""
-    return data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
-
-
-def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
-    """The config's data."""
-    return data.load(*data_of(config), on_progress)
+    root = Path(config.data_root) if config.data_root else None
+    return name, root, data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
 
 
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from puridiver.grid.engines import Engine, Job, LaneEngine, Result, Sources
+from puridiver.grid.engines import Engine, Job, LaneEngine, Result
 from puridiver.grid.run import GridRun
 from puridiver.grid.spec import Column, Grid, Method
 
@@ -26,7 +26,7 @@ def small_grid(methods: Sequence[Method] = (RSV, GBS), seeds: tuple[int, ...] = 
 
 
 def lane_engine(workers: int = 1) -> LaneEngine:
-    return LaneEngine(workers, torch.device("cpu"), Sources())
+    return LaneEngine(workers, torch.device("cpu"))
 
 
 def jobs_of(run: GridRun) -> list[Job]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from puridiver.errors import DataError
-from puridiver.grid.engines import LaneEngine, ProcessEngine, Result, Sources, cores, make_engine
+from puridiver.grid.engines import LaneEngine, ProcessEngine, Result, cores, make_engine
 from puridiver.grid.run import GridRun
 from puridiver.grid.spec import Method
 from puridiver.runs import folder as runs
@@ -63,7 +63,7 @@ def test_lanes_on_a_gpu_give_what_one_run_after_the_other_gives(tmp_path: Path) 
     found = []
     for lanes in (1, 4):
         run = GridRun([small_grid(device="cuda", epochs=3)], tmp_path / str(lanes))
-        assert run.run(LaneEngine(lanes, torch.device("cuda"), Sources())) == []
+        assert run.run(LaneEngine(lanes, torch.device("cuda"))) == []
         found.append(figures(run))
     assert found[0] == found[1]
 
