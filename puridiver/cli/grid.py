@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
-from puridiver.cli.output import Progress, duration, note, percent, say, say_table, tell
+from puridiver.cli.output import Progress, note, percent, say, say_table, tell
 from puridiver.runs.config import SETTINGS
-
-if TYPE_CHECKING:
-    from puridiver.grid.engines import Event
 
 ENGINES = ("auto", "lanes", "processes", "ray")
 Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
@@ -39,7 +37,7 @@ def grid(
     methods: Methods = None,
     noises: Noises = None,
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
-    dry_run: Annotated[bool, Opt("only show the runs and the time they may take", name="--dry-run")] = False,
+    dry_run: Annotated[bool, Opt("only show which runs are done and which are left", name="--dry-run")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
     engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or Ray", choices=ENGINES)] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
@@ -55,7 +53,7 @@ def grid(
 
     Examples:
       puridiver grid --list
-      puridiver grid table1 --data digits --dry-run    which runs are done, and the time of the rest
+      puridiver grid table1 --data digits --dry-run    which runs are done, and which are left
       puridiver grid table1 table3 --data cifar10 --splits splits/ --workers 8 --out runs/paper
       puridiver grid my.toml --seeds 1,2,3 --methods RSV --methods PuriDivER
     """
@@ -82,41 +80,35 @@ def grid(
     changes = {**settings, "options": options} if options else settings
     planned = GridRun([with_changes(each, changes) for each in found], folder)
     device, logs = settings.get("device", "auto"), folder / LOGS
-    chosen = make_engine(engine, workers, device=device, sources=planned.sources, logs=logs, gpus=gpus_per_run)
-    done, waiting = planned.done(), planned.waiting(limit)
-    time = duration(planned.expected_seconds(waiting, chosen.workers))
-    state = f"{len(planned.runs)} runs: {len(done)} done, {len(waiting)} to run, {time}"
+    chosen = make_engine(engine, workers, device=device, load=planned.load, logs=logs, gpus=gpus_per_run)
+    waiting = planned.waiting()
+    now = waiting[:limit]
+    state = f"{len(planned.runs)} runs: {len(planned.runs) - len(waiting)} done, {len(now)} to run"
     if dry_run:
         for id, cells in planned.runs.items():
-            say(f"{'done' if id in done else 'to run':<8} {cells[0].slug}")
+            say(f"{'to run' if id in waiting else 'done':<8} {cells[0].slug}")
         say(state)
         return 0
     with Progress(hidden=quiet) as progress:
-        outcome = planned.run(chosen, limit, _follow(progress, waiting, state))
-    if outcome.failures:
-        note(failure_text(outcome, folder))
-    if outcome.interrupted:
-        tell(f"stopped: {outcome.left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
+        progress.start(max(len(now), 1))
+        progress.tell(state)
+        ended = itertools.count(1)
+
+        def tell_end(name: str, result: dict[str, Any]) -> None:
+            told = f"failed: {result['error']}" if "error" in result else percent(result["last_accuracy"])
+            progress.tell(f"[{next(ended)}/{len(now)}] {name}: {told.splitlines()[0]}")
+            progress.advance(1, f"{len(now)} runs")
+
+        failures, left = list[dict[str, Any]](), 0
+        try:
+            failures = planned.run(chosen, limit, tell_end)
+        except KeyboardInterrupt:
+            left = len(planned.waiting())
+    if failures:
+        note(failure_text(failures, folder))
+    if left:
+        tell(f"stopped: {left} runs left. To go on:\n  {shlex.join(['puridiver', *ctx.obj])}")
     for each in planned.grids:
         if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
             say(build(rows, each).to_text() + "\n")
-    return 130 if outcome.interrupted else int(bool(outcome.failures))
-
-
-def _follow(progress: Progress, waiting: Sequence[str], state: str) -> Callable[[Event, str], None]:
-    """Show the state of a grid, and what happens to its runs: a bar for all, and a line for each that ends."""
-    shares, ended = dict.fromkeys(waiting, 0.0), list[str]()
-    progress.start(max(len(waiting), 1))
-    progress.tell(state)
-
-    def happened(event: Event, name: str) -> None:
-        if event.kind in ("finished", "failed"):
-            ended.append(event.id)
-        shares[event.id] = 1.0 if event.id in ended else event.detail.get("share", 0.0)
-        progress.bar.update(progress.task, completed=sum(shares.values()), description=f"{len(shares)} runs")
-        if event.kind in ("finished", "failed", "lost"):
-            error = f"{event.kind}: {str(event.detail.get('error')).splitlines()[0]}"
-            result = percent(event.detail["last_accuracy"]) if event.kind == "finished" else error
-            progress.tell(f"[{len(ended)}/{len(shares)}] {name}: {result}")
-
-    return happened
+    return 130 if left else int(bool(failures))

@@ -71,12 +71,6 @@ def percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:z.1%}"
 
 
-def duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "time unknown"
-    return f"about {seconds / 3600:.1f} h" if seconds > 5400 else f"about {max(seconds / 60, 1):.0f} min"
-
-
 class Progress(runs.Progress):
     """A bar with the time left on a terminal; anywhere, lines that say what was done."""
 

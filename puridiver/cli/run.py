@@ -49,12 +49,13 @@ def run(
       puridiver run --data my-pictures/ --test-share 0.2 --set lr=0.01 --json
     """
     from puridiver.runs.experiment import Experiment
-    from puridiver.runs.ledger import append_row, check_ledger
 
     config = _config(flags.absolute_places(settings), flags.options_of(assignments), out, resume)
     if out:
         flags.check_outside(config.data, out)
     if ledger:  # what would fail at the end must fail before the work
+        from puridiver.runs.ledger import append_row, check_ledger
+
         check_ledger(ledger)
     with Progress(quiet or json) as progress, contextlib.ExitStack() as stack:
         experiment = Experiment(config, progress)
@@ -103,7 +104,7 @@ def _stopping_gently(experiment: Experiment, words: list[str], out: Path | None)
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, before)
-        experiment.stop()
+        experiment.stopping.set()
         tell("stopping after this batch or memory epoch; Ctrl-C again stops at once")
 
     before = signal.signal(signal.SIGINT, stop)

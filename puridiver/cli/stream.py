@@ -40,7 +40,7 @@ def make(
     """
     from puridiver import data
     from puridiver.data import image_files
-    from puridiver.runs.resolve import file_options, load_source, resolve_run_stream
+    from puridiver.runs.resolve import data_of, resolve_run_stream
 
     if out.suffix != ".json":
         raise ValueError(f"a stream should be called *.json, by which a run knows it, but got {out}")
@@ -48,10 +48,10 @@ def make(
     config = RunConfig(**flags.absolute_places(settings))
     with Progress() as progress:
         if data.own_kind(config.data) == "files":
-            root = Path(config.data_root or data.default_root())
-            found = image_files.describe(Path(config.data), root, file_options(config), progress.count)
+            _, root, options = data_of(config)
+            found = image_files.describe(Path(config.data), root or data.default_root(), options, progress.count)
             say_table(found, ("", ""), config.data)  # also where the data are refused
-        manifest = resolve_run_stream(config, load_source(config, progress.count))
+        manifest = resolve_run_stream(config, data.load(*data_of(config), progress.count))
     out.parent.mkdir(parents=True, exist_ok=True)
     manifest.save(out)
     say(f"{out}: {describe(manifest)}")
@@ -98,7 +98,8 @@ def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stre
       puridiver stream verify stream.json
       puridiver stream verify mine.json --data pictures/ --test-share 0.2
     """
-    from puridiver.runs.resolve import load_source
+    from puridiver import data
+    from puridiver.runs.resolve import data_of
     from puridiver.streams import StreamManifest
     from puridiver.streams.build import verify as find_problems
 
@@ -106,7 +107,7 @@ def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stre
         manifest = StreamManifest.load(file)
         config = RunConfig(**{"data": manifest.source, **flags.absolute_places(settings)})
         with Progress() as progress:
-            problems = find_problems(manifest, load_source(config, progress.count))
+            problems = find_problems(manifest, data.load(*data_of(config), progress.count))
     except ManifestError as error:
         problems = [str(error).removeprefix(f"{file}: ")]
     return say_problems(file, problems)

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
-import queue
-import signal
 import subprocess
 import sys
+import tempfile
 import threading
-import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
+from puridiver import data
 from puridiver.data.base import DataSource
-from puridiver.runs import Progress
+from puridiver.errors import DataError
+from puridiver.files import write_atomically
+from puridiver.plugins import ENVIRONMENT
+from puridiver.runs import folder as runs
 from puridiver.runs.config import RunConfig
 from puridiver.runs.experiment import Experiment
-from puridiver.runs.resolve import file_options, load_source, source_name
+from puridiver.runs.resolve import COMMIT, data_of
 from puridiver.runtime.capture import lane
 from puridiver.runtime.device import choose_runtime
 
 ENGINES = ("auto", "lanes", "processes", "ray")
 LANES_ON_GPU = 8
-ATTEMPTS = 3  # at a cell whose worker dies
-SECONDS_BETWEEN_REPORTS = 0.5
-PATIENCE_SECONDS = 5.0  # for the last checkpoint of a worker
+RETRIES = 2  # by Ray, of a cell whose worker dies
+PATIENCE_SECONDS = 5.0  # for the checkpoint of a worker that is stopped
 # Every library that torch or NumPy may count threads with. Without this, processes slow each other down many times.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
+Load = Callable[..., DataSource]  # `data.load`, or one that remembers what it has loaded
+Result = dict[str, Any]  # the summary of a finished job; `error` and `traceback` of a failed one
 
-@dataclass(frozen=True)
-class Job:
+
+class Job(NamedTuple):
     """One run: its id, its config, the folder it writes to, and how many runs share the device."""
 
     id: str
@@ -48,106 +51,42 @@ class Job:
     lanes: int = 1
 
 
-@dataclass(frozen=True)
-class Event:
-    """What happened to a job: "advanced", "finished", "failed" or "lost" (its worker died; it is tried again).
-
-    `detail` is the summary of a finished job, `error` and `traceback` of a failed or lost one, and the `share` that is
-    done of one that advanced.
-    """
-
-    kind: str
-    id: str
-    detail: dict[str, Any] = field(default_factory=dict)
-
-
-Report = Callable[[Event], None]
-
-
-class Sources:
-    """Data sets, each loaded once."""
-
-    def __init__(self) -> None:
-        self.loaded: dict[tuple[object, ...], DataSource] = {}
-
-    def of(self, config: RunConfig) -> DataSource:
-        key = (source_name(config), config.data_root, file_options(config))
-        if key not in self.loaded:
-            self.loaded[key] = load_source(config)
-        return self.loaded[key]
-
-
-class JobProgress(Progress):
-    """Reports the progress of a run, at most twice a second, and stops the run when the engine stops."""
-
-    def __init__(self, id: str, report: Report, stopping: threading.Event) -> None:
-        self.id, self.report, self.stopping = id, report, stopping
-        self.experiment: Experiment | None = None
-        self.total, self.done, self.last_report = 1, 0, 0.0
-
-    def start(self, total: int) -> None:
-        self.total = max(total, 1)
-
-    def advance(self, amount: int, text: str) -> None:
-        if self.stopping.is_set() and self.experiment is not None:
-            self.experiment.stop()
-        self.done += amount
-        if time.monotonic() - self.last_report >= SECONDS_BETWEEN_REPORTS:
-            self.last_report = time.monotonic()
-            self.report(Event("advanced", self.id, {"share": min(self.done / self.total, 1.0)}))
-
-
-def run_job(job: Job, report: Report, stopping: threading.Event, source: DataSource | None = None) -> None:
-    """Run one cell to its end, from its last checkpoint if there is one; report what goes wrong instead of raising."""
-    progress = JobProgress(job.id, report, stopping)
+def run_job(job: Job, stopping: threading.Event, load: Load = data.load) -> Result:
+    """Run one cell to its end, from its checkpoint if there is one; once `stopping` is set, to a checkpoint."""
     try:
-        experiment = progress.experiment = Experiment(job.config, progress, source)
-        experiment.lanes = job.lanes
-        report(Event("finished", job.id, experiment.run(job.folder, resume=True)))
-    except KeyboardInterrupt:  # stopped; it has left a checkpoint
-        return
+        experiment = Experiment(job.config, source=load(*data_of(job.config)))
+        experiment.lanes, experiment.stopping = job.lanes, stopping
+        return experiment.run(job.folder, resume=True)
     except Exception as error:
-        report(failed(job, error))
+        return failed(error)
 
 
-def failed(job: Job, error: BaseException) -> Event:
+def failed(error: BaseException) -> Result:
     text = "".join(traceback.format_exception(error))
-    return Event("failed", job.id, {"error": f"{type(error).__name__}: {error}", "traceback": text})
+    return {"error": f"{type(error).__name__}: {error}", "traceback": text}
 
 
 class Engine(ABC):
-    """Runs jobs once, `workers` at a time of which `lanes` share a device, and reports what happens to them."""
+    """Runs jobs once, `workers` at a time of which `lanes` share a device."""
 
     def __init__(self, workers: int, lanes: int = 1) -> None:
         self.workers, self.lanes, self.stopping = workers, lanes, threading.Event()
 
-    def run(self, jobs: Sequence[Job], report: Report) -> None:
-        """Run all jobs. `report` is called in this thread; if it raises, the jobs that still run are stopped."""
-        events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()  # None: a job has ended
-
-        def work(job: Job) -> None:
-            try:
-                if not self.stopping.is_set():
-                    self.run_one(job, events.put)
-            except Exception as error:
-                events.put(failed(job, error))
-            finally:
-                events.put(None)
-
+    def run(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Result], None, None]:
+        """Run all jobs and yield each with its result when it ends. Closing the iterator stops those that still run."""
         with ThreadPoolExecutor(self.workers) as threads:
-            left = len([threads.submit(work, job) for job in jobs])
+            running = {threads.submit(self.run_one, job): job for job in jobs}
             try:
-                while left:
-                    if (event := events.get()) is None:
-                        left -= 1
-                    else:
-                        report(event)
+                for ended in as_completed(running):
+                    error = ended.exception()
+                    yield running[ended], failed(error) if error else ended.result()
             finally:
                 self.stopping.set()
+                threads.shutdown(wait=False, cancel_futures=True)
                 self.stop()
 
     @abstractmethod
-    def run_one(self, job: Job, report: Report) -> None:
+    def run_one(self, job: Job) -> Result:
         """Run a job in the calling thread until it ends, or until `self.stopping` is set."""
 
     def stop(self) -> None:  # noqa: B027
@@ -157,17 +96,17 @@ class Engine(ABC):
 class LaneEngine(Engine):
     """Runs cells in threads of this process that share one GPU (or, slowly, a CPU) and the loaded data."""
 
-    def __init__(self, workers: int, device: torch.device, sources: Sources) -> None:
+    def __init__(self, workers: int, device: torch.device, load: Load = data.load) -> None:
         super().__init__(workers, lanes=workers)
-        self.device, self.sources = device, sources
+        self.device, self.load = device, load
 
-    def run_one(self, job: Job, report: Report) -> None:
+    def run_one(self, job: Job) -> Result:
         with lane(self.device):
-            run_job(job, report, self.stopping, self.sources.of(job.config))
+            return run_job(job, self.stopping, self.load)
 
 
 class ProcessEngine(Engine):
-    """Runs each cell in a process of its own, with its share of the cores. If that dies, the cell is tried again.
+    """Runs each cell in a process of its own, with its share of the cores.
 
     The process pools of the standard library do not suit: they import the user's script again, and one killed worker
     ends the cells of all others.
@@ -177,46 +116,35 @@ class ProcessEngine(Engine):
         super().__init__(workers)
         self.log, self.running = logs / "workers.log", set[subprocess.Popen[bytes]]()
 
-    def run_one(self, job: Job, report: Report) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
-            kind, code = self._attempt(job, report)
-            if kind in ("finished", "failed") or self.stopping.is_set():
-                return
-            death = f"a worker process ended with code {code}; the workers said last:\n"
-            death += self.log.read_text(errors="replace")[-2000:].strip()
-            kind = "failed" if attempt == ATTEMPTS else "lost"
-            report(Event(kind, job.id, {"error": death, "traceback": death}))
-
-    def _attempt(self, job: Job, report: Report) -> tuple[str, int]:
-        """Run a job in a new process: the kind of its last event, and the exit code."""
+    def run_one(self, job: Job) -> Result:
         self.log.parent.mkdir(parents=True, exist_ok=True)
         program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
-        threads = dict.fromkeys(THREAD_VARIABLES, str(max(1, cores() // self.workers)))
-        kind = ""
+        threads, answer = dict.fromkeys(THREAD_VARIABLES, str(max(1, cores() // self.workers))), b""
         with self.log.open("ab") as errors, suppress(BrokenPipeError), subprocess.Popen(
             [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             env={**os.environ, **threads},
             start_new_session=True,  # Ctrl-C is for the grid, which then stops its workers
         ) as process:  # fmt: skip
-            self.running.add(process)
-            if self.stopping.is_set():  # `stop` may have missed it
-                process.terminate()
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(pickle.dumps(job))
-            process.stdin.close()
-            with suppress(EOFError, pickle.UnpicklingError):  # what a killed process wrote last may be torn
-                while True:
-                    event = pickle.load(process.stdout)
-                    kind = event.kind
-                    report(event)
+            process.stdin.flush()
+            self.running.add(process)
+            if self.stopping.is_set():  # `stop` may have missed it
+                process.stdin.close()
+            answer = process.stdout.read()
         self.running.discard(process)
-        return kind, process.returncode
+        if self.stopping.is_set() or (answer and process.returncode == 0):
+            return pickle.loads(answer) if answer else {}
+        death = f"a worker process ended with code {process.returncode}; the workers said last:\n"
+        death += self.log.read_text(errors="replace")[-2000:].strip()
+        return {"error": death, "traceback": death}
 
     def stop(self) -> None:
         running = list(self.running)
         for process in running:
-            process.terminate()  # all at once, so that they write their last checkpoints side by side
+            if process.stdin is not None:
+                process.stdin.close()  # all at once, so that they write their checkpoints side by side
         for process in running:
             try:
                 process.wait(PATIENCE_SECONDS)
@@ -225,20 +153,66 @@ class ProcessEngine(Engine):
 
 
 def serve() -> None:
-    """Run the job of standard input: what a worker process does. At SIGTERM it writes a checkpoint.
+    """Run the job of standard input and answer with its result: what a worker process does.
 
-    If the grid is gone, the next report of progress fails, which ends the worker.
+    When standard input ends, because the grid stops or was killed, the run saves itself and the worker ends.
     """
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the events
-    stopping = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *signal_and_frame: stopping.set())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints must not mix with the answer
+    job, stopping = pickle.load(sys.stdin.buffer), threading.Event()
 
-    def report(event: Event) -> None:
-        pickle.dump(event, out)
-        out.flush()
+    def watch() -> None:
+        os.read(sys.stdin.fileno(), 1)
+        stopping.set()
 
-    run_job(pickle.load(sys.stdin.buffer), report, stopping)
+    threading.Thread(target=watch, daemon=True).start()
+    with out, suppress(KeyboardInterrupt):
+        out.write(pickle.dumps(run_job(job, stopping)))
+
+
+class RayEngine(Engine):
+    """Runs each cell as a task of a Ray cluster, as many at a time as it has room for. Ray retries a cell that dies.
+
+    A task runs in a folder of its own machine and returns the files of its run, so that machines share nothing. `gpus`
+    is the share of a GPU that each task gets. A cluster that this starts ends with the program.
+    """
+
+    def __init__(self, gpus: float | None = None) -> None:
+        try:
+            import ray
+        except ModuleNotFoundError as error:
+            raise DataError("--engine ray needs Ray: pip install 'puridiver[ray]'") from error
+        self.ray: Any = ray
+        if not ray.is_initialized():
+            told = {name: os.environ[name] for name in (ENVIRONMENT, COMMIT) if name in os.environ}
+            ray.init(log_to_driver=False, logging_level=logging.ERROR, runtime_env={"env_vars": told})
+        has = {"CPU": 1.0, "GPU": 0.0, **ray.cluster_resources()}
+        gpus = float(has["GPU"] > 0) if gpus is None else gpus
+        if gpus > has["GPU"]:
+            raise DataError(f"a run should have {gpus:g} GPUs, but the cluster has {has['GPU']:g}")
+        self.task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES)(run_remotely)
+        super().__init__(int(has["GPU"] / gpus if gpus else has["CPU"]), lanes=int(1 / (gpus or 1)) or 1)
+
+    def run_one(self, job: Job) -> Result:
+        running = self.task.remote(job)
+        while not self.ray.wait([running], timeout=1.0)[0]:
+            if self.stopping.is_set():
+                self.ray.cancel(running, force=True)
+                return {}
+        result, files = self.ray.get(running)
+        for name, content in files.items():
+            (job.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(job.folder / name, content)
+        return result
+
+
+def run_remotely(job: Job) -> tuple[Result, dict[str, bytes]]:
+    """Run a cell on whatever machine this is: its result, and the files of its run, the summary last."""
+    with tempfile.TemporaryDirectory(prefix="puridiver-") as folder:
+        here = Path(folder) / "run"
+        result = run_job(job._replace(folder=here), threading.Event())
+        kept = sorted(here.rglob("*"), key=lambda path: path.name == runs.SUMMARY)
+        return result, {str(path.relative_to(here)): path.read_bytes() for path in kept if path.is_file()}
 
 
 def cores() -> int:
@@ -247,23 +221,19 @@ def cores() -> int:
 
 
 def make_engine(
-    name: str = "auto", workers: int | None = None, *, device: str = "auto", sources: Sources | None = None,
-    logs: Path = Path("logs"), ray_address: str | None = None, gpus: float | None = None,
+    name: str = "auto", workers: int | None = None, *, device: str = "auto", load: Load = data.load,
+    logs: Path = Path("logs"), gpus: float | None = None,
 ) -> Engine:  # fmt: skip
     """The engine of a name; `auto` takes lanes on a GPU and processes on a CPU.
 
-    `workers` is how many cells run at a time. On Ray the cluster decides that, by the share of a GPU that each cell
-    gets (`gpus`).
+    `workers` is how many cells run at a time. On Ray the cluster ($RAY_ADDRESS) decides that, by the share of a GPU
+    that each cell gets (`gpus`).
     """
     if name not in ENGINES:
         raise ValueError(f"engine should be one of {', '.join(ENGINES)}, but got {name!r}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers should be at least 1, but got {workers}")
     if name == "ray":
-        from puridiver.grid.on_ray import RayEngine
-
-        return RayEngine(ray_address, gpus)
+        return RayEngine(gpus)
     chosen = choose_runtime(device).device
     if name == "lanes" or (name == "auto" and chosen.type == "cuda"):
-        return LaneEngine(workers or LANES_ON_GPU, chosen, sources or Sources())
+        return LaneEngine(workers or LANES_ON_GPU, chosen, load)
     return ProcessEngine(workers or cores(), logs)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from puridiver.errors import meant
-from puridiver.grid.spec import Column, Grid, Method, Settings
+from puridiver.grid.spec import Column, Grid, Settings, method_of
 from puridiver.options import PUBLISHED
 
 HAVE_STREAMS = ("cifar10", "cifar100", "webvision", "food101n")  # data of which streams are published
+_FILE = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,10 @@ class Preset:
     """A table or figure of the paper, by the recipe of the released program, which made the paper's figures."""
 
     title: str
-    methods: tuple[Method, ...]
-    noises: tuple[str, ...]
-    sizes: Mapping[str, Settings]  # data -> changes of SIZES; "seeds" and "noises" may be among them
+    methods: Sequence[str]  # lists of methods
+    noises: Sequence[str]
+    sizes: Mapping[str, Settings]  # data -> changes of [size]; "seeds" and "noises" may be among them
+    alphas: Sequence[float] = ()  # values of a static alpha, each a method before the others
     stream: str = "blurry-10"
     # Data -> class map of asymmetric noise in generated streams; CIFAR-100's own is by superclass, the paper's pairs.
     noise_maps: Mapping[str, str] = field(default_factory=lambda: {"cifar100": "pairs"})
@@ -35,27 +37,7 @@ class Preset:
         return tuple(name for name in self.sizes if name != "digits")
 
 
-def _method(title: str, parts: str, options: Mapping[str, Any] | None = None) -> Method:
-    """A method of the file; `epochs` is a setting and no option."""
-    sampler, trainer = parts.split("+")
-    settings = {"epochs": options["epochs"]} if options and "epochs" in options else {}
-    own = {name: value for name, value in (options or {}).items() if name not in settings}
-    return Method(title, sampler, trainer, {**settings, "options": own})
-
-
-def _preset(lists: Mapping[str, Any], found: dict[str, Any]) -> Preset:
-    entries: list[Any] = [
-        [f"alpha {value}", "puridiver+puridiver", {"alpha": value}] for value in found.pop("alphas", [])
-    ]
-    for name in found["methods"]:
-        entries += lists["methods"][name.removeprefix("@")]
-    noises = lists["noises"][found["noises"]] if isinstance(found["noises"], str) else found["noises"]
-    return Preset(**{**found, "methods": tuple(_method(*entry) for entry in entries), "noises": tuple(noises)})
-
-
-_FILE = tomllib.loads(Path(__file__).with_name("presets.toml").read_text(encoding="utf-8"))
-SIZES: Mapping[str, Settings] = _FILE["size"]
-PRESETS = {name: _preset(_FILE, found) for name, found in _FILE["preset"].items()}
+PRESETS = {name: Preset(**found) for name, found in _FILE["preset"].items()}
 
 
 def grid_of_preset(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
@@ -65,7 +47,7 @@ def grid_of_preset(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (
         if source not in preset.sizes:
             known = ", ".join(preset.sizes) + f", but got {source}{meant(source, preset.sizes)}"
             raise ValueError(f"the data of {name} should be one of {known}; a grid file may name other data")
-        size = {"recipe": PUBLISHED, **SIZES[source], **preset.sizes[source]}
+        size = {"recipe": PUBLISHED, **_FILE["size"][source], **preset.sizes[source]}
         size_seeds, noises = size.pop("seeds", (1, 2, 3)), size.pop("noises", preset.noises)
         published = official and preset.stream == "blurry-10" and source in HAVE_STREAMS
         for noise in noises:
@@ -73,4 +55,7 @@ def grid_of_preset(name: str, data: Sequence[str] = (), seeds: Sequence[int] = (
             settings = {**size, "noise_map": preset.noise_maps[source]} if mapped else size
             stream = "official" if published else preset.stream
             columns.append(Column(source, stream, noise, tuple(seeds or size_seeds), settings))
-    return Grid(name, preset.title, preset.methods, tuple(columns))
+    ours: dict[str, Any] = {"sampler": "puridiver", "trainer": "puridiver"}
+    entries = [{"title": f"alpha {alpha}", **ours, "options": {"alpha": alpha}} for alpha in preset.alphas]
+    entries += [entry for listed in preset.methods for entry in _FILE["methods"][listed]]
+    return Grid(name, preset.title, tuple(map(method_of, entries)), tuple(columns))

@@ -8,62 +8,49 @@ logs/             what worker processes write
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
+from puridiver import data as data_sets
 from puridiver import plugins as plugin_files
 from puridiver.errors import DataError, PuridiverError, few
 from puridiver.files import file_lock
-from puridiver.grid.engines import Engine, Event, Job, Sources, make_engine
+from puridiver.grid.engines import Engine, Job, Result, make_engine
 from puridiver.grid.spec import Cell, Grid, cells, find_grid, grid_of_table, only, with_changes
 from puridiver.runs import folder as runs
 from puridiver.runs.config import Role
 from puridiver.runs.ledger import append_row, read_ledgers
-from puridiver.runs.resolve import resolve_run_stream, run_id
+from puridiver.runs.resolve import data_of, resolve_run_stream, run_id
 
 LEDGER, FAILURES, LOGS, LOCK = "ledger.jsonl", "failures.jsonl", "logs", "grid.lock"
-
-
-@dataclass
-class Outcome:
-    """What became of a grid: how many runs finished now, the failures by run id, and what was not run."""
-
-    finished: int = 0
-    failures: dict[str, dict[str, Any]] = field(default_factory=dict)
-    left: int = 0
-    interrupted: bool = False
 
 
 class GridRun:
     """Grids and the folder that their runs go to. `runs` has the cells of each run by its id: grids may share runs."""
 
     def __init__(self, grids: Sequence[Grid], folder: str | Path) -> None:
-        self.grids, self.folder, self.sources = list(grids), Path(folder), Sources()
+        self.grids, self.folder, self.load = list(grids), Path(folder), functools.cache(data_sets.load)
         self.runs: dict[str, list[Cell]] = {}
         hashes: dict[tuple[Any, ...], str] = {}  # many cells share a stream
         for cell in (cell for grid in grids for cell in cells(grid)):
-            config, source = cell.config, self.sources.of(cell.config)
+            config, source = cell.config, self.load(*data_of(cell.config))
             stream = (*config.values(Role.SOURCE, Role.STREAM, Role.PLACE).values(), config.seed)
             if stream not in hashes:
                 hashes[stream] = resolve_run_stream(config, source).content_hash
             self.runs.setdefault(run_id(config, source, hashes[stream]), []).append(cell)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows of the folder's ledger."""
+        """The ledger's rows of these runs, of whichever grid."""
         path = self.folder / LEDGER
-        return read_ledgers([path]) if path.exists() else []
-
-    def done(self) -> dict[str, dict[str, Any]]:
-        """The ledger's row of each run that is done, by id."""
-        return {row["id"]: row for row in self.rows() if row["id"] in self.runs}
+        return [row for row in read_ledgers([path]) if row["id"] in self.runs] if path.exists() else []
 
     def waiting(self, limit: int | None = None) -> list[str]:
         """The ids of the runs that are left, in the order of the grids; at most `limit`."""
-        done = self.done()
+        done = {row["id"] for row in self.rows()}
         return [id for id in self.runs if id not in done][:limit]
 
     def own_rows(self) -> list[dict[str, Any]]:
@@ -72,50 +59,33 @@ class GridRun:
         keys = [(id, cell.grid, cell.method, cell.column) for id, shared in self.runs.items() for cell in shared]
         return [found[key] for key in keys if key in found]
 
-    def expected_seconds(self, waiting: Sequence[str], workers: int) -> float | None:
-        """How long the waiting runs may take, by the mean of those in the ledger."""
-        seconds = [row["seconds"] for row in self.rows()]
-        return mean(seconds) * len(waiting) / max(1, min(workers, len(waiting))) if seconds else None
-
-    def run(
-        self, engine: Engine, limit: int | None = None, on_event: Callable[[Event, str], object] | None = None
-    ) -> Outcome:
-        """Run what is left, until Ctrl-C; `on_event` hears each event with the name of its cell."""
-        outcome = Outcome()
-        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
-            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
-            for id, row in self.done().items():  # cells of a new grid may share runs with an old one
-                self._record(id, row)
-            jobs = {id: self.job(id, engine.lanes) for id in self.waiting(limit)}
-
-            def report(event: Event) -> None:
-                if event.kind in ("finished", "failed"):
-                    del jobs[event.id]
-                    self._end(event, outcome)
-                if on_event:
-                    on_event(event, self.runs[event.id][0].slug)
-
-            try:
-                engine.run(list(jobs.values()), report)
-            except KeyboardInterrupt:
-                outcome.interrupted = True
-            outcome.left = len(jobs)
-        return outcome
-
     def job(self, id: str, lanes: int = 1) -> Job:
         """The job of a run."""
         cell = self.runs[id][0]
         return Job(id, cell.config, self.folder / runs.GRID_CELLS / f"{cell.slug}-{id}", lanes)
 
-    def _end(self, event: Event, outcome: Outcome) -> None:
-        if event.kind == "finished":
-            self._record(event.id, event.detail)
-            outcome.finished += 1
-            return
-        failure = outcome.failures[event.id] = {"id": event.id, **self.runs[event.id][0].names, **event.detail}
-        append_row(self.folder / FAILURES, {**failure, "when": datetime.now(UTC).isoformat(timespec="seconds")})
+    def run(
+        self, engine: Engine, limit: int | None = None, on_end: Callable[[str, Result], object] = lambda name, result: 0
+    ) -> list[dict[str, Any]]:
+        """Run what is left and return the failures; `on_end` hears the name of each run that ends, and its result."""
+        if (self.folder / runs.CONFIG).exists() or self.folder.is_file():
+            raise DataError(f"{self.folder} is a run or a file; choose another folder for the grid")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        failures = []
+        with file_lock(self.folder / LOCK, wait_seconds=0, what=f"the grid in {self.folder}"):
+            for row in self.rows():  # cells of a new grid may share runs with an old one
+                self._record(row["id"], row)
+            jobs = [self.job(id, engine.lanes) for id in self.waiting(limit)]
+            with contextlib.closing(engine.run(jobs)) as ended:
+                for job, result in ended:
+                    if "error" in result:
+                        when = datetime.now(UTC).isoformat(timespec="seconds")
+                        failures.append({"id": job.id, **self.runs[job.id][0].names, **result, "when": when})
+                        append_row(self.folder / FAILURES, failures[-1])
+                    else:
+                        self._record(job.id, result)
+                    on_end(self.runs[job.id][0].slug, result)
+        return failures
 
     def _record(self, id: str, row: Mapping[str, Any]) -> None:
         """Append a row for each cell of a run that the ledger does not have yet."""
@@ -149,17 +119,15 @@ def run_grid(
         chosen = find_grid(grid, data, seeds, official=changes.get("splits") is not None)
     run = GridRun([with_changes(each, changes) for each in only([chosen], methods, noises)], out)
     device = str(changes.get("device") or "auto")
-    runner = make_engine(engine, workers, device=device, sources=run.sources, logs=run.folder / LOGS)
-    outcome = run.run(runner, limit, lambda event, name: on_row and event.kind == "finished" and on_row(event.detail))
-    if outcome.interrupted:
-        raise KeyboardInterrupt
-    if outcome.failures:
-        raise PuridiverError(failure_text(outcome, run.folder))
+    runner = make_engine(engine, workers, device=device, load=run.load, logs=run.folder / LOGS)
+    failures = run.run(runner, limit, lambda name, result: on_row and "error" not in result and on_row(result))
+    if failures:
+        raise PuridiverError(failure_text(failures, run.folder))
     return run.own_rows()
 
 
-def failure_text(outcome: Outcome, folder: Path) -> str:
+def failure_text(failures: Sequence[Mapping[str, Any]], folder: Path) -> str:
     """What failed, in a sentence."""
-    failures = outcome.failures.values()
-    named = [f"{f['method']}, {f['column']}, seed {f['seed']}: {f['error'].splitlines()[0]}" for f in failures]
+    told = "{method}, {column}, seed {seed}: {error}"
+    named = [told.format_map(failure).splitlines()[0] for failure in failures]
     return f"{len(named)} runs of the grid failed ({few(named, 3)}); {folder / FAILURES} has the tracebacks"

@@ -9,9 +9,8 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from puridiver import plugins
 from puridiver.errors import DataError, meant
@@ -24,7 +23,7 @@ LISTS = ("title", "data", "streams", "noises", "methods", "seeds")  # keys of a 
 RECORDED_BESIDE = (Role.PLACE, Role.MACHINE, Role.MEASUREMENT)  # changing these leaves a grid what it is
 SHARED = [name for name, setting in SETTINGS.items() if not setting.axis]  # what may be set for many cells at once
 
-Settings = Mapping[str, Any]  # fields of `RunConfig` by name; "options" has the options of the methods
+Settings = Mapping[str, Any]  # fields of `RunConfig` and options of the methods, by name
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class Column:
     seeds: tuple[int, ...]
     settings: Settings = field(default_factory=dict)
 
-    @cached_property
+    @property
     def title(self) -> str:
         """The name of the column in tables and ledgers, without folders: "cifar10 sym-40"."""
         parts = (self.data, "" if self.stream in ("blurry-10", WORD) else self.stream, self.noise or "")
@@ -68,29 +67,29 @@ class Grid:
     columns: tuple[Column, ...]
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """One run of a grid, with the names that its row has in the ledger."""
 
     grid: str
     method: str
     column: str
+    seed: int
     config: RunConfig
 
     @property
     def names(self) -> dict[str, Any]:
-        return {"grid": self.grid, "method": self.method, "column": self.column, "seed": self.config.seed}
+        return dict(zip(self._fields, self[:4], strict=False))
 
     @property
     def slug(self) -> str:
         """The cell's name as part of a folder's name."""
-        return re.sub(r"[^a-z0-9.]+", "-", f"{self.column} {self.method} s{self.config.seed}".lower()).strip("-")
+        return re.sub(r"[^a-z0-9.]+", "-", f"{self.column} {self.method} s{self.seed}".lower()).strip("-")
 
 
 def cells(grid: Grid) -> list[Cell]:
     """All cells of a grid, one whole table for each seed after the other."""
     found = [
-        (place, Cell(grid.name, method.title, column.title, _config(method, column, seed)))
+        (place, Cell(grid.name, method.title, column.title, seed, _config(method, column, seed)))
         for method in grid.methods
         for column in grid.columns
         for place, seed in enumerate(column.seeds)
@@ -100,19 +99,16 @@ def cells(grid: Grid) -> list[Cell]:
 
 def _config(method: Method, column: Column, seed: int) -> RunConfig:
     """The config of a cell. The method's settings replace the column's; options reach only methods that have them."""
-    settings = _merged(column.settings, method.settings)
+    settings = {**column.settings, **method.settings}
     parts = {f"sampler {method.sampler}", f"trainer {method.trainer}", f"network {settings.get('network')}"}
-    options = {k: v for k, v in settings["options"].items() if not owners(k) or parts & set(owners(k))}
+    named = {name: settings.pop(name) for name in list(settings) if name not in SETTINGS}
+    options = {name: value for name, value in named.items() if not owners(name) or parts & set(owners(name))}
     stream = {"stream": column.stream, "noise": column.noise}
     if column.stream in PUBLISHED_KINDS:
         order = column.stream.removeprefix(WORD)  # "" or ":listed"
         stream = {"stream": f"{WORD}:{(column.noise or '').replace('-', '')}:{seed}{order}"}
     fixed = {"data": column.data, "sampler": method.sampler, "trainer": method.trainer, "seed": seed}
     return RunConfig.of_dict({**settings, **stream, **fixed, "options": options})
-
-
-def _merged(first: Settings, then: Settings) -> dict[str, Any]:
-    return {**first, **then, "options": {**first.get("options", {}), **then.get("options", {})}}
 
 
 def only(grids: Sequence[Grid], methods: Sequence[str] = (), noises: Sequence[str] = ()) -> list[Grid]:
@@ -122,14 +118,13 @@ def only(grids: Sequence[Grid], methods: Sequence[str] = (), noises: Sequence[st
         for name in (name for name in wanted if name not in known):
             allowed = ", ".join(map(repr, dict.fromkeys(known)))
             raise ValueError(f"a {kind} of the grid should be one of {allowed}, but got {name!r}{meant(name, known)}")
-    found = [
-        replace(
-            grid, methods=tuple(method for method in grid.methods if not methods or method.title in methods),
-            columns=tuple(column for column in grid.columns if not noises or column.noise in noises),
-        )
-        for grid in grids
-    ]  # fmt: skip
-    return [grid for grid in found if grid.methods and grid.columns]
+    found = []
+    for grid in grids:
+        chosen = tuple(method for method in grid.methods if not methods or method.title in methods)
+        columns = tuple(column for column in grid.columns if not noises or column.noise in noises)
+        if chosen and columns:
+            found.append(replace(grid, methods=chosen, columns=columns))
+    return found
 
 
 def with_changes(grid: Grid, changes: Settings) -> Grid:
@@ -138,19 +133,20 @@ def with_changes(grid: Grid, changes: Settings) -> Grid:
     Changes that decide the figures become part of the grid's name ("table1 recipe=paper"), so that a table never mixes
     them with the grid as it is. Changed epochs also replace those of a method: they are for a quick look at everything.
     """
-    changed, methods = _settings(changes, SHARED), grid.methods
-    columns = tuple(replace(column, settings=_merged(column.settings, changed)) for column in grid.columns)
-    if "epochs" in changed:
-        methods = tuple(replace(m, settings={**m.settings, "epochs": changed["epochs"]}) for m in methods)
-    told = {k: v for k, v in changed.items() if k in SETTINGS and SETTINGS[k].role not in RECORDED_BESIDE}
-    name = grid.name + "".join(f" {name}={value}" for name, value in {**told, **changed["options"]}.items())
-    return _reached(changed["options"], Grid(name, grid.title, methods, columns))
+    changed = _settings(changes, SHARED)
+    quick = {"epochs": changed["epochs"]} if "epochs" in changed else {}
+    told = [name for name in changed if name not in SETTINGS or SETTINGS[name].role not in RECORDED_BESIDE]
+    return _reached(changed, Grid(
+        grid.name + "".join(f" {name}={changed[name]}" for name in told), grid.title,
+        tuple(replace(method, settings={**method.settings, **quick}) for method in grid.methods),
+        tuple(replace(column, settings={**column.settings, **changed}) for column in grid.columns),
+    ))  # fmt: skip
 
 
-def _reached(options: Settings, grid: Grid) -> Grid:
+def _reached(settings: Settings, grid: Grid) -> Grid:
     """The grid, if its configs are valid and some method has each of these options; else a ValueError."""
     reached = {name for cell in cells(grid) for name in cell.config.options}
-    if missed := [name for name in options if name not in reached]:
+    if missed := [name for name in settings if name not in SETTINGS and name not in reached]:
         raise ValueError(f"no method of the grid has the option {missed[0]}")
     return grid
 
@@ -165,10 +161,7 @@ def _settings(given: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any
         raise ValueError(f"options should be a table of option = value, but got {named!r}")
     typed = Options(**named)
     found = {name: value for name, value in given.items() if name in SHARED and value is not None}
-    options = {name: typed[name] for name in named}
-    if "epochs" in options:  # a setting and an option: one place decides
-        found["epochs"] = options.pop("epochs")
-    return {**found, "options": options}
+    return found | {name: typed[name] for name in named}
 
 
 def find_grid(name: str | Path, data: Sequence[str] = (), seeds: Sequence[int] = (), official: bool = False) -> Grid:
@@ -205,7 +198,7 @@ def grid_of_table(
 ) -> Grid:
     """The grid of a table with the keys of a grid file."""
     settings = _settings(table, (*LISTS, *SHARED))
-    methods = tuple(_method(entry, settings.get("network")) for entry in _list(table, "methods", (str, Mapping)))
+    methods = tuple(method_of(entry, settings.get("network")) for entry in _list(table, "methods", (str, Mapping)))
     chosen_seeds = tuple(seeds or _list(table, "seeds", (int,), [0]))
     mapless = {name: value for name, value in settings.items() if name != "noise_map"}  # for noise that has no map
     columns = tuple(
@@ -217,7 +210,7 @@ def grid_of_table(
     for key, titles in (("methods", [m.title for m in methods]), ("columns", [c.title for c in columns])):
         if doubles := [title for title in titles if titles.count(title) > 1]:
             raise ValueError(f"{key} should differ, but several are called {doubles[0]!r}: give each its own title")
-    return _reached(settings["options"], Grid(name, str(table.get("title", name)), methods, columns))
+    return _reached(settings, Grid(name, str(table.get("title", name)), methods, columns))
 
 
 def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: Any = None) -> list[Any]:
@@ -228,7 +221,7 @@ def _list(table: Mapping[str, Any], key: str, kinds: tuple[type, ...], default: 
     return values
 
 
-def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
+def method_of(entry: str | Mapping[str, Any], network: str | None = None) -> Method:
     """A method written "sampler+trainer", or as a table with a title and settings of its own."""
     if isinstance(entry, str):
         entry = dict(zip(("sampler", "trainer"), map(str.strip, entry.split("+")), strict=False))
@@ -240,8 +233,8 @@ def _method(entry: str | Mapping[str, Any], network: str | None) -> Method:
         if name not in members and not (family == "network" and name in (None, "auto")):
             known = ", ".join(members)
             raise ValueError(f"{family} of a method should be one of {known}, but got {name!r}{meant(name, members)}")
-    check_reached(settings["options"], [f"{family} {parts.get(family)}" for family in plugins.FAMILIES])
-    told = {**settings, **settings["options"]}
-    changed = "".join(f", {name}={value}" for name, value in told.items() if name != "options")
+    options = [name for name in settings if name not in SETTINGS]
+    check_reached(options, [f"{family} {parts.get(family)}" for family in plugins.FAMILIES])
+    changed = "".join(f", {name}={value}" for name, value in settings.items())
     title = entry.get("title", f"{parts['sampler']} + {parts['trainer']}{changed}")
     return Method(str(title), str(parts["sampler"]), str(parts["trainer"]), settings)

@@ -212,32 +212,29 @@ def _paired_lines(frame: pd.DataFrame, against: str) -> list[dict[str, Any]]:
     if against not in titles:
         known = ", ".join(map(repr, titles))
         raise ValueError(f"against should be {PAPER!r} or one of {known}, but got {against!r}{meant(against, titles)}")
-    for grid, part in frame.groupby("grid", sort=False):
-        wide = part.pivot(index=["column", "seed"], columns="method", values="value").reindex(columns=titles)
-        single = [[column] for column in part["column"].unique()]
-        for columns in [*single, part["column"].unique()] if len(single) > 1 else single:
-            for method in (title for title in titles if title != against):
-                pairs = wide.loc[columns, [method, against]].dropna()
-                ran = len(pairs.index.unique("column"))
-                if ran > (len(columns) > 1):
-                    name = columns[0] if len(columns) == 1 else f"all {ran}"
-                    numbers = paired(pairs[method], pairs[against])
-                    lines.append({"grid": grid, "method": method, "column": name, **numbers})
+    place = ["grid", "column", "seed"]
+    theirs = frame[frame["method"] == against].set_index(place)["value"].rename("theirs")
+    pairs = frame[frame["method"] != against].join(theirs, on=place).dropna(subset=["value", "theirs"])
+    for (grid, method), part in pairs.groupby(["grid", "method"], sort=False):
+        columns = list(part.groupby("column", sort=False))
+        if len(columns) > 1:
+            columns.append((f"all {len(columns)}", part))
+        lines += [{"grid": grid, "method": method, "column": name, **paired(each)} for name, each in columns]
     return lines
 
 
-def paired(ours: pd.Series, theirs: pd.Series) -> dict[str, Any]:
-    """The mean over columns of their mean differences; the index has columns and seeds.
+def paired(pairs: pd.DataFrame) -> dict[str, Any]:
+    """The mean over columns of their mean differences of `value` and `theirs`, which are paired by seed.
 
     Several columns share one spread of seeds: a column of two or three pairs knows its own badly.
     """
-    difference = (ours - theirs).round(9)
-    by_column = difference.groupby(level="column")
+    difference = (pairs["value"] - pairs["theirs"]).round(9)
+    by_column = difference.groupby(pairs["column"])
     counts = by_column.size()
     freedom = len(difference) - len(counts)
     squares = ((difference - by_column.transform("mean")) ** 2).sum()
     error = np.sqrt(squares / freedom * (1 / counts).sum()) / len(counts) if freedom else np.nan
-    mean, against = (series.groupby(level="column").mean().mean() for series in (ours, theirs))
+    mean, against = pairs.groupby("column")[["value", "theirs"]].mean().mean()
     return _line(len(difference), mean, against, by_column.mean().mean(), error, freedom)
 
 

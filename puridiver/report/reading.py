@@ -15,7 +15,6 @@ from puridiver.errors import DataError, ManifestError
 from puridiver.metrics import METRICS
 from puridiver.metrics.memory_snapshot import MemorySnapshot
 from puridiver.runs import folder as files
-from puridiver.runs.begun import Begun
 from puridiver.runs.config import Role
 from puridiver.runs.ledger import Row, checked, read_ledgers
 from puridiver.streams import StreamManifest
@@ -52,7 +51,7 @@ class Run:
     column: str  # data and noise, such as "digits sym-40"
     seed: int
     summary: dict[str, Any]
-    begun: Begun
+    begun: files.Begun
     events: list[dict[str, Any]]
     manifest: StreamManifest
 

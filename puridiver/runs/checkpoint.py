@@ -1,4 +1,4 @@
-"""The checkpoints of a run: two saves that take turns, so that a damaged one leaves the one before it."""
+"""The checkpoint of a run: its state at a safe point, written while the run goes on."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from puridiver.learner import storage
 logger = logging.getLogger(__name__)
 
 
-class Checkpoints:
+class Checkpoint:
     """Saves and loads the state of the run whose identity is `run`, due each `every` seconds (0: never by time)."""
 
     def __init__(self, folder: Path, run: str = "", every: float = 0) -> None:
         if not 0 <= every < float("inf"):
             raise ValueError(f"seconds between checkpoints should be at least 0, but got {every}")
         self.folder, self.run, self.every = folder, run, every
-        self.places = folder / "even", folder / "odd"
-        self._number = 0  # of the newest save
         self._last = time.monotonic()
         self._failing = False
         self._under_way: Future[None] | None = None
 
     def due(self) -> bool:
-        """Whether the interval has passed since the last checkpoint, or the last attempt at one."""
+        """Whether the interval has passed since the last save, or the last attempt at one."""
         return self.every > 0 and time.monotonic() - self._last >= self.every
 
     def begin_save(self, settings: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Wait for the save before, copy the state, and write it while the caller goes on."""
         self.wait()
-        self._number += 1
-        frozen = storage.freeze({"run": self.run, "number": self._number, **settings}, tensors)
+        frozen = storage.freeze({"run": self.run, **settings}, tensors)
         self._last = time.monotonic()
         writer = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._under_way = writer.submit(self._write, self.places[self._number % 2], frozen)
+        self._under_way = writer.submit(self._write, frozen)
         writer.shutdown(wait=False)  # its thread ends with this one task
 
+    def _write(self, frozen: storage.State) -> None:
+        storage.write(self.folder, frozen)
+        files.sync_folder(self.folder.parent)
+
     def wait(self) -> None:
-        """Wait until the checkpoint is on the disk. If it does not fit, warn and keep the older ones."""
+        """Wait until the state is on the disk. If it does not fit, warn; the older one stays."""
         try:
             if self._under_way is not None:
                 self._under_way.result()
@@ -55,44 +56,24 @@ class Checkpoints:
             if not self._failing:
                 logger.warning("no checkpoint could be written, the run goes on without: %s", error)
             self._failing = True
-            self._number -= 1  # the next takes the same place, and not that of the last good one
         self._under_way = None  # not before: a Ctrl-C while waiting must not make it forgotten
 
     def load(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """The newest checkpoint that is whole and of this run, with a warning if one is not; None without any."""
-        found, faults = [], []
-        for place in self.places:
-            if not (place / storage.INDEX).exists():  # killed amid its first save
-                continue
-            try:
-                settings, tensors = storage.load(place)
-                if settings.pop("run", None) != self.run:
-                    raise DataError(f"{place} belongs to another run")
-                found.append((settings.pop("number"), settings, tensors))
-            except DataError as error:
-                faults.append(str(error))
-        told = "; ".join(faults)
-        if faults and not found:
-            raise DataError(f"{self.folder} holds no checkpoint to go on from: {told}; --force starts the run afresh")
-        if faults:
-            logger.warning("%s; going on from the other checkpoint", told)
-        if not found:
+        """The saved state; None without one, and a `DataError` if it is damaged or of another run."""
+        if not (self.folder / storage.INDEX).exists():  # never saved, or killed amid the first save
             return None
-        self._number, settings, tensors = max(found, key=lambda save: save[0])
+        try:
+            settings, tensors = storage.load(self.folder)
+            if settings.pop("run", None) != self.run:
+                raise DataError(f"{self.folder} belongs to another run")
+        except DataError as error:
+            raise DataError(f"there is no checkpoint to go on from: {error}; --force starts the run afresh") from error
         return settings, tensors
 
     def remove(self) -> None:
-        """Remove the checkpoints, and nothing else that is in their folder."""
+        """Remove the saved state, and nothing else that is in its folder."""
         self.wait()
-        for place in self.places:
-            remove_save(place)
-        with contextlib.suppress(OSError):  # it was never made, is a link, or something else is in it
-            self.folder.rmdir()
-
-    def _write(self, place: Path, frozen: storage.State) -> None:
-        storage.write(place, frozen)
-        for parent in (self.folder, self.folder.parent):
-            files.sync_folder(parent)
+        remove_save(self.folder)
 
 
 def remove_save(folder: Path) -> None:

@@ -18,16 +18,14 @@ from puridiver.metrics import Event
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import Progress
 from puridiver.runs import resolve as resolving
-from puridiver.runs.begun import Begun
-from puridiver.runs.config import RunConfig, command_for, place_in_record
-from puridiver.runs.ledger import checked, row_of
+from puridiver.runs.config import SETTINGS, Role, RunConfig, command_for, place_in_record
 from puridiver.runs.loop import AHEAD_BYTES, RunLoop
 from puridiver.runtime.device import choose_runtime, describe_device, steady_threads
-from puridiver.streams import Stream, TrueLabels, noise_kind
+from puridiver.streams import Stream, TrueLabels, noise_kind, noise_name
 from puridiver.trainers import NoiseHint
 
 if TYPE_CHECKING:
-    from puridiver.runs.checkpoint import Checkpoints
+    from puridiver.runs.checkpoint import Checkpoint
     from puridiver.runs.folder import RunFolder
 
 CHECKPOINT_SECONDS = 60.0
@@ -38,7 +36,8 @@ class Experiment:
     """One run, ready to go: the data is loaded, the stream resolved, the learner built. `run` does the rest.
 
     `source` is data that is loaded already, instead of what the config names. `listeners` are called with every event
-    of the run. Whoever runs several at once on one device says so in `lanes`, for the record.
+    of the run. Once `stopping` is set, from any thread, the run saves itself at the next batch or epoch and raises
+    KeyboardInterrupt. Whoever runs several at once on one device says so in `lanes`, for the record.
     """
 
     lanes = 1
@@ -46,8 +45,9 @@ class Experiment:
     def __init__(self, config: RunConfig, progress: Progress | None = None, source: DataSource | None = None) -> None:
         self.config, self.progress = config, progress or Progress()
         self.listeners: list[Listener] = []
-        self.source = source or resolving.load_source(
-            config, lambda done, total: self.progress.advance(0, f"decoding images, {done:,} of {total:,}")
+        self.source = source or data.load(
+            *resolving.data_of(config),
+            lambda done, total: self.progress.advance(0, f"decoding images, {done:,} of {total:,}"),
         )
         self.resolved = resolving.resolve(config, self.source)
         self.options = self.resolved.options
@@ -64,12 +64,12 @@ class Experiment:
         )  # fmt: skip
         # Now, and not at the end: files may be edited while the run goes on.
         self.id = resolving.run_id(config, self.source, self.manifest.content_hash)
-        self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods).values()
+        self._commit, self._plugins = resolving.commit(), plugins.origins(*self.resolved.methods)
         limit = config.stream_limit
         stream = self.manifest if limit is None else resolving.shortened(self.manifest, limit)
         self.stream = Stream(self.source, stream)
         self.evaluation_set = self._evaluation_set()
-        self._stopping = threading.Event()
+        self.stopping = threading.Event()
 
     def run(
         self, folder: Path | str | None = None, force: bool = False, resume: bool = False,
@@ -83,83 +83,96 @@ class Experiment:
         """
         if folder is None and resume:
             raise ValueError("only a run with a folder can be resumed: name the folder")
-        now = self.describe()
         with steady_threads(self.learner.runtime.device, self.learner.network):
             if folder is None:
                 loop = self._loop()
-                loop.run(self._stopping)
-                summary = row_of(self, loop, now)
+                loop.run(self.stopping)
+                summary = {**self.facts(), **loop.figures()}
             else:
                 from puridiver.runs import folder as runs
-                from puridiver.runs.checkpoint import Checkpoints
+                from puridiver.runs.checkpoint import Checkpoint
 
                 out = runs.RunFolder(Path(folder))
                 runs.check_free(out.path, force, resume)
-                checkpoints = Checkpoints(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
+                checkpoint = Checkpoint(out.path / runs.CHECKPOINT, self.id, checkpoint_every)
                 with out.held():
-                    summary = self._run_in(out, checkpoints, now, resume, keep_learner)
+                    summary = self._run_in(out, checkpoint, resume, keep_learner)
         return summary
 
-    def stop(self) -> None:
-        """Ask the run to save itself at the next batch or epoch and to raise KeyboardInterrupt; from any thread."""
-        self._stopping.set()
-
-    def describe(self) -> Begun:
-        """What the run is and what it is begun with, for `config.json`: enough to run it again."""
-        resolved, runtime = self.resolved, self.learner.runtime
-        filled = {
-            "tasks": resolved.tasks, "noise": resolved.noise, "memory": resolved.memory, "network": resolved.network,
-            "diversity": resolved.diversity, "options": resolved.own_options,
+    def facts(self) -> dict[str, Any]:
+        """What the ledger's row of the run says before it has figures."""
+        config, manifest, options = self.config, self.manifest, self.resolved.options
+        learner, runtime = self.learner, self.learner.runtime
+        as_given = manifest.noise == "none" and manifest.realised_noise != 0
+        noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
+        facts = {
+            "id": self.id, "grid": None, "method": f"{config.sampler} + {config.trainer}",
+            "column": f"{self.source.name} {noise}", "seed": config.seed, "data": self.source.name,
+            "stream": place_in_record(config.stream), "stream_hash": manifest.content_hash, "noise": manifest.noise,
+            "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
+            "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
+            "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
+            "memory": learner.capacity, "network": learner.network, "epochs": options.epochs,
+            "consolidations": options.consolidations, "told_noise": config.tell_noise,
+            "evaluated_on": config.evaluate_on, "shortened": (config.stream_limit, config.test_limit) != (None, None),
+            "device": describe_device(runtime.device), "precision": runtime.precision, "graphs": runtime.graphs,
+            "lanes": self.lanes, "versions": resolving.versions(), "commit": self._commit,
+            "command": command_for(config, [origin.place for origin in self._plugins.values()]),
         }  # fmt: skip
-        places, code = list[str](), dict[str, str]()
-        for origin in self._plugins:
-            places.append(origin.place)
-            if origin.source:
-                code[place_in_record(origin.place)] = origin.source
-        return Begun(
-            id=self.id, config=self.config, resolved=filled,
-            stream=place_in_record(self.config.stream), command=command_for(self.config, places),
-            stream_hash=self.manifest.content_hash, device=describe_device(runtime.device),
-            precision=runtime.precision, versions=resolving.versions(), commit=self._commit,
-            plugins=code,
-        )  # fmt: skip
+        told_where_so = {
+            "noise_matrix": manifest.noise_matrix, "imbalance": manifest.imbalance,
+            "left_out": list(self.source.left_out), "plugins": {key: o.code for key, o in self._plugins.items()},
+            **{name: v for name, v in config.values(Role.SOURCE, changed=True).items() if not SETTINGS[name].path},
+        }  # fmt: skip
+        return facts | {name: value for name, value in told_where_so.items() if value}
 
-    def _run_in(self, out: RunFolder, checkpoints: Checkpoints, now: Begun, resume: bool, keep_learner: bool) -> Event:
+    def _run_in(self, out: RunFolder, checkpoint: Checkpoint, resume: bool, keep_learner: bool) -> Event:
         """Begin a run, or go on with one, to its end, and write what it leaves, the summary last."""
-        from puridiver.metrics.memory_snapshot import MemorySnapshot
         from puridiver.runs import folder as runs
-        from puridiver.runs.checkpoint import remove_save
 
+        code = {place_in_record(origin.place): origin.source for origin in self._plugins.values() if origin.source}
+        now = runs.Begun(self.config, self.resolved.filled, code, self.facts())
         begun, saved, changes = out.begun() if resume else None, None, dict[str, Any]()
         if begun is not None:
             begun.check_same(now, out.path)
             if (summary := out.read(runs.SUMMARY)) is not None:
-                checkpoints.remove()  # where it was killed just before
+                from puridiver.runs.ledger import checked
+
+                checkpoint.remove()  # where it was killed just before
                 return checked(summary, str(out.path / runs.SUMMARY))
-            saved = checkpoints.load()
+            saved = checkpoint.load()
             # It may go on from another folder, from which paths would be others.
-            now = now._replace(config=begun.config, stream=begun.stream, command=begun.command)
+            facts = {**now.facts, "stream": begun.facts["stream"], "command": begun.facts["command"]}
+            now = now._replace(config=begun.config, facts=facts)
         loop = self._loop(out.append)
         if begun is not None and saved is not None:
             out.cut_metrics(loop.load_state(*saved))
-            changes = now.changes_since(begun)
+            changes = begun.changes_until(now)
         else:
             out.begin(now)
             self.manifest.save(out.path / runs.MANIFEST)
-        loop.run(self._stopping, checkpoints, out.metrics_size)
-        # What does not fit on the disk leaves the run unfinished, and the last checkpoint goes on from here.
+        loop.run(self.stopping, checkpoint, out.metrics_size)
+        # What does not fit on the disk leaves the run unfinished, and the checkpoint goes on from here.
+        self._keep(out, loop, keep_learner)
+        summary = {**now.facts, **loop.figures(), **changes}
+        out.write(runs.SUMMARY, summary)
+        checkpoint.remove()
+        return summary
+
+    def _keep(self, out: RunFolder, loop: RunLoop, keep_learner: bool) -> None:
+        """Write the memory and, if asked for, the learner with the data's own labels."""
+        from puridiver.metrics.memory_snapshot import MemorySnapshot
+        from puridiver.runs import folder as runs
+        from puridiver.runs.checkpoint import remove_save
+
         true = loop.recorder.truth.true[self.learner.memory.samples.arrivals.cpu()]
         write_atomically(out.path / runs.MEMORY, MemorySnapshot.of(self.learner, true).to_bytes())
         remove_save(out.path / runs.LEARNER)  # of an attempt that was killed
-        if keep_learner:  # with the data's own labels
+        if keep_learner:
             settings, tensors = self.learner.state()
             names = self.source.class_names
             numbered = names == tuple(map(str, range(len(names))))
             storage.save(out.path / runs.LEARNER, settings | ({} if numbered else {"classes": list(names)}), tensors)
-        summary = {**row_of(self, loop, now), **changes}
-        out.write(runs.SUMMARY, summary)
-        checkpoints.remove()
-        return summary
 
     def _loop(self, *first: Listener) -> RunLoop:
         """The loop of the run from its beginning; `first` hear each event before the other listeners."""

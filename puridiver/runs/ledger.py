@@ -5,20 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from puridiver import plugins
 from puridiver.errors import DataError
 from puridiver.files import append_line, check_json, check_writable, parse_json, read_regular, to_json
 from puridiver.metrics import METRICS
-from puridiver.runs.config import SETTINGS, Role
-from puridiver.streams.noise import noise_name
 from puridiver.trainers import SET_NAMES
-
-if TYPE_CHECKING:
-    from puridiver.runs.begun import Begun
-    from puridiver.runs.experiment import Experiment
-    from puridiver.runs.loop import RunLoop
 
 Row = dict[str, Any]
 
@@ -41,35 +33,6 @@ FIELDS: dict[str, Any] = {
     **dict.fromkeys(("versions", "phase_seconds", "began_with"), ({}, None)),
     **NEEDED,
 }  # fmt: skip
-
-
-def row_of(run: Experiment, loop: RunLoop, begun: Begun) -> Row:
-    """The row of a finished run: what it was, its figures and where they come from."""
-    config, manifest, runtime, options = run.config, run.manifest, run.learner.runtime, run.resolved.options
-    as_given = manifest.noise == "none" and manifest.realised_noise != 0
-    noise = "as given" if as_given else noise_name(manifest.noise, manifest.noise_rate)
-    row = {
-        "id": run.id, "grid": None, "method": f"{config.sampler} + {config.trainer}",
-        "column": f"{run.source.name} {noise}", "seed": config.seed, **loop.recorder.summary(),
-        "data": run.source.name, "stream": begun.stream, "stream_hash": manifest.content_hash, "noise": manifest.noise,
-        "noise_rate": manifest.noise_rate, "noise_map": config.noise_map, "stream_noise": manifest.realised_noise,
-        "sampler": config.sampler, "trainer": config.trainer, "recipe": config.recipe,
-        "options": {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})},
-        "memory": run.learner.capacity, "network": run.learner.network, "epochs": options.epochs,
-        "consolidations": options.consolidations, "told_noise": config.tell_noise,
-        "evaluated_on": config.evaluate_on, "shortened": (config.stream_limit, config.test_limit) != (None, None),
-        "device": begun.device, "precision": runtime.precision,
-        "graphs": runtime.graphs, "lanes": run.lanes, "versions": begun.versions, "commit": begun.commit,
-        "command": begun.command, "started": loop.started, "seconds": sum(loop.seconds.values()),
-        "phase_seconds": dict(loop.seconds),
-    }  # fmt: skip
-    told_where_so = {
-        "noise_matrix": manifest.noise_matrix, "imbalance": manifest.imbalance, "left_out": list(run.source.left_out),
-        "plugins": plugins.codes(*run.resolved.methods),
-        "task_trainings": loop.trainings if min(loop.trainings) < options.consolidations else None,
-        **{name: value for name, value in config.values(Role.SOURCE, changed=True).items() if not SETTINGS[name].path},
-    }  # fmt: skip
-    return row | {name: value for name, value in told_where_so.items() if value}
 
 
 def append_row(ledger: Path, row: Row, once: bool = False) -> None:

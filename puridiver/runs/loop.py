@@ -20,7 +20,7 @@ from puridiver.runs.config import RunConfig
 from puridiver.streams import Stream
 
 if TYPE_CHECKING:
-    from puridiver.runs.checkpoint import Checkpoints
+    from puridiver.runs.checkpoint import Checkpoint
 
 AHEAD_BYTES = 64 << 20  # images that are held on the device, or moved to it, at a time
 # What state of another version, or a damaged one, raises (RuntimeError: weights of another architecture).
@@ -53,13 +53,13 @@ class RunLoop:
         self._activity, self._since = "", 0.0
 
     def run(
-        self, stopping: threading.Event, checkpoints: Checkpoints | None = None, events_size: Callable[[], int] = int
+        self, stopping: threading.Event, checkpoint: Checkpoint | None = None, events_size: Callable[[], int] = int
     ) -> None:
         """Go from where it is to the end; once `stopping` is set, to the next safe point and KeyboardInterrupt.
 
         `events_size` says how many bytes of events are on the disk: a checkpoint stands for these.
         """
-        self._stopping, self._checkpoints, self._events_size = stopping, checkpoints, events_size
+        self._stopping, self._checkpoint, self._events_size = stopping, checkpoint, events_size
         memory_work = sum(self.trainings) * self.learner.options.epochs * self.learner.memory.capacity
         self.progress.start(len(self.stream) * self.stream_work + memory_work)
         self.progress.advance(self.work, "preparing")
@@ -76,8 +76,8 @@ class RunLoop:
                 self.phase, self.done = self.phase + 1, 0
                 self._safe_point(phase_ended=True)
         finally:  # also where the run is left: nobody writes to its folder afterwards
-            if checkpoints is not None:
-                checkpoints.wait()
+            if checkpoint is not None:
+                checkpoint.wait()
         self._measure("")
 
     def _stream_phase(self, task: int, part: int) -> None:
@@ -156,12 +156,20 @@ class RunLoop:
 
     def _safe_point(self, phase_ended: bool = False) -> None:
         """A moment between two moves, at which the run can be saved and left."""
-        stopping, checkpoints = self._stopping.is_set(), self._checkpoints
-        if checkpoints is not None and (phase_ended or stopping or checkpoints.due()):
+        stopping, checkpoint = self._stopping.is_set(), self._checkpoint
+        if checkpoint is not None and (phase_ended or stopping or checkpoint.due()):
             self._measure("checkpoint")
-            checkpoints.begin_save(*self.state(self._events_size()))
+            checkpoint.begin_save(*self.state(self._events_size()))
         if stopping:
             raise KeyboardInterrupt
+
+    def figures(self) -> dict[str, Any]:
+        """What the row of the finished run says beside its facts."""
+        fewer = min(self.trainings) < self.learner.options.consolidations
+        return {
+            **self.recorder.summary(), "started": self.started, "seconds": sum(self.seconds.values()),
+            "phase_seconds": dict(self.seconds), **({"task_trainings": self.trainings} if fewer else {}),
+        }  # fmt: skip
 
     def state(self, metrics_size: int) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """All that the rest of the run depends on: settings, which are JSON, and tensors."""

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +25,10 @@ from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
 from puridiver.streams.names import is_manifest, manifest_path
 
-MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
+COMMIT = "PURIDIVER_COMMIT"  # set where code travels without its history
+MEMORY, LEAST_MEMORY = 500, 50
+# What is filled in where neither the user nor the data says anything; the memory by the size of the data.
+FILLED: dict[str, Any] = {"memory": None, "network": "auto", "tasks": 5, "noise": "sym-40", "diversity": False}
 
 
 class Resolved(NamedTuple):
@@ -34,56 +36,48 @@ class Resolved(NamedTuple):
 
     options: options.Options
     own_options: dict[str, Any]  # those that reach the chosen methods
+    methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
     memory: int
     network: str
     tasks: int
     noise: str
     diversity: bool
-    methods: tuple[tuple[str, str], ...]  # family and name of the sampler, the trainer and the network
+
+    @property
+    def filled(self) -> dict[str, Any]:
+        """The fields of the config that were filled in."""
+        return {**{name: getattr(self, name) for name in FILLED}, "options": self.own_options}
 
 
 def resolve(config: RunConfig, source: DataSource) -> Resolved:
     """Fill in the defaults of a config for its data."""
     plugins.load_all()
-    defaults = dict(source.defaults)
-
-    def said(name: str, otherwise: Any) -> Any:
-        value = getattr(config, name)
-        return defaults.get(name, otherwise) if value is None else value
-
+    few = min(MEMORY, max(len(source.train) // 5, LEAST_MEMORY))  # no more than a fifth of a small set
+    defaults = {**FILLED, "memory": few, **source.defaults}
+    filled = {name: defaults[name] if (said := getattr(config, name)) is None else said for name in FILLED}
     device = choose_runtime(config.device).device
-    network = choose_network(str(said("network", "auto")), source.image_shape, device)
-    methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", network))
+    filled["network"] = choose_network(filled["network"], source.image_shape, device)
+    methods = (("sampler", config.sampler), ("trainer", config.trainer), ("network", filled["network"]))
     owners = list(map(" ".join, methods))
     asked = {**config.options, **({} if config.epochs is None else {"epochs": config.epochs})}
     options.check_reached(asked, owners)
-    few = min(MEMORY, max(len(source.train) // 5, LEAST_MEMORY))  # no more than a fifth of a small set
-    memory, tasks, noise = int(said("memory", few)), int(said("tasks", TASKS)), str(said("noise", NOISE))
     if defaults.get("halve_epochs"):  # as the paper does for the web sets: 256 to 128 (and 255 to 127)
         defaults["epochs"] = options.resolve(config.recipe, source.image_shape, defaults).epochs // 2
     chosen = options.resolve(config.recipe, source.image_shape, defaults, asked)
-    return Resolved(
-        chosen, chosen.of(owners), memory, network, tasks, noise, bool(said("diversity", False)), methods
-    )  # fmt: skip
+    return Resolved(chosen, chosen.of(owners), methods, **filled)
 
 
-def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | None = None) -> DataSource:
-    """The config's data; see `source_name`."""
-    root = Path(config.data_root) if config.data_root else None
-    return data.load(source_name(config), root, file_options(config), on_progress)
+def data_of(config: RunConfig) -> tuple[str, Path | None, data.FileOptions]:
+    """What `data.load` needs: the data's name, their root, and how image files are read.
 
-
-def source_name(config: RunConfig) -> str:
-    """The config's data; for a manifest that of the manifest, unless the user names other data than the default."""
-    if is_manifest(config.stream) and config.data == RunConfig.data:
+    The data are those of a manifest, if the config names one and no other data than the default.
+    """
+    name = config.data
+    if is_manifest(config.stream) and name == RunConfig.data:
         made_from = StreamManifest.load(manifest_path(config.stream, config.seed)).source
-        return made_from if made_from in data.data_sets() else config.data
-    return config.data
-
-
-def file_options(config: RunConfig) -> data.FileOptions:
-    """How the config reads image files."""
-    return data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
+        name = made_from if made_from in data.data_sets() else name
+    root = Path(config.data_root) if config.data_root else None
+    return name, root, data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
 
 
 def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
@@ -124,8 +118,8 @@ def run_id(config: RunConfig, source: DataSource, stream_hash: str) -> str:
 
 def commit() -> str | None:
     """$PURIDIVER_COMMIT if set, else the commit of the checkout this package runs from ("-dirty" if changed)."""
-    told, root = os.environ.get("PURIDIVER_COMMIT"), Path(__file__).parents[2]
-    if told or not (root / ".git").exists():  # it is set where code travels without its history
+    told, root = os.environ.get(COMMIT), Path(__file__).parents[2]
+    if told or not (root / ".git").exists():
         return told or None
     words = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     with contextlib.suppress(OSError):  # there is no git

@@ -16,23 +16,18 @@ PLACES = ("event", "task", "seen", "epoch", "number")  # where an event stands, 
 
 @contextlib.contextmanager
 def tensorboard_log(folder: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A listener that writes scalars. The folder is made at the first event: a run that cannot start leaves none."""
+    """A listener that writes scalars to a folder."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise DataError("--tensorboard needs tensorboard: pip install 'puridiver[tensorboard]'") from error
     if folder.exists() and not folder.is_dir():
         raise DataError(f"{folder} is a file; name a folder for TensorBoard")
-    with contextlib.ExitStack() as stack:
-        writer: SummaryWriter | None = None
+    with SummaryWriter(str(folder)) as writer:
 
         def write(event: dict[str, Any]) -> None:
-            nonlocal writer
-            if event["event"] not in STEPS:  # events of other kinds are lists, for the report
-                return
-            writer = writer or stack.enter_context(SummaryWriter(str(folder)))
-            group, step = STEPS[event["event"]]
-            for name, value in event.items():
+            group, step = STEPS.get(event["event"], ("", ""))  # events of other kinds are lists, for the report
+            for name, value in event.items() if group else ():
                 if name not in PLACES and isinstance(value, int | float):
                     writer.add_scalar(f"{group}/{name}", value, event[step])
 

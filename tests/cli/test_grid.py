@@ -53,7 +53,7 @@ def test_a_grid_goes_on_where_it_was(tmp_path, capsys):
     assert "[1/1] digits-sym-40-rsv-plain-s0" in capsys.readouterr().err
     assert main([*words, "--seeds", "0,1", "--methods", "rsv + plain"]) == 0
     shown = capsys.readouterr()
-    assert "2 runs: 1 done, 1 to run, about" in shown.err
+    assert "2 runs: 1 done, 1 to run" in shown.err
     assert "(2)" in shown.out
     assert len(read_lines(tmp_path / "out" / "ledger.jsonl")) == 2
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from puridiver.grid.engines import Engine, Event, Job, LaneEngine, Report, Sources
+from puridiver.grid.engines import Engine, Job, LaneEngine, Result
 from puridiver.grid.run import GridRun
 from puridiver.grid.spec import Column, Grid, Method
 
@@ -26,7 +26,7 @@ def small_grid(methods: Sequence[Method] = (RSV, GBS), seeds: tuple[int, ...] = 
 
 
 def lane_engine(workers: int = 1) -> LaneEngine:
-    return LaneEngine(workers, torch.device("cpu"), Sources())
+    return LaneEngine(workers, torch.device("cpu"))
 
 
 def jobs_of(run: GridRun) -> list[Job]:
@@ -34,20 +34,20 @@ def jobs_of(run: GridRun) -> list[Job]:
 
 
 class ScriptedEngine(Engine):
-    """Reports what a test says of each job, without running anything."""
+    """Gives what a test says for each job, without running anything."""
 
-    def __init__(self, result: Callable[[Job], Event]) -> None:
+    def __init__(self, result: Callable[[Job], Result]) -> None:
         super().__init__(1)
         self.result, self.jobs = result, list[Job]()
 
-    def run_one(self, job: Job, report: Report) -> None:
+    def run_one(self, job: Job) -> Result:
         self.jobs.append(job)
-        report(self.result(job))
+        return self.result(job)
 
 
-def finished(job: Job) -> Event:
+def finished(job: Job) -> Result:
     config = job.config
-    return Event("finished", job.id, row(config.seed, 0.5, id=job.id, data=config.data, sampler=config.sampler))
+    return row(config.seed, 0.5, id=job.id, data=config.data, sampler=config.sampler)
 
 
 def ledger_of(folder: Path) -> Path:

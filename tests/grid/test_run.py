@@ -10,7 +10,7 @@ import pytest
 from puridiver import run_grid
 from puridiver.errors import DataError, PuridiverError
 from puridiver.files import file_lock
-from puridiver.grid.engines import Event, Job
+from puridiver.grid.engines import Job, Result
 from puridiver.grid.run import LOCK, GridRun
 from puridiver.grid.spec import Method
 from tests.grid.samples import GBS, RSV, TINY, ScriptedEngine, finished, ledger_of, small_grid
@@ -25,18 +25,19 @@ def read(folder: Path) -> list[dict[str, object]]:
 def test_a_grid_goes_on_where_it_stopped(tmp_path: Path) -> None:
     run = GridRun([small_grid()], tmp_path)
     first, second = ScriptedEngine(finished), ScriptedEngine(finished)
-    assert run.run(first, limit=1).finished == 1
-    assert (len(run.done()), len(run.waiting())) == (1, 3)
-    assert run.run(second).finished == 3
+    assert run.run(first, limit=1) == []
+    assert len(run.waiting()) == 3
+    assert run.run(second) == []
     assert len({job.id for job in (*first.jobs, *second.jobs)}) == 4
     assert [(row["method"], row["seed"]) for row in run.own_rows()] == [("RSV", 1), ("GBS", 1), ("RSV", 2), ("GBS", 2)]
-    assert run.run(ScriptedEngine(finished)).finished == 0
+    assert run.run(third := ScriptedEngine(finished)) == third.jobs == []
 
 
 def test_a_run_that_two_grids_share_is_run_once_and_has_a_row_for_each(tmp_path: Path) -> None:
     one, other = small_grid([RSV]), small_grid([GBS, Method("reservoir", "rsv", "plain")])
-    assert GridRun([one], tmp_path).run(ScriptedEngine(finished)).finished == 2
-    assert GridRun([one, other], tmp_path).run(ScriptedEngine(finished)).finished == 2
+    for grids in ([one], [one, other]):
+        GridRun(grids, tmp_path).run(engine := ScriptedEngine(finished))
+        assert len(engine.jobs) == 2
     rows = read(tmp_path)
     assert len(rows) == 6
     shared = [row for row in rows if row["method"] in ("RSV", "reservoir") and row["seed"] == 1]
@@ -45,14 +46,13 @@ def test_a_run_that_two_grids_share_is_run_once_and_has_a_row_for_each(tmp_path:
 
 
 def test_a_failure_is_recorded_and_tried_again_the_next_time(tmp_path: Path) -> None:
-    def fail_gbs(job: Job) -> Event:
+    def fail_gbs(job: Job) -> Result:
         if job.config.sampler == "rsv":
             return finished(job)
-        return Event("failed", job.id, {"error": "ValueError: no", "traceback": "Traceback ..."})
+        return {"error": "ValueError: no", "traceback": "Traceback ..."}
 
     run = GridRun([small_grid()], tmp_path)
-    outcome = run.run(ScriptedEngine(fail_gbs))
-    assert (outcome.finished, len(outcome.failures), outcome.left) == (2, 2, 0)
+    assert len(run.run(ScriptedEngine(fail_gbs))) == len(run.own_rows()) == 2
     (entry, _) = (json.loads(line) for line in (tmp_path / "failures.jsonl").read_text().splitlines())
     assert {entry[name] for name in ("method", "error", "traceback")} == {"GBS", "ValueError: no", "Traceback ..."}
     assert len(run.waiting()) == 2
@@ -62,14 +62,6 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     run = GridRun([small_grid([RSV])], tmp_path)
     with file_lock(tmp_path / LOCK), pytest.raises(DataError, match="busy with the grid"):
         run.run(ScriptedEngine(finished))
-
-
-def test_the_time_a_grid_may_take_is_that_of_similar_runs(tmp_path: Path) -> None:
-    run = GridRun([small_grid()], tmp_path)
-    assert run.expected_seconds(run.waiting(), 1) is None
-    run.run(ScriptedEngine(finished), limit=1)  # 4 s
-    assert run.expected_seconds(run.waiting(), 1) == pytest.approx(12)
-    assert run.expected_seconds(run.waiting(), 2) == pytest.approx(6)
 
 
 def test_a_program_runs_a_grid_and_gets_its_rows(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_methods_and_noises_are_chosen() -> None:
 
 def test_changes_reach_all_cells_and_the_grids_name_says_what_decides_the_figures() -> None:
     grid = with_changes(
-        small_grid([RSV, Method("own", "rsv", "plain", {"memory": 9, "options": {"lr": 0.2}})]),
+        small_grid([RSV, Method("own", "rsv", "plain", {"memory": 9, "lr": 0.2})]),
         {"memory": 30, "data_root": "/data", "device": None, "recipe": "paper", "options": {"lr": 0.5}},
     )
     assert grid.name == "small memory=30 recipe=paper lr=0.5"

@@ -124,6 +124,5 @@ def test_a_comparison_with_the_paper_is_welchs() -> None:
     ("ours", "p"), [([1.0], np.nan), ([2.0, 3.0], np.nan), ([1.0, 2.0], 1.0)], ids=["one", "alike", "equal"]
 )
 def test_without_a_spread_p_is_not_known(ours: list[float], p: float) -> None:
-    index = pd.MultiIndex.from_product([["a column"], range(len(ours))], names=["column", "seed"])
-    found = paired(pd.Series(ours, index), pd.Series([1.0, 2.0][: len(ours)], index))
+    found = paired(pd.DataFrame({"column": "a", "value": ours, "theirs": [1.0, 2.0][: len(ours)]}))
     assert found["p"] == pytest.approx(p, nan_ok=True)

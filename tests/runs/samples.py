@@ -96,7 +96,7 @@ class Leaving(Progress):
             if self.crash:
                 raise Crash
             assert self.run is not None
-            self.run.stop()
+            self.run.stopping.set()
 
 
 def leg(config: RunConfig, folder: Path, leaving: Leaving, **settings: Any) -> Experiment:

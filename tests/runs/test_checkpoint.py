@@ -1,4 +1,4 @@
-"""Checkpoints that are damaged, cut, foreign, missing or cannot be written."""
+"""Checkpoint that are damaged, cut, foreign, missing or cannot be written."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import torch
 
 from puridiver.errors import DataError
 from puridiver.learner import storage
-from puridiver.runs.checkpoint import Checkpoints, remove_save
+from puridiver.runs.checkpoint import Checkpoint, remove_save
 from tests.runs.samples import contents
 
 
-def save(checkpoints: Checkpoints, number: int) -> None:
-    checkpoints.begin_save({"value": number}, {"weights": torch.full((3,), float(number))})
-    checkpoints.wait()
+def save(checkpoint: Checkpoint, number: int) -> None:
+    checkpoint.begin_save({"value": number}, {"weights": torch.full((3,), float(number))})
+    checkpoint.wait()
 
 
-def saved(folder: Path, times: int = 3) -> Checkpoints:
-    checkpoints = Checkpoints(folder, "this", 60)
-    for number in range(1, times + 1):
-        save(checkpoints, number)
-    return checkpoints
+def saved(folder: Path) -> Checkpoint:
+    checkpoint = Checkpoint(folder, "this", 60)
+    for number in (1, 2, 3):
+        save(checkpoint, number)
+    return checkpoint
 
 
-def loaded(checkpoints: Checkpoints) -> int | None:
-    found = checkpoints.load()
+def loaded(checkpoint: Checkpoint) -> int | None:
+    found = checkpoint.load()
     if found is None:
         return None
     settings, tensors = found
@@ -49,43 +49,26 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "flipped bit": lambda folder: flip(next(folder.glob("*.safetensors"))),
     "no tensors": lambda folder: next(folder.glob("*.safetensors")).unlink(),
     "empty index": lambda folder: (folder / storage.INDEX).write_bytes(b""),
-    "other run": lambda folder: storage.save(folder, {"run": "another", "number": 9}, {}),
+    "other run": lambda folder: storage.save(folder, {"run": "another"}, {}),
 }
 
 
 def test_the_newest_is_used_and_what_others_put_there_stays(tmp_path):
-    assert loaded(Checkpoints(tmp_path / "nowhere", "this")) is None
-    (tmp_path / "even").mkdir()
-    assert loaded(Checkpoints(tmp_path, "this")) is None  # killed amid its first save
+    assert loaded(Checkpoint(tmp_path / "nowhere", "this")) is None
+    assert loaded(Checkpoint(tmp_path, "this")) is None  # killed amid its first save
     (tmp_path / "mine").write_text("")
-    for times in (1, 2, 3):
-        assert loaded(saved(tmp_path, times)) == times
-        assert loaded(Checkpoints(tmp_path, "this")) == times
-    Checkpoints(tmp_path).remove()
+    assert loaded(saved(tmp_path)) == loaded(Checkpoint(tmp_path, "this")) == 3
+    Checkpoint(tmp_path).remove()
     assert os.listdir(tmp_path) == ["mine"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_bad_newest_one_is_passed_over_and_then_replaced(damage, tmp_path, caplog):
+def test_a_bad_one_is_named_and_nothing_changes(damage, tmp_path):
     saved(tmp_path)
-    damage(tmp_path / "odd")
+    damage(tmp_path)
     before = contents(tmp_path)
-    going_on = Checkpoints(tmp_path, "this", 60)
-    assert loaded(going_on) == 2
-    assert [str(tmp_path / "odd") in record.message for record in caplog.records] == [True]
-    assert contents(tmp_path) == before  # as long as the run does not go on
-    save(going_on, 7)
-    assert storage.load(tmp_path / "even")[0]["value"] == 2
-    assert loaded(Checkpoints(tmp_path, "this")) == 7
-
-
-def test_where_both_are_bad_an_error_names_both_and_nothing_changes(tmp_path):
-    saved(tmp_path)
-    DAMAGES["no tensors"](tmp_path / "even")
-    DAMAGES["other run"](tmp_path / "odd")
-    before = contents(tmp_path)
-    with pytest.raises(DataError, match=r"no checkpoint to go on from: .*even.*odd.*--force"):
-        Checkpoints(tmp_path, "this").load()
+    with pytest.raises(DataError, match=rf"no checkpoint to go on from: .*{tmp_path}.*--force"):
+        Checkpoint(tmp_path, "this").load()
     assert contents(tmp_path) == before
 
 
@@ -102,7 +85,7 @@ def test_removing_a_save_leaves_files_of_others_and_follows_no_link(tmp_path):
 def test_a_checkpoint_is_due_when_its_time_has_come(tmp_path, monkeypatch):
     now = [100.0]
     monkeypatch.setattr("puridiver.runs.checkpoint.time.monotonic", lambda: now[0])
-    by_time, never = Checkpoints(tmp_path, "this", 60), Checkpoints(tmp_path, "this", 0)
+    by_time, never = Checkpoint(tmp_path, "this", 60), Checkpoint(tmp_path, "this", 0)
     now[0] += 59
     assert not by_time.due()
     now[0] += 1
@@ -111,27 +94,27 @@ def test_a_checkpoint_is_due_when_its_time_has_come(tmp_path, monkeypatch):
     save(by_time, 1)
     assert not by_time.due()
     with pytest.raises(ValueError, match="seconds between checkpoints should be at least 0"):
-        Checkpoints(tmp_path, "this", float("nan"))
+        Checkpoint(tmp_path, "this", float("nan"))
 
 
 def test_what_is_written_is_the_state_at_the_call_whatever_changes_meanwhile(tmp_path, monkeypatch):
     go_on, write = threading.Event(), storage.write
     monkeypatch.setattr(storage, "write", lambda *state: write(*state) if go_on.wait(30) else None)
-    checkpoints, settings, weights = Checkpoints(tmp_path, "this", 60), {"curve": [0.5]}, torch.ones(3)
-    checkpoints.begin_save(settings, {"weights": weights})
-    assert not (tmp_path / "odd").exists()  # the caller has gone on
+    checkpoint, settings, weights = Checkpoint(tmp_path, "this", 60), {"curve": [0.5]}, torch.ones(3)
+    checkpoint.begin_save(settings, {"weights": weights})
+    assert not (tmp_path / storage.INDEX).exists()  # the caller has gone on
     weights.add_(1)
     settings["curve"].append(0.7)
     go_on.set()
-    checkpoints.wait()
-    found, tensors = Checkpoints(tmp_path, "this", 60).load()
+    checkpoint.wait()
+    found, tensors = Checkpoint(tmp_path, "this", 60).load()
     assert (found, tensors["weights"].tolist()) == ({"curve": [0.5]}, [1.0] * 3)
 
 
 @pytest.mark.parametrize("writes", [0, 1], ids=["tensors", "index"])
 @pytest.mark.parametrize("name", ["fsync", "replace"])
-def test_on_a_full_disk_the_older_checkpoints_stay_good(name, writes, tmp_path, monkeypatch, caplog):
-    checkpoints = saved(tmp_path)
+def test_on_a_full_disk_the_older_checkpoint_stays_good(name, writes, tmp_path, monkeypatch, caplog):
+    checkpoint = saved(tmp_path)
     left, original = [writes], getattr(os, name)
 
     def failing(*args: Any) -> Any:
@@ -143,9 +126,9 @@ def test_on_a_full_disk_the_older_checkpoints_stay_good(name, writes, tmp_path, 
     with monkeypatch.context() as patch:
         patch.setattr(os, name, failing)
         for _ in range(3):
-            save(checkpoints, 9)
+            save(checkpoint, 9)
     assert len(caplog.records) == 1
     assert "No space left" in caplog.text
-    assert [storage.load(place)[0]["value"] for place in checkpoints.places] == [2, 3]
-    save(checkpoints, 9)
-    assert loaded(Checkpoints(tmp_path, "this")) == 9
+    assert loaded(Checkpoint(tmp_path, "this")) == 3
+    save(checkpoint, 9)
+    assert loaded(Checkpoint(tmp_path, "this")) == 9

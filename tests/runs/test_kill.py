@@ -22,14 +22,14 @@ from puridiver.learner import storage
 from puridiver.metrics.recorder import Recorder
 from puridiver.runs import checkpoint
 from puridiver.runs import folder as runs
-from puridiver.runs.checkpoint import Checkpoints
+from puridiver.runs.checkpoint import Checkpoint
 from tests.learner_samples import differing, tensors_of
 from tests.runs.samples import traces
 
 # Plain methods: that all state of the others is saved is for test_resume.py to see.
 TINY = [
     "run", "--tasks", "2", "--memory", "20", "--network", "small", "--device", "cpu", "--epochs", "2", "--seed", "1",
-    "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--sampler", "rsv", "--trainer", "plain",
+    "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--sampler", "rsv", "--trainer", "plain", "--set", "batch_size=16",
 ]  # fmt: skip
 KILLED = -signal.SIGKILL
 
@@ -55,9 +55,9 @@ MOMENTS: dict[str, tuple[Any, str, int, Callable[..., None] | None]] = {
     "half an event": (runs.RunFolder, "append", 5, half_line),
     "before a rename": (os, "replace", 9, None),
     "first rename": (os, "replace", 1, None),
-    "clearing away": (checkpoint, "remove_save", 3, half_removed),
-    "clearing away the older run": (checkpoint, "remove_save", 1, half_removed),
-    "finishing": (Checkpoints, "remove", 2, None),
+    "clearing away": (checkpoint, "remove_save", 1, half_removed),
+    "clearing away the older run": (runs, "remove_save", 1, half_removed),
+    "finishing": (Checkpoint, "remove", 1, None),
 }
 
 

@@ -14,10 +14,11 @@ from puridiver import data, plugins
 from puridiver.data import DataSource, ImageSet, from_arrays
 from puridiver.options import recipe
 from puridiver.runs.config import Role, RunConfig, command_for, place_in_record
+from puridiver.runs.folder import RunFolder
 from puridiver.runs.resolve import resolve, resolve_run_stream, run_id, shortened
 from puridiver.streams import make_stream
 from tests.learner_samples import patterns
-from tests.runs.samples import DIGITS, experiment
+from tests.runs.samples import DIGITS, experiment, tiny_config
 
 PLUGIN = """
 import puridiver
@@ -90,9 +91,12 @@ def test_noise_matrices_and_manifests_are_known_by_what_they_hold(tmp_path):
 def test_a_plugin_is_kept_and_named(tmp_path):
     (tmp_path / "mine.py").write_text(PLUGIN)
     plugins.add(str(tmp_path / "mine.py"))
-    begun = experiment(RunConfig(sampler="mine", device="cpu")).describe()
+    summary = experiment(tiny_config(sampler="mine")).run(tmp_path / "run")
+    begun = RunFolder(tmp_path / "run").begun()
+    assert begun is not None
     assert begun.plugins == {"mine.py": PLUGIN}
-    assert begun.command.endswith("--sampler mine --device cpu --plugin mine.py")
+    assert summary["command"].endswith("--plugin mine.py")
+    assert list(summary["plugins"]) == ["sampler mine"]
 
 
 # Defaults ----------------------------------------------------------------------------------------------------------
