@@ -10,7 +10,6 @@ import itertools
 import logging
 import os
 from collections.abc import Sequence
-from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -24,8 +23,7 @@ from puridiver.files import read_regular, write_atomically
 
 logger = logging.getLogger(__name__)
 
-SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB = "suspects.csv", ".suspects.sha256", "labels.csv", "cleanlab.npz"
-FILES = (SUSPECTS, SUSPECTS_DIGEST, LABELS, CLEANLAB)
+FILES = SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab.npz"
 ROW, NAME, PROBABILITY, CORRECTED = "row", "name", "probability_given_label_is_right", "corrected_label"
 # The reviewer fills in the last column; `puridiver audit --corrections` reads it.
 SUSPECT_COLUMNS = (ROW, NAME, "given_label", "suggested_label", PROBABILITY, "why", CORRECTED)
@@ -61,8 +59,9 @@ def write_tables(report: AuditReport, folder: Path, images: str | None = None) -
     if not suspects.isascii():
         suspects = b"\xef\xbb\xbf" + suspects  # spreadsheets need the mark for letters beyond a to z
     np.savez(arrays, labels=report.given, pred_probs=report.probabilities.astype(np.float32))
+    if (folder / SUSPECTS).exists() and read_regular(folder / SUSPECTS) != suspects:
+        keep_beside(folder / SUSPECTS)  # somebody may have filled it in
     write_atomically(folder / SUSPECTS, suspects)
-    write_atomically(folder / SUSPECTS_DIGEST, sha256(suspects).hexdigest().encode())
     write_atomically(folder / LABELS, csv_bytes(labels_table(report, images)))
     write_atomically(folder / CLEANLAB, arrays.getvalue())
 
@@ -96,6 +95,8 @@ def read_corrections(path: Path, labelled: LabelledSet) -> dict[int, int]:
             raise DataError(f"{line}: {ROW} should be one of {few(map(str, rows), 12)}, but is {place!r:.40}")
         if found.setdefault(int(place), label) != label:
             raise DataError(f"{line}: row {place} is {text!r} here, but something else in an earlier line")
+    if not found:
+        raise DataError(f"{path} corrects nothing: its column {CORRECTED} is empty on every line")
     return found
 
 
@@ -107,17 +108,9 @@ def corrections_csv(labelled: LabelledSet) -> bytes:
     return csv_bytes(pd.DataFrame({ROW: rows, NAME: names, CORRECTED: labels}))
 
 
-def keep_edited(folder: Path) -> None:
-    """Keep the list of suspects under another name if somebody has edited it since it was written."""
-    suspects, digest = folder / SUSPECTS, folder / SUSPECTS_DIGEST
-    written = read_regular(digest) if digest.is_file() else b""
-    if suspects.exists() and sha256(read_regular(suspects)).hexdigest().encode() != written:
-        keep_beside(suspects)
-
-
 def keep_beside(path: Path) -> None:
     """Give a file that a person worked on another name, and say so."""
     others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(1))
     kept = next(other for other in others if not other.exists())
     path.rename(kept)
-    logger.warning("%s was edited and is kept as %s", path.name, kept)
+    logger.warning("the %s that was there is kept as %s", path.name, kept)

@@ -50,9 +50,8 @@ learn LEARNER pictures --out new: does not know the class grey: add --new-classe
 learn LEARNER pictures --out new --new-classes --memory 5: but got 5
 learn LEARNER pictures --out foreign --new-classes: suspects.csv
 learn LEARNER pictures --out RUN: is the folder of a run
-audit: name the data to audit
-audit --resume: need --out FOLDER
-audit --out new --resume: there is no audit in
+audit: Missing argument 'DATA
+audit digits --force: need --out FOLDER
 audit digits --plant pink-3: noise should be
 audit digits --out RUN: choose another folder
 audit digits --out foreign: suspects.csv
