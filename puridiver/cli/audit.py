@@ -6,20 +6,27 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
+
+import numpy as np
 
 from puridiver._version import __version__
+from puridiver.auditing.audit import audit_set, choose_set
+from puridiver.auditing.folder import PAGE, SUMMARY, audit_in_folder, check_own
+from puridiver.auditing.passes import AuditSettings, LabelledSet
+from puridiver.auditing.report import AuditReport
+from puridiver.auditing.tables import read_corrections
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
+from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import few
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from puridiver.auditing.passes import AuditSettings, LabelledSet
-    from puridiver.auditing.report import AuditReport
-    from puridiver.data.base import DataSource
+from puridiver.files import to_json, write_atomically
+from puridiver.metrics.audit import list_quality, ranking_quality
+from puridiver.options import declared
+from puridiver.report.audit_page import write_audit_page
+from puridiver.report.style import check_installed
+from puridiver.runs.folder import check_no_run
 
 SHARED = ("data_root", "image_size", "bad_files", "test_share", "memory", "epochs", "network", "device", "seed")
 SHOWN = 10  # suspects on the terminal
@@ -31,7 +38,7 @@ def audit(
     settings: dict[str, Any],
     data: Annotated[str, Arg("DATA", "what `puridiver run --data` takes")],
     out: Annotated[Path | None, Opt("write suspects.csv, audit.html and all else there", "FOLDER")] = None,
-    split: Annotated[str, Opt("part to audit (default: train)", choices=("train", "test"))] = "train",
+    split: Annotated[Literal["train", "test"], Opt("part to audit (default: train)")] = "train",
     limit: Annotated[int | None, Opt("audit only N samples, drawn at random", least=2)] = None,
     passes: Annotated[int, Opt("learners that each see and judge the set (default: 2)", "N")] = 2,
     parts: Annotated[int, Opt("trainings on the memory in each pass (default: 2)", "N")] = 2,
@@ -52,10 +59,6 @@ def audit(
       puridiver audit my-images.npz --out audits/mine --corrections corrected.csv    labels that you corrected
       puridiver audit digits --plant sym-20              put 20 % of known labels wrong and say how many it finds
     """
-    from puridiver.auditing.audit import audit_set, choose_set
-    from puridiver.auditing.folder import audit_in_folder
-    from puridiver.auditing.tables import read_corrections
-
     started = time.perf_counter()
     if out:
         _check_free(out, data)
@@ -83,10 +86,6 @@ def audit(
 
 def _check_free(out: Path, data: str) -> None:
     """Raise an error, before the work, where the folder cannot take an audit of these data."""
-    from puridiver.auditing.folder import check_own
-    from puridiver.report.style import check_installed
-    from puridiver.runs.folder import check_no_run
-
     check_installed("report", "jinja2", "PIL")
     check_no_run(out)
     flags.check_outside(data, out)
@@ -95,9 +94,6 @@ def _check_free(out: Path, data: str) -> None:
 
 def _audit_settings(source: DataSource, assignments: list[str] | None, said: dict[str, Any]) -> AuditSettings:
     """What the user says; the options besides are those that suit the data."""
-    from puridiver.auditing.passes import AuditSettings
-    from puridiver.options import declared
-
     suits = {name: value for name, value in source.defaults.items() if name in declared() and name != "epochs"}
     fields = {name: value for name, value in said.items() if name in AuditSettings.__dataclass_fields__}
     return AuditSettings(**fields, options={**suits, **flags.options_of(assignments)})
@@ -112,9 +108,6 @@ def _image_folder(data: str, out: Path) -> str | None:
 
 def _found_of_truth(report: AuditReport, true: np.ndarray | None, plant: str | None) -> dict[str, dict[str, float]]:
     """How the audit fared against the true labels that are known, of those that nobody has checked."""
-    from puridiver.data.base import UNKNOWN
-    from puridiver.metrics.audit import list_quality, ranking_quality
-
     if true is None:
         return {}
     judged = ~report.checked & (true != UNKNOWN)
@@ -127,10 +120,6 @@ def _found_of_truth(report: AuditReport, true: np.ndarray | None, plant: str | N
 
 def _write(folder: Path, report: AuditReport, labelled: LabelledSet, summary: dict[str, Any]) -> None:
     """Write the page and the summary; the tables are there already."""
-    from puridiver.auditing.folder import PAGE, SUMMARY
-    from puridiver.files import to_json, write_atomically
-    from puridiver.report.audit_page import write_audit_page
-
     settings = report.settings
     facts = {
         "Data": f"{summary['data']}, {len(report)} images",

@@ -5,19 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, duration, note, percent, say, say_table, tell
+from puridiver.grid.engines import Event, make_engine
+from puridiver.grid.presets import PRESETS
+from puridiver.grid.run import LOGS, GridRun, failure_text
+from puridiver.grid.spec import find_grid, only, with_changes
+from puridiver.grid.table import build
 from puridiver.runs.config import SETTINGS
 
-if TYPE_CHECKING:
-    from puridiver.grid.engines import Event
-
-ENGINES = ("auto", "lanes", "processes", "ray")
+Engine = Literal["auto", "lanes", "processes", "ray"]
 Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
 Methods = Annotated[list[str] | None, Opt("only the rows of these titles; may be repeated", "TITLE")]
 Noises = Annotated[list[str] | None, Opt("only these noises, such as sym-20,asym-40; may be repeated", "NOISES")]
@@ -41,7 +43,7 @@ def grid(
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
     dry_run: Annotated[bool, Opt("only show the runs and the time they may take", name="--dry-run")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
-    engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or Ray", choices=ENGINES)] = "auto",
+    engine: Annotated[Engine, Opt("threads on a GPU, processes on a CPU, or Ray")] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
     gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)", "X")] = None,
     assignments: flags.Assignments = None,
@@ -59,12 +61,6 @@ def grid(
       puridiver grid table1 table3 --data cifar10 --splits splits/ --workers 8 --out runs/paper
       puridiver grid my.toml --seeds 1,2,3 --methods RSV --methods PuriDivER
     """
-    from puridiver.grid.engines import make_engine
-    from puridiver.grid.presets import PRESETS
-    from puridiver.grid.run import LOGS, GridRun, failure_text
-    from puridiver.grid.spec import find_grid, only, with_changes
-    from puridiver.grid.table import build
-
     if show_list:
         presets = [(name, preset.title, ", ".join(preset.sizes)) for name, preset in PRESETS.items()]
         say_table(presets, ("name", "what it is", "--data"))

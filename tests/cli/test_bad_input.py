@@ -62,13 +62,13 @@ grid tabel1: table1
 grid table1 --data digits --methods RSW: 'RSV'
 grid typo.toml: but got 'memroy'; did you mean memory?
 grid table1 --data digits --seeds 1,x: but got 'x'
-grid table1 --engine steam: should be one of auto, lanes, processes, ray
+grid table1 --engine steam: 'steam' is not one of 'auto', 'lanes', 'processes', 'ray'
 grid table1 --data digits --methods RSV --quiet --out RUN: choose another folder
 table nowhere.jsonl: nowhere.jsonl
 table RUN --metric beauty: beauty
 table RUN --data digits: need a preset's name or a grid file
 table bad.jsonl: bad.jsonl
-table RUN --format pdf: should be one of text, markdown, csv, latex
+table RUN --format pdf: 'pdf' is not one of 'text', 'markdown', 'csv', 'latex'
 report empty: holds no finished run
 report RUN --out empty: folder
 figure accuracy empty: holds no finished run
