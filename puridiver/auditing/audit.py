@@ -53,7 +53,9 @@ def audit(
     >>> int(report.ranking()[0])
     7
     """
-    return audit_set(as_labelled_set(images, labels, classes, names), AuditSettings.of(**settings), advance)
+    labelled = as_labelled_set(images, labels, classes, names)
+    own = {name: settings.pop(name) for name in list(settings) if name not in AuditSettings.__dataclass_fields__}
+    return audit_set(labelled, AuditSettings(**{**settings, "options": settings.get("options", {}) | own}), advance)
 
 
 def audit_set(labelled: LabelledSet, settings: AuditSettings, advance: Advance = silent) -> AuditReport:

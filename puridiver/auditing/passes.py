@@ -17,7 +17,6 @@ from puridiver import plugins
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 from puridiver.nets import choose_network
-from puridiver.options import Options
 from puridiver.runtime.device import choose_runtime
 
 LIMITS = {"passes": (1, 1_000), "parts": (1, 1_000), "memory": (1, 2**62), "seed": (0, 2**62), "epochs": (1, 2**62)}
@@ -58,13 +57,6 @@ class AuditSettings:
             if not unset and (type(value) is not int or not least <= value <= most):
                 bounds = f"at least {least}" + (f" and at most {most:,}" if most < 2**62 else "")
                 raise ValueError(f"{name} should be a whole number, {bounds}, but got {value!r:.40}")
-
-    @classmethod
-    def of(cls, **given: Any) -> Self:
-        """Settings from their fields; any other name is an option of the learner's recipe."""
-        options = {name: given.pop(name) for name in list(given) if name not in cls.__dataclass_fields__}
-        Options(**options)  # an unknown name is an error now, not after the data was read
-        return cls(**{**given, "options": {**given.get("options", {}), **options}})
 
     def resolved(self, labelled: LabelledSet) -> Self:
         """Settings that name their network, memory and epochs."""
@@ -147,22 +139,17 @@ def run_pass(labelled: LabelledSet, settings: AuditSettings, number: int, advanc
 
 
 def predict(learner: Learner, labelled: LabelledSet, order: np.ndarray) -> Predictions:
-    """What a learner that saw the set in this order says of it now."""
-    log_p, features = _outputs(learner, labelled.images)
+    """What the live network of a learner that saw the set in this order says of it now."""
+    seen = [
+        learner.trainer.models[0].outputs(learner.runtime.move(part).permute(0, 3, 1, 2).contiguous())
+        for part in labelled.images.split(INFER_AT_ONCE)  # a whole large set need not fit on the device
+    ]
+    log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
+    features = torch.cat([part.features.float() for part in seen])
     given = torch.from_numpy(labelled.given).to(features.device)
     votes = neighbour_votes(features, given, len(labelled.classes), NEIGHBOURS)
     in_memory = np.isin(np.arange(len(order)), order[learner.memory.samples.arrivals.cpu().numpy()])
     return Predictions(in_memory, log_p.cpu().numpy(), votes.cpu().numpy())
-
-
-def _outputs(learner: Learner, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (N, C) and features (N, d) by the live network, on the learner's device."""
-    seen = [
-        learner.trainer.models[0].outputs(learner.runtime.move(part).permute(0, 3, 1, 2).contiguous())
-        for part in images.split(INFER_AT_ONCE)  # a whole large set need not fit on the device
-    ]
-    log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
-    return log_p, torch.cat([part.features.float() for part in seen])
 
 
 def neighbour_votes(features: Tensor, given: Tensor, n_classes: int, n_neighbours: int) -> Tensor:

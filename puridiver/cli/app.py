@@ -70,12 +70,11 @@ def command_names() -> list[str]:
 
 
 def build(names: Sequence[str]) -> TyperGroup:
-    """The program with these commands; the others are there with their summary alone: importing them takes time."""
+    """The program with these commands; without any, with all, but with their help alone: importing takes time."""
     app = _group(SUMMARY, _program)
-    for name in command_names():
-        if name not in names:
-            app.command(name, **_help(_docstring(name)))(lambda: None)
-            continue
+    for name in [] if names else command_names():
+        app.command(name, **_help(_docstring(name)))(lambda: None)
+    for name in names:
         module = importlib.import_module(f"puridiver.cli.{name}")
         actions = getattr(module, "ACTIONS", None)
         group = _group(module.__doc__ or "", _actions) if actions else app

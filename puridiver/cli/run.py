@@ -63,8 +63,13 @@ def run(
             experiment.listeners.append(stack.enter_context(tensorboard_log(Path(tensorboard))))
         for text in [] if quiet else run_notes(experiment):
             note(text)
-        stack.enter_context(_telling_how_to_continue(ctx.obj, out))
-        summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None, trace)
+        try:
+            summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None, trace)
+        except (KeyboardInterrupt, OSError):  # OSError: the disk is full
+            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
+            if out:
+                tell(f"to continue from the last checkpoint: {shlex.join(['puridiver', *words, '--resume'])}")
+            raise
     if ledger:
         append_row(ledger, summary, once=resume)
     if json:
@@ -91,18 +96,6 @@ def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, res
         if not said and not options:
             raise DataError(f"there is no run in {out} to resume: is the name right? Or say what to run")
     return RunConfig(**said, options=options)
-
-
-@contextlib.contextmanager
-def _telling_how_to_continue(words: list[str], out: Path | None) -> Iterator[None]:
-    """Name the command that continues a run from its last checkpoint, after Ctrl-C or on a full disk."""
-    try:
-        yield
-    except (KeyboardInterrupt, OSError):
-        again = [word for word in words if word not in ("--resume", "--force")]
-        if out:
-            tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
-        raise
 
 
 def run_notes(experiment: Experiment) -> Iterator[str]:
