@@ -12,10 +12,9 @@ import numpy as np
 
 from puridiver._version import __version__
 from puridiver.auditing.audit import audit_set, choose_set
-from puridiver.auditing.folder import PAGE, SUMMARY, audit_in_folder, check_own
+from puridiver.auditing.folder import PAGE, SUMMARY, audit_in_folder, check_own, read_corrections
 from puridiver.auditing.passes import AuditSettings, LabelledSet
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import read_corrections
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell

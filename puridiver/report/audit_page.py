@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from puridiver.auditing.folder import SUSPECT_COLUMNS
 from puridiver.auditing.noise_model import LEVEL, Rate
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import SUSPECT_COLUMNS
 from puridiver.metrics.memory_snapshot import LARGEST_SIDE
 from puridiver.report.page import Headline, fill, gallery_json, percent, sprite_sheets, table_html
 from puridiver.report.style import write_output

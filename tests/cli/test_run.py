@@ -58,6 +58,7 @@ def test_a_trace_and_tensorboard_follow_a_run(tmp_path):
 
 def interrupted(folder: Path, *words: str) -> None:
     """A run that gets Ctrl-C when its first task ends."""
+
     def press(*anything: object) -> None:
         raise KeyboardInterrupt
 

@@ -35,8 +35,8 @@ from attacks.cases import (
 )
 from attacks.hostile import TEXTS, VALUES, odd, odd_json, spoil
 from puridiver import Learner
+from puridiver.auditing.folder import read_corrections
 from puridiver.auditing.passes import LabelledSet
-from puridiver.auditing.tables import read_corrections
 from puridiver.cli.app import build, command_names
 from puridiver.data import FileOptions, load
 from puridiver.data.arrays import from_arrays
