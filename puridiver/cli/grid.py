@@ -15,7 +15,7 @@ from puridiver.cli.output import Progress, duration, note, percent, say, say_tab
 from puridiver.grid.engines import Event, make_engine
 from puridiver.grid.presets import PRESETS
 from puridiver.grid.run import LOGS, GridRun, Outcome, failure_text
-from puridiver.grid.spec import Grid, find_grid, only, with_changes
+from puridiver.grid.spec import find_grid, only, with_changes
 from puridiver.grid.table import build
 from puridiver.runs.config import SETTINGS
 
@@ -70,7 +70,11 @@ def grid(
     found = [find_grid(name, data or [], _numbers(seeds), official="splits" in settings) for name in grids]
     found = only(found, methods or (), listed(noises))
     folder = out or Path("runs") / "+".join(dict.fromkeys(each.name for each in found))
-    planned = _plan(found, folder, settings, flags.options_of(assignments))
+    for place in {column.data for each in found for column in each.columns}:
+        flags.check_outside(place, folder)
+    options = flags.options_of(assignments)
+    changes = {**settings, "options": options} if options else settings
+    planned = GridRun([with_changes(each, changes) for each in found], folder)
     device, logs = settings.get("device", "auto"), folder / LOGS
     chosen = make_engine(engine, workers, device=device, sources=planned.sources, logs=logs, gpus=gpus_per_run)
     done, waiting = planned.done(), planned.waiting(limit)
@@ -90,14 +94,6 @@ def _numbers(seeds: Sequence[str] | None) -> list[int]:
     if wrong := [text for text in listed(seeds) if not text.isdecimal()]:
         raise ValueError(f"--seeds should be whole numbers such as 1,2,3, but got {wrong[0]!r}")
     return [int(text) for text in listed(seeds)]
-
-
-def _plan(found: Sequence[Grid], folder: Path, settings: dict[str, Any], options: dict[str, Any]) -> GridRun:
-    """The runs of the grids with what the user changes."""
-    for place in {column.data for each in found for column in each.columns}:
-        flags.check_outside(place, folder)
-    changes = {**settings, "options": options} if options else settings
-    return GridRun([with_changes(each, changes) for each in found], folder)
 
 
 def _tell_outcome(planned: GridRun, outcome: Outcome, words: list[str]) -> int:
