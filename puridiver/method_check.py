@@ -18,6 +18,7 @@ from puridiver.learner.learner import Learner
 from puridiver.nets import build_network
 from puridiver.options import Options
 
+Shape = tuple[int, int, int]
 MEMORY, EPOCHS = 20, 2
 SIZES = (16, 1, 7, 16, 3, 12)  # of batches
 SHAPES = tuple((side, side, channels) for channels in (3, 1) for side in (8, 32, 64, 224))
@@ -38,7 +39,7 @@ def find_fault(family: str, name: str, **options: Any) -> str:
     return "" if whole == in_parts else DIFFERS
 
 
-def _shape_for(network: str) -> tuple[int, int, int]:
+def _shape_for(network: str) -> Shape:
     """The first image shape that the network accepts; the smallest if it accepts none, so that its error is told."""
     for shape in SHAPES:
         with contextlib.suppress(Exception):
@@ -47,9 +48,7 @@ def _shape_for(network: str) -> tuple[int, int, int]:
     return SHAPES[0]
 
 
-def _trial(
-    chosen: dict[str, Any], shape: tuple[int, int, int], reload: Callable[[Learner], Learner]
-) -> tuple[bytes, bytes]:
+def _trial(chosen: dict[str, Any], shape: Shape, reload: Callable[[Learner], Learner]) -> tuple[bytes, bytes]:
     """Learn from a stream with new classes; which samples the memory holds, and what the network predicts.
 
     `reload` replaces the learner before, during and after its first training on the memory.
@@ -76,7 +75,7 @@ def _reloaded(learner: Learner) -> Learner:
         return Learner.load(learner.save(Path(folder) / "learner"), device="cpu")
 
 
-def _batches(shape: tuple[int, int, int], n_classes: int) -> Iterator[tuple[np.ndarray, list[int]]]:
+def _batches(shape: Shape, n_classes: int) -> Iterator[tuple[np.ndarray, list[int]]]:
     """Images and labels. The last classes come most often, so that counts lost in between show."""
     rng, shares = np.random.default_rng(n_classes), 2.0 ** np.arange(n_classes)
     for size in SIZES:

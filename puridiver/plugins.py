@@ -57,15 +57,16 @@ def register(member: Member) -> Member:
     `name` uses lower-case letters, digits, - and _. Tables and `puridiver methods` show `title` (default: the name)
     and `summary` (default: the first line of the docstring).
     """
-    family, registry = _family(member)
-    name = vars(member).get("name")
+    families = [each for each, (base, _) in FAMILIES.items() if isinstance(member, type) and issubclass(member, base)]
+    if not families:
+        raise ValueError(f"a method or network should be a subclass of Sampler, Trainer or Network, but got {member!r}")
+    family, registry, name = families[0], FAMILIES[families[0]][1], vars(member).get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name) or name == "auto":
         raise ValueError(
             f"{member.__qualname__} should set a name of its own, of lower-case letters, digits, - and _, other than "
             f'auto, such as name = "newest", but got {name!r}'
         )
-    before = registry.get(name)
-    if before is member:
+    if (before := registry.get(name)) is member:
         return member
     if missing := sorted(getattr(member, "__abstractmethods__", ())):
         raise ValueError(f"{family} {name!r} should have {', '.join(missing)}: see the docstring of {family.title()}")
@@ -86,13 +87,6 @@ def register(member: Member) -> Member:
 def as_name(member: str | type) -> str:
     """The name of a method or network; a class from outside the package is registered."""
     return member if isinstance(member, str) else str(register(member).name)  # type: ignore[attr-defined]
-
-
-def _family(member: type) -> tuple[str, dict[str, Any]]:
-    for family, (base, registry) in FAMILIES.items():
-        if isinstance(member, type) and issubclass(member, base):
-            return family, registry
-    raise ValueError(f"a method or network should be a subclass of Sampler, Trainer or Network, but got {member!r}")
 
 
 def is_own(member: type) -> bool:

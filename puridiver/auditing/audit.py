@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, Pass
+from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, run_pass, silent
 from puridiver.auditing.report import AuditReport, judge
 from puridiver.data.base import DataSource
 from puridiver.learner.inputs import Label, as_classes, as_images, as_labels
+from puridiver.runtime.device import choose_runtime, steady_threads
 from puridiver.streams.noise import plant
 
 
@@ -21,7 +22,7 @@ def audit(
     *,
     classes: int | Iterable[Label] | None = None,
     names: Sequence[str] | None = None,
-    advance: Advance = None,
+    advance: Advance = silent,
     **settings: Any,
 ) -> AuditReport:
     """Judge every label of a set: learners see it as a stream, then say which labels do not fit.
@@ -52,15 +53,16 @@ def audit(
     >>> int(report.ranking()[0])
     7
     """
-    return audit_set(as_labelled_set(images, labels, classes, names), AuditSettings.of(**settings), advance)
+    labelled = as_labelled_set(images, labels, classes, names)
+    own = {name: settings.pop(name) for name in list(settings) if name not in AuditSettings.__dataclass_fields__}
+    return audit_set(labelled, AuditSettings(**{**settings, "options": settings.get("options", {}) | own}), advance)
 
 
-def audit_set(labelled: LabelledSet, settings: AuditSettings, advance: Advance = None) -> AuditReport:
+def audit_set(labelled: LabelledSet, settings: AuditSettings, advance: Advance = silent) -> AuditReport:
     """Judge every label of a checked set."""
     settings = settings.resolved(labelled)
-    with settings.threads():
-        passes = [Pass(labelled, settings, number, advance) for number in range(settings.passes)]
-        return judge([each.predict(each.run()) for each in passes], labelled, settings)
+    with steady_threads(choose_runtime(settings.device).device, settings.network):  # the same figures everywhere
+        return judge([run_pass(labelled, settings, n, advance) for n in range(settings.passes)], labelled, settings)
 
 
 def as_labelled_set(
@@ -83,24 +85,22 @@ def as_labelled_set(
 
 def choose_set(
     source: DataSource, split: str, limit: int | None, noise: str | None, seed: int
-) -> tuple[LabelledSet, np.ndarray, np.ndarray | None]:
-    """The set to audit, its rows in the part `split`, and its true labels, None where none is known.
+) -> tuple[LabelledSet, np.ndarray | None]:
+    """The part `split` of a source as the set to audit, and its true labels, None where none is known.
 
     `limit` draws so many samples at random. `noise` ("sym-20") puts labels wrong first.
     """
-    part = getattr(source, split)
-    rows = np.sort(np.random.default_rng(seed).permutation(len(part))[:limit])
-    chosen = torch.from_numpy(rows)
-    given, true = part.labels[chosen].numpy(), None
+    part, true = getattr(source, split), None
+    rows = torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(part))[:limit]))
+    given, shortened = part.labels[rows].numpy(), len(rows) < len(part)
     if noise is not None:
-        true = part.best_labels[chosen].numpy()
+        true = part.best_labels[rows].numpy()
         given = plant(true, source, noise, np.random.default_rng(seed))
         if not 0 < (wrong := int((given != true).sum())) < len(true):
             raise ValueError(f"noise should put some labels wrong, but {noise} puts {wrong} of {len(true)} wrong")
     elif part.true is not None and part.truth_known:
-        true = part.true[chosen].numpy()
-    shortened = len(rows) < len(part)
-    names = [part.names[row] if part.names else f"{split} {row}" for row in rows.tolist()]
-    images = part.images[chosen] if shortened else part.images
-    named = names if part.names or shortened else None
-    return LabelledSet(images, given, list(source.class_names), named), rows, true
+        true = part.true[rows].numpy()
+    names = None
+    if part.names or shortened:
+        names = [part.names[row] if part.names else f"{split} {row}" for row in rows.tolist()]
+    return LabelledSet(part.images[rows] if shortened else part.images, given, list(source.class_names), names), true

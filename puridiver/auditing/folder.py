@@ -1,158 +1,175 @@
-"""An audit in a folder: finished passes are kept, so that it can resume, and continue with corrected labels."""
+"""An audit in a folder: its tables, and the corrections of people, with which the same command repeats the audit.
+
+Text in tables is safe from being taken for a formula. What a person typed is never lost when a table is written again.
+"""
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
+import pandas as pd
 
-from puridiver.auditing import tables
-from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, Pass, Predictions
-from puridiver.auditing.report import AuditReport, judge
-from puridiver.errors import DataError
-from puridiver.files import file_lock, read_json, write_atomically
-from puridiver.learner import storage
-from puridiver.learner.learner import Learner
-from puridiver.runs.checkpoint import remove_save
+from puridiver.auditing.audit import audit_set
+from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, silent
+from puridiver.auditing.report import AuditReport, Judgement
+from puridiver.data.table import guarded, read_csv
+from puridiver.errors import DataError, few
+from puridiver.files import file_lock, read_json, read_regular, write_atomically
+
+logger = logging.getLogger(__name__)
 
 INDEX, SUMMARY, CORRECTIONS, PAGE = "audit.json", "summary.json", "corrections.csv", "audit.html"
+SUSPECTS, LABELS, CLEANLAB = "suspects.csv", "labels.csv", "cleanlab.npz"
 LOCK = ".audit.lock"  # a name of its own: a run must not take the folder of a killed audit for its own
 FORMAT = "puridiver-audit"
-ASKED = "asked"  # in the index: what a user said
+ROW, NAME, PROBABILITY, CORRECTED = "row", "name", "probability_given_label_is_right", "corrected_label"
+# The reviewer fills in the last column; `puridiver audit --corrections` reads it.
+SUSPECT_COLUMNS = (ROW, NAME, "given_label", "suggested_label", PROBABILITY, "why", CORRECTED)
 
 
-@dataclass(frozen=True)
-class AuditFolder:
-    """Where an audit's passes, corrections and results lie."""
+def begun(path: Path) -> str:
+    """The digest of the data that the folder's audit is of; empty where there is no audit."""
+    place = path / INDEX
+    if not place.exists():
+        return ""
+    found = read_json(place)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise DataError(f"{place} is damaged, or not an audit's (it has no format {FORMAT!r}): choose another folder")
+    return str(found.get("data_sha256"))
 
-    path: Path
 
-    def begun(self) -> dict[str, Any]:
-        """What the folder's audit was begun with; empty where there is none."""
-        place = self.path / INDEX
-        if not place.exists():
-            return {}
-        found = read_json(place)
-        if not isinstance(found, dict) or found.get("format") != FORMAT or not isinstance(found.get(ASKED), dict):
-            raise DataError(
-                f"{place} is damaged, or not an audit's (it has no format {FORMAT!r}): choose another folder"
-            )
-        return found
-
-    def begin(self, labelled: LabelledSet, settings: AuditSettings, asked: Mapping[str, Any]) -> None:
-        """Write the index: the data and all that decides the learners, which must not change, and what a user asked."""
-        digest = sha256(np.ascontiguousarray(labelled.images.numpy()).data)
-        digest.update(labelled.original.tobytes())
-        index = {"format": FORMAT, "data_sha256": digest.hexdigest(), "classes": labelled.classes, **asdict(settings)}
-        begun = self.begun()
-        for name, value in index.items():
-            if begun and begun.get(name) != value:
-                told = f"{name} is {begun.get(name)!r:.40} there and {value!r:.40} here"
-                raise DataError(f"{self.path} holds another audit: {told}; choose another folder, or --force")
-        index[ASKED] = {**begun.get(ASKED, {}), **asked}
-        write_atomically(self.path / INDEX, (json.dumps(index, indent=1) + "\n").encode())
-
-    def results(self) -> list[Path]:
-        """What exists of all that an audit writes beside its index."""
-        named = [self.path / name for name in (SUMMARY, PAGE, CORRECTIONS, *tables.FILES)]
-        passes = [place for place in self.path.glob("pass-*") if place.name.removeprefix("pass-").isdecimal()]
-        return [*(place for place in named if place.exists()), *sorted(passes)]
-
-    def check_own(self, data: str | None = None) -> None:
-        """Raise an error where an audit would overwrite files that no audit wrote, or its data."""
-        results = self.results()
-        if results and not (self.path / INDEX).exists():
-            told = ", ".join(place.name for place in results)
-            raise DataError(f"{self.path} holds no audit, but files that one would write over: {told}")
-        if data and any(Path(data).resolve().is_relative_to(place.resolve()) for place in results):
-            raise DataError(f"{data} belongs to the audit in {self.path}, which would write over it")
-
-    def clear(self) -> None:
-        """Remove an older audit; other files stay, and what a person checked stays under another name."""
-        if not self.begun():
-            return
-        tables.keep_edited(self.path)
-        if (self.path / CORRECTIONS).exists():
-            tables.keep_beside(self.path / CORRECTIONS)
-        for place in self.results():
-            if not place.is_dir() or place.is_symlink():
-                place.unlink()
-                continue
-            for save in (place / "predictions", *place.glob("learner-*")):
-                remove_save(save)
-            with suppress(OSError):  # something else is in it
-                place.rmdir()
-        (self.path / INDEX).unlink(missing_ok=True)  # last: without it, the rest would count as a user's own
-
-    def pass_folder(self, number: int) -> Path:
-        return self.path / f"pass-{number + 1}"
-
-    def load_pass(self, number: int) -> tuple[Path, Predictions] | None:
-        """The learner's folder and the predictions of a finished pass; None where there is no such pass."""
-        folder = self.pass_folder(number)
-        if not (folder / "predictions" / storage.INDEX).exists():
-            return None
-        settings, tensors = storage.load(folder / "predictions")
-        if set(tensors) != set(Predictions._fields) or not isinstance(settings.get("learner"), str):
-            raise DataError(f"{folder / 'predictions'} is damaged: it is not what a pass of an audit writes")
-        return folder / settings["learner"], Predictions(**{name: tensor.numpy() for name, tensor in tensors.items()})
-
-    def save_pass(self, place: Path, learner: Learner, predictions: Predictions) -> None:
-        """Save the learner beside the older one, with which a stopped audit goes on, then the predictions."""
-        learner.save(place)
-        tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in predictions._asdict().items()}
-        storage.save(place.parent / "predictions", {"learner": place.name}, tensors)
-        for older in set(place.parent.glob("learner-*")) - {place}:
-            remove_save(older)
-
-    def predictions(self, one: Pass) -> Predictions:
-        """Load, continue or run a pass."""
-        labels = one.labelled.given.tobytes() + one.labelled.checked.tobytes()  # confirmations count, too
-        place = self.pass_folder(one.number) / f"learner-{sha256(labels).hexdigest()[:12]}"
-        found = self.load_pass(one.number)
-        if found and found[0] == place:
-            return found[1]
-        if found:
-            learner = Learner.load(found[0], one.settings.device)
-            one.train_memory(learner)
-        else:
-            learner = one.run()
-        predictions = one.predict(learner)
-        self.save_pass(place, learner, predictions)
-        return predictions
+def check_own(path: Path, data: str = "") -> None:
+    """Raise an error where an audit would overwrite files that no audit wrote, or its data."""
+    names = (SUMMARY, PAGE, CORRECTIONS, SUSPECTS, LABELS, CLEANLAB)
+    results = [path / name for name in names if (path / name).exists()]
+    if results and not begun(path):
+        told = ", ".join(place.name for place in results)
+        raise DataError(f"{path} holds no audit, but files that one would write over: {told}")
+    if data and Path(data).resolve() in [place.resolve() for place in results]:
+        raise DataError(f"{data} belongs to the audit in {path}, which would write over it")
 
 
 def audit_in_folder(
-    folder: AuditFolder, labelled: LabelledSet, settings: AuditSettings, *, asked: Mapping[str, Any],
-    images: str | None = None, force: bool = False, advance: Advance = None,
+    path: Path, labelled: LabelledSet, settings: AuditSettings, advance: Advance = silent, images: str | None = None,
+    force: bool = False,
 ) -> AuditReport:  # fmt: skip
-    """Audit into a folder: finished passes are kept, and corrected labels are learnt.
+    """Audit into a folder with all corrections that it has; the later correction of a row counts.
 
-    The set's corrections join those of earlier reviews in the folder; the later correction of a row counts. `asked` is
-    kept in the folder for whoever continues the audit. `images` is the folder of the image files, for labels.csv.
-    `force` replaces an audit that the folder holds.
+    `images` is the folder of the image files, for labels.csv. `force` replaces an audit of other data.
     """
-    settings, path = settings.resolved(labelled), folder.path
     path.mkdir(parents=True, exist_ok=True)
-    with file_lock(path / LOCK, wait_seconds=0, what=f"the audit in {path}"), settings.threads():
-        folder.check_own()
-        if force:
-            folder.clear()
-        folder.begin(labelled, settings, asked)
+    with file_lock(path / LOCK, wait_seconds=0, what=f"the audit in {path}"):
+        check_own(path)
+        digest = sha256(np.ascontiguousarray(labelled.images.numpy()).data)
+        digest.update(labelled.original.tobytes() + json.dumps(labelled.classes).encode())
+        if not force and begun(path) not in ("", digest.hexdigest()):
+            told = "say the same options that read them, name another folder, or add --force"
+            raise DataError(f"{path} holds an audit of other data or labels: {told}")
+        if force and (path / CORRECTIONS).exists():
+            keep_beside(path / CORRECTIONS)
+        index = {"format": FORMAT, "data_sha256": digest.hexdigest()}
+        write_atomically(path / INDEX, (json.dumps(index, indent=1) + "\n").encode())
         if (path / CORRECTIONS).exists():
-            known = tables.read_corrections(path / CORRECTIONS, labelled)
+            known = read_corrections(path / CORRECTIONS, labelled)
             labelled = replace(labelled, corrections=known | dict(labelled.corrections))
         if labelled.corrections:
-            write_atomically(path / CORRECTIONS, tables.corrections_csv(labelled))
-        passes = [Pass(labelled, settings, number, advance) for number in range(settings.passes)]
-        report = judge([folder.predictions(each) for each in passes], labelled, settings)
-        tables.keep_edited(path)  # now: somebody may edit it while the learners learnt
-        tables.write_tables(report, path, images)
+            write_atomically(path / CORRECTIONS, corrections_csv(labelled))
+        report = audit_set(labelled, settings, advance)
+        write_tables(report, path, images)
     return report
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A CSV file that no spreadsheet takes for formulas."""
+    return frame.astype(object).map(guarded).to_csv(index=False, lineterminator="\r\n").encode()
+
+
+def suspects_table(report: AuditReport) -> pd.DataFrame:
+    """The doubtful labels, for a person to fill in."""
+    table = pd.DataFrame(report.suspects(), columns=Judgement._fields).round(6).assign(corrected_label="")
+    return table.set_axis(SUSPECT_COLUMNS, axis=1)
+
+
+def labels_table(report: AuditReport, images: str | None = None) -> pd.DataFrame:
+    """Every label as it is now, in the order of the set, and what it was.
+
+    `images` is the folder of the image files, as seen from that of the table: `run --data` reads a table with paths.
+    """
+    classes = np.array(report.classes, dtype=object)
+    frame = pd.DataFrame({
+        ROW: range(len(report)), NAME: report.names or "", "label": classes[report.given],
+        "original_label": classes[report.original], "checked": report.checked,
+    }, dtype=object)  # fmt: skip
+    return frame if images is None else frame.assign(path=[os.path.join(images, name) for name in report.names or ()])
+
+
+def write_tables(report: AuditReport, folder: Path, images: str | None = None) -> None:
+    """Write suspects.csv, labels.csv and the arrays that cleanlab's functions take."""
+    suspects, arrays = csv_bytes(suspects_table(report)), io.BytesIO()
+    if not suspects.isascii():
+        suspects = b"\xef\xbb\xbf" + suspects  # spreadsheets need the mark for letters beyond a to z
+    np.savez(arrays, labels=report.given, pred_probs=report.probabilities.astype(np.float32))
+    if (folder / SUSPECTS).exists() and read_regular(folder / SUSPECTS) != suspects:
+        keep_beside(folder / SUSPECTS)  # somebody may have filled it in
+    write_atomically(folder / SUSPECTS, suspects)
+    write_atomically(folder / LABELS, csv_bytes(labels_table(report, images)))
+    write_atomically(folder / CLEANLAB, arrays.getvalue())
+
+
+def read_corrections(path: Path, labelled: LabelledSet) -> dict[int, int]:
+    """Row of the set to class id, from a CSV with the column `corrected_label`, and `row` or `name`.
+
+    Names decide where the samples and the table have them: rows may have moved since. `row` decides between samples of
+    one name. Lines without a corrected label were not reviewed. Lines that contradict each other are an error.
+    """
+    table, keys = read_csv(path), (ROW, NAME) if labelled.names else (ROW,)
+    if CORRECTED not in table or not any(key in table for key in keys):
+        have = few(map(str, table.columns)) or "none"
+        raise DataError(f"{path} should have the columns {CORRECTED} and {' or '.join(keys)}, but has {have}")
+    ids, found = {str(label): i for i, label in enumerate(labelled.classes)}, dict[int, int]()
+    rows_of: dict[str, Sequence[int]] = {"": range(len(labelled.original))}
+    for row, name in enumerate(labelled.names or ()):
+        rows_of[name] = [*rows_of.get(name, ()), row] if name else rows_of[""]
+    for number, cells in enumerate(table.to_dict("records"), 2):
+        if not (text := cells[CORRECTED].strip()):
+            continue
+        line, label = f"{path}, line {number}", ids.get(cells[CORRECTED], ids.get(text))
+        if label is None:
+            raise DataError(f"{line}: {CORRECTED} should be one of {few(ids, 12)}, but is {text!r}")
+        name, place = cells.get(NAME, "") if labelled.names else "", cells.get(ROW, "").strip()
+        if name not in rows_of:
+            raise DataError(f"{line}: {name} is not in this set (any more): take the line out")
+        if len(rows := rows_of[name]) == 1:
+            place = str(rows[0])
+        if not (place.isdecimal() and len(place) < 19 and int(place) in rows):
+            raise DataError(f"{line}: {ROW} should be one of {few(map(str, rows), 12)}, but is {place!r:.40}")
+        if found.setdefault(int(place), label) != label:
+            raise DataError(f"{line}: row {place} is {text!r} here, but something else in an earlier line")
+    if not found:
+        raise DataError(f"{path} corrects nothing: its column {CORRECTED} is empty on every line")
+    return found
+
+
+def corrections_csv(labelled: LabelledSet) -> bytes:
+    """The corrections of a set as a table that `read_corrections` reads."""
+    rows = sorted(labelled.corrections)
+    labels = [labelled.classes[labelled.corrections[row]] for row in rows]
+    names = [labelled.names[row] if labelled.names else "" for row in rows]
+    return csv_bytes(pd.DataFrame({ROW: rows, NAME: names, CORRECTED: labels}))
+
+
+def keep_beside(path: Path) -> None:
+    """Give a file that a person worked on another name, and say so."""
+    others = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in itertools.count(1))
+    kept = next(other for other in others if not other.exists())
+    path.rename(kept)
+    logger.warning("the %s that was there is kept as %s", path.name, kept)

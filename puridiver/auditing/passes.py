@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -18,8 +17,7 @@ from puridiver import plugins
 from puridiver.learner.inputs import Label
 from puridiver.learner.learner import Learner
 from puridiver.nets import choose_network
-from puridiver.options import Options
-from puridiver.runtime.device import choose_runtime, steady_threads
+from puridiver.runtime.device import choose_runtime
 
 LIMITS = {"passes": (1, 1_000), "parts": (1, 1_000), "memory": (1, 2**62), "seed": (0, 2**62), "epochs": (1, 2**62)}
 INFER_AT_ONCE = 4_096  # images
@@ -32,7 +30,11 @@ NEIGHBOURS = 50  # nearest images, by a learner's features, whose labels vote on
 CHUNK = 1024  # samples compared with all others at once: 200 MB for 50,000 samples
 SOFTNESS = 0.1  # a neighbour whose cosine is 0.1 lower counts 1/e as much
 
-Advance = Callable[[int, str], None] | None  # told an amount of work that is done, and what comes now
+Advance = Callable[[int, str], None]  # told an amount of work that is done, and what comes now
+
+
+def silent(amount: int, text: str) -> None:
+    """Show no progress."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,6 @@ class AuditSettings:
                 bounds = f"at least {least}" + (f" and at most {most:,}" if most < 2**62 else "")
                 raise ValueError(f"{name} should be a whole number, {bounds}, but got {value!r:.40}")
 
-    @classmethod
-    def of(cls, **given: Any) -> Self:
-        """Settings from their fields; any other name is an option of the learner's recipe."""
-        options = {name: given.pop(name) for name in list(given) if name not in cls.__dataclass_fields__}
-        Options(**options)  # an unknown name is an error now, not after the data was read
-        return cls(**{**given, "options": {**given.get("options", {}), **options}})
-
     def resolved(self, labelled: LabelledSet) -> Self:
         """Settings that name their network, memory and epochs."""
         plugins.load_all()
@@ -70,10 +65,6 @@ class AuditSettings:
         network = choose_network(self.network, (height, width, channels), choose_runtime(self.device).device)
         memory = self.memory_for(len(labelled.original))
         return dataclasses.replace(self, network=network, memory=memory, epochs=self.epochs_for(memory))
-
-    def threads(self) -> AbstractContextManager[None]:
-        """The threads that the learners run on, so that a seed gives the same figures on every machine."""
-        return steady_threads(choose_runtime(self.device).device, self.network)
 
     def memory_for(self, n_samples: int) -> int:
         return self.memory or min(max(n_samples // 5, 50), 2_000)
@@ -124,82 +115,41 @@ class Predictions(NamedTuple):
     votes: np.ndarray  # float32 (N, C): shares of the neighbours' labels
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One learner that sees the set once, in a random order of its own, and then judges it."""
-
-    labelled: LabelledSet
-    settings: AuditSettings
-    number: int  # from 0
-    advance: Advance = None
-
-    @cached_property
-    def seed(self) -> int:
-        return int(np.random.SeedSequence([self.settings.seed, self.number]).generate_state(1)[0])
-
-    @cached_property
-    def order(self) -> np.ndarray:
-        """The row of each arrival, (N,)."""
-        return np.random.default_rng(self.seed).permutation(len(self.labelled.original))
-
-    @property
-    def name(self) -> str:
-        return f"pass {self.number + 1} of {self.settings.passes}"
-
-    def run(self) -> Learner:
-        """Let a new learner see the set, and train on its memory after each part."""
-        images, classes, given, settings = (
-            self.labelled.images,
-            self.labelled.classes,
-            self.labelled.given,
-            self.settings,
-        )
-        height, width, channels = images.shape[1:]
-        learner = Learner(
-            classes, (height, width, channels), settings.memory_for(len(given)), recipe=RECIPE,
-            network=settings.network, device=settings.device, seed=self.seed,
-            **settings.options,
-        )  # fmt: skip
-        for part in np.array_split(self.order, min(settings.parts, len(given))):
-            for start in range(0, len(part), BATCH):
-                rows = part[start : start + BATCH]
-                learner.observe(images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()])
-                if self.advance:
-                    self.advance(len(rows), f"{self.name}: stream")
-            self.train_memory(learner)
-        return learner
-
-    def train_memory(self, learner: Learner) -> None:
-        """Put the current labels into a learner's memory, mark the checked ones, and train."""
-        samples, capacity, advance = learner.memory.samples, learner.memory.capacity, self.advance
-        arrivals = samples.arrivals.cpu().numpy()
-        rows = self.order[arrivals]
-        now = self.labelled.given[rows]
-        told = self.labelled.checked[rows] | (now != samples.labels.cpu().numpy())
-        if told.any():
-            pairs = zip(arrivals[told].tolist(), now[told].tolist(), strict=True)
-            learner.correct({arrival: learner.classes[label] for arrival, label in pairs})
-        epochs, text = self.settings.epochs_for(capacity), f"{self.name}: memory"
-        learner.consolidate(epochs, lambda epoch: advance and advance(capacity, text))
-
-    def predict(self, learner: Learner) -> Predictions:
-        """What a learner that saw the set says of it now."""
-        log_p, features = _outputs(learner, self.labelled.images)
-        given = torch.from_numpy(self.labelled.given).to(features.device)
-        votes = neighbour_votes(features, given, len(self.labelled.classes), NEIGHBOURS)
-        in_memory = np.zeros(len(given), dtype=bool)
-        in_memory[self.order[learner.memory.samples.arrivals.cpu().numpy()]] = True
-        return Predictions(in_memory, log_p.cpu().numpy(), votes.cpu().numpy())
+def run_pass(labelled: LabelledSet, settings: AuditSettings, number: int, advance: Advance) -> Predictions:
+    """Let a learner see the set once, in a random order of its own, and then judge it. Passes count from 0."""
+    images, classes, given, name = labelled.images, labelled.classes, labelled.given, f"pass {number + 1}"
+    memory = settings.memory_for(len(given))
+    seed = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
+    order = np.random.default_rng(seed).permutation(len(given))  # the row of each arrival
+    height, width, channels = images.shape[1:]
+    learner = Learner(
+        classes, (height, width, channels), memory, recipe=RECIPE, network=settings.network, device=settings.device,
+        seed=seed, **settings.options,
+    )  # fmt: skip
+    for part in np.array_split(order, min(settings.parts, len(given))):
+        for start in range(0, len(part), BATCH):
+            rows = part[start : start + BATCH]
+            learner.observe(images[torch.from_numpy(rows)], [classes[label] for label in given[rows].tolist()])
+            advance(len(rows), f"{name}: stream")
+        held = learner.memory.samples.arrivals.cpu().numpy()
+        checked = held[labelled.checked[order[held]]].tolist()
+        learner.correct({arrival: classes[given[order[arrival]]] for arrival in checked})
+        learner.consolidate(settings.epochs_for(memory), lambda epoch: advance(memory, f"{name}: memory"))
+    return predict(learner, labelled, order)
 
 
-def _outputs(learner: Learner, images: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (N, C) and features (N, d) by the live network, on the learner's device."""
+def predict(learner: Learner, labelled: LabelledSet, order: np.ndarray) -> Predictions:
+    """What the live network of a learner that saw the set in this order says of it now."""
     seen = [
         learner.trainer.models[0].outputs(learner.runtime.move(part).permute(0, 3, 1, 2).contiguous())
-        for part in images.split(INFER_AT_ONCE)  # a whole large set need not fit on the device
+        for part in labelled.images.split(INFER_AT_ONCE)  # a whole large set need not fit on the device
     ]
     log_p = torch.cat([part.logits.float().log_softmax(dim=1) for part in seen])
-    return log_p, torch.cat([part.features.float() for part in seen])
+    features = torch.cat([part.features.float() for part in seen])
+    given = torch.from_numpy(labelled.given).to(features.device)
+    votes = neighbour_votes(features, given, len(labelled.classes), NEIGHBOURS)
+    in_memory = np.isin(np.arange(len(order)), order[learner.memory.samples.arrivals.cpu().numpy()])
+    return Predictions(in_memory, log_p.cpu().numpy(), votes.cpu().numpy())
 
 
 def neighbour_votes(features: Tensor, given: Tensor, n_classes: int, n_neighbours: int) -> Tensor:

@@ -9,6 +9,7 @@ missing data; 3 out of memory; 130 interrupted with Ctrl-C.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import io
@@ -69,8 +70,10 @@ def command_names() -> list[str]:
 
 
 def build(names: Sequence[str]) -> TyperGroup:
-    """The program with these commands alone: importing the others would take time."""
+    """The program with these commands; without any, with all, but with their help alone: importing takes time."""
     app = _group(SUMMARY, _program)
+    for name in [] if names else command_names():
+        app.command(name, **_help(_docstring(name)))(lambda: None)
     for name in names:
         module = importlib.import_module(f"puridiver.cli.{name}")
         actions = getattr(module, "ACTIONS", None)
@@ -80,6 +83,13 @@ def build(names: Sequence[str]) -> TyperGroup:
         if actions:
             app.add_typer(group, name=name)
     return typer.main.get_command(app)  # type: ignore[return-value]
+
+
+def _docstring(name: str) -> str:
+    """The docstring of a command whose file is not imported."""
+    module = ast.parse((Path(__file__).parent / f"{name}.py").read_text())
+    functions = [each for each in module.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    return ast.get_docstring(functions[0] if functions else module) or ""
 
 
 def _group(text: str, callback: Callable[..., None]) -> typer.Typer:
@@ -120,8 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if any(not word.strip() or (word.startswith("--") and word.endswith("=")) for word in words):
             raise ValueError("an argument is empty: is a variable of the shell not set?")
-        names = command_names()
-        program = build(list(filter(names.__contains__, words))[:1] or names)
+        program = build([word for word in words if word in command_names()][:1])
         with program.make_context("puridiver", list(words), obj=words) as context:
             code = int(program.invoke(context) or 0)
         sys.stdout.flush()  # here, where a reader that left is no error
@@ -143,8 +152,9 @@ def _report(error: Exception, words: Sequence[str]) -> int:
     code, message = 2, str(error)
     if isinstance(error, USAGE_ERROR):
         flags, where = getattr(getattr(error, "param", None), "opts", ()), " ".join(["puridiver", *words[:1]])
-        given = [f", but got {value!r}" for flag, value in itertools.pairwise(words) if flag in flags]
-        message = error.format_message().rstrip(".") + ("" if "but got" in str(error) else "".join(given))
+        message = error.format_message().rstrip(".")
+        given = [repr(value) for flag, value in itertools.pairwise(words) if flag in flags]
+        message += "".join(f", but got {value}" for value in given if value not in message)
         message += f" (`{error.ctx.command_path if error.ctx else where} --help` lists what there is)"
     elif isinstance(error, MemoryError) or any(sign in message.lower() for sign in NO_MEMORY):
         code, message = 3, "out of memory: try a smaller --memory, --image-size or --network"

@@ -11,8 +11,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from puridiver import data
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, say, say_problems, say_table
+from puridiver.data.download import fetch_source
 
 Name = Annotated[str, Arg("NAME", "a name from `puridiver data list` (or, to verify, an .npz file)")]
 Root = Annotated[Path | None, Opt("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", "FOLDER")]
@@ -25,10 +27,8 @@ def list_(root: Root = None) -> int:
       puridiver data list
       puridiver data list --root ~/datasets
     """
-    from puridiver.data import data_sets, default_root
-
-    root, rows = (root or default_root()).expanduser(), []
-    for name, source in data_sets().items():
+    root, rows = (root or data.default_root()).expanduser(), []
+    for name, source in data.data_sets().items():
         size = f"to fetch ({source.archive.size_bytes / 1e6:.0f} MB)" if source.archive else "from its home page"
         rows.append((name, "here" if source.is_here(root) else size, source.size, source.title))
     say_table(rows, ("name", "state", "size", "description"), f"data sets in {root}")
@@ -42,8 +42,6 @@ def fetch(name: Name, root: Root = None, url: Annotated[str | None, Opt("a mirro
       puridiver data fetch cifar100 --root ~/datasets
       puridiver data fetch cifar10 --url https://mirror.example/cifar-10-binary.tar.gz
     """
-    from puridiver.data.download import fetch_source
-
     with Progress() as progress:
         say(f"{name} is in {fetch_source(name, root, url=url, progress=progress.count)}")
     return 0
@@ -56,8 +54,6 @@ def verify(name: Name, root: Root = None) -> int:
       puridiver data verify cifar10
       puridiver data verify my_images.npz
     """
-    from puridiver import data
-
     return say_problems(name, data.verify(name, root))
 
 

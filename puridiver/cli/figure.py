@@ -9,6 +9,9 @@ from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import note, say, say_table
 from puridiver.cli.report import RUNS, ForceForeign
 from puridiver.errors import meant
+from puridiver.grid.presets import PRESETS
+from puridiver.report.figures import draw, figures, save
+from puridiver.report.reading import find_runs
 
 
 def figure(
@@ -26,10 +29,6 @@ def figure(
       puridiver figure accuracy runs/a runs/b --out comparison.png       two runs over the stream
       puridiver figure figure-tasks runs/figure-tasks --out tasks.pdf    a figure of the paper, after its grid
     """
-    from puridiver.grid.presets import PRESETS
-    from puridiver.report.figures import draw, figures, save
-    from puridiver.report.reading import find_runs
-
     drawn_by = {name: name for name in figures()}
     drawn_by |= {name: preset.figure for name, preset in PRESETS.items() if preset.figure}
     if show_list:

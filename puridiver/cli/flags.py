@@ -6,16 +6,15 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from puridiver import data, options, plugins
 from puridiver.cli.output import Progress
-from puridiver.errors import DataError, meant
+from puridiver.errors import DataError
+from puridiver.files import check_writable
 from puridiver.runs.config import MATRIX_FILE, SETTINGS, Role, Setting
-
-if TYPE_CHECKING:
-    from puridiver.data.base import DataSource
 
 PANELS = {
     Role.SOURCE: "Data and stream", Role.PLACE: "Data and stream", Role.STREAM: "A generated stream",
@@ -29,31 +28,18 @@ def Arg(metavar: str, help: str) -> Any:
     return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-def Opt(
-    help: str, metavar: str | None = None, name: str = "", choices: Sequence[str] = (), least: float | None = None,
-    **more: Any,
-) -> Any:  # fmt: skip
+def Opt(help: str, metavar: str | None = None, name: str = "", least: float | None = None, **more: Any) -> Any:
     """An option of a command, in the annotation of its parameter.
 
     The parameter's name is the flag's unless `name` is another. A switch needs `name`; without it typer adds --no-...
     """
-
-    def check(value: str | None) -> str | None:
-        if value in (None, *choices):
-            return value
-        raise typer.BadParameter(f"should be one of {', '.join(choices)}, but got {value!r}{meant(value, choices)}")
-
-    if choices:
-        metavar, more["callback"] = "|".join(choices), check
-    names, metavar = [name] if name else [], metavar or (None if least is None else "N")
-    return typer.Option(*names, help=help, metavar=metavar, min=least, show_default=False, **more)
+    metavar = metavar or (None if least is None else "N")
+    return typer.Option(*filter(None, [name]), help=help, metavar=metavar, min=least, show_default=False, **more)
 
 
 def load_plugins(places: list[str] | None) -> list[str]:
     """Import the plugins while the command line is read, so that every later step knows their methods."""
     for place in places or []:
-        from puridiver import plugins
-
         plugins.add(place)
     return places or []
 
@@ -104,10 +90,8 @@ def _flag(field: Setting, default: str) -> Any:
 
 def is_place(name: str, value: str) -> bool:
     """Whether the value of a setting is a file or folder, and no name that the package knows."""
-    from puridiver.data import own_kind
-
     if name == "data":
-        return bool(own_kind(value))
+        return bool(data.own_kind(value))
     return {"stream": value.endswith(".json"), "noise": value.startswith(MATRIX_FILE)}.get(name, SETTINGS[name].path)
 
 
@@ -123,34 +107,27 @@ def absolute_places(settings: dict[str, Any]) -> dict[str, Any]:
 
 def check_new(file: Path, force: bool) -> None:
     """Raise an error, before the work, where a file cannot be written or is there already."""
-    from puridiver.files import check_writable
-
     check_writable(file)
     if file.is_dir() or (file.is_file() and not force):
         raise FileExistsError(f"{file} is already there: name another file, or add --force to replace it")
 
 
-def check_outside(data: str, out: Path) -> None:
+def check_outside(place: str, out: Path) -> None:
     """Raise an error where --out lies in a folder of data, whose folders are taken for classes."""
-    if is_place("data", data) and out.resolve().is_relative_to(Path(data).resolve()):
-        raise DataError(f"--out {out} lies in the folder of the data ({data}): name a folder outside of it")
+    if is_place("data", place) and out.resolve().is_relative_to(Path(place).resolve()):
+        raise DataError(f"--out {out} lies in the folder of the data ({place}): name a folder outside of it")
 
 
-def load_data(place: str, settings: dict[str, Any], side: int | None, progress: Progress) -> DataSource:
+def load_data(place: str, settings: dict[str, Any], side: int | None, progress: Progress) -> data.DataSource:
     """The data of a learner or an audit: all of one's own files, unless they have a test part or the user says so."""
-    from puridiver import data
-
     own = data.own_kind(place)
     share = settings.get("test_share", 0.0 if own else None)
     root = Path(settings["data_root"]) if "data_root" in settings else None
-    options = data.FileOptions(side if own == "files" else None, share, settings.get("bad_files", "refuse"))
-    return data.load(place, root, options, progress.count)
+    reading = data.FileOptions(side if own == "files" else None, share, settings.get("bad_files", "refuse"))
+    return data.load(place, root, reading, progress.count)
 
 
 def options_of(assignments: Sequence[str] | None) -> dict[str, Any]:
     """The options that `--set NAME=VALUE` gives, with values of the declared types."""
-    from puridiver import plugins
-    from puridiver.options import parse
-
     plugins.load_all()
-    return parse(assignments or [])
+    return options.parse(assignments or [])

@@ -6,16 +6,21 @@ import itertools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, percent, say, say_table, tell
+from puridiver.grid.engines import Engine, make_engine
+from puridiver.grid.presets import PRESETS
+from puridiver.grid.run import LOGS, GridRun, failure_text
+from puridiver.grid.spec import find_grid, only, with_changes
+from puridiver.grid.table import build
 from puridiver.runs.config import SETTINGS
 
-ENGINES = ("auto", "lanes", "processes", "ray")
+EngineName = Literal["auto", "lanes", "processes", "ray"]
 Data = Annotated[list[str] | None, Opt("data sets (default: the paper's, or the file's); may be repeated", "DATA")]
 Methods = Annotated[list[str] | None, Opt("only the rows of these titles; may be repeated", "TITLE")]
 Noises = Annotated[list[str] | None, Opt("only these noises, such as sym-20,asym-40; may be repeated", "NOISES")]
@@ -39,7 +44,7 @@ def grid(
     seeds: Annotated[list[str] | None, Opt("seeds, such as 1,2,3 (default: the preset's)", "SEEDS")] = None,
     dry_run: Annotated[bool, Opt("only show which runs are done and which are left", name="--dry-run")] = False,
     limit: Annotated[int | None, Opt("run at most N runs now", least=1)] = None,
-    engine: Annotated[str, Opt("threads on a GPU, processes on a CPU, or Ray", choices=ENGINES)] = "auto",
+    engine: Annotated[EngineName, Opt("threads on a GPU, processes on a CPU, or Ray")] = "auto",
     workers: Annotated[int | None, Opt("runs at a time (default: 8 on a GPU, else one for each core)", least=1)] = None,
     gpus_per_run: Annotated[float | None, Opt("share of a GPU that a run gets on Ray (default: 1)", "X")] = None,
     assignments: flags.Assignments = None,
@@ -57,21 +62,13 @@ def grid(
       puridiver grid table1 table3 --data cifar10 --splits splits/ --workers 8 --out runs/paper
       puridiver grid my.toml --seeds 1,2,3 --methods RSV --methods PuriDivER
     """
-    from puridiver.grid.engines import make_engine
-    from puridiver.grid.presets import PRESETS
-    from puridiver.grid.run import LOGS, GridRun, failure_text
-    from puridiver.grid.spec import find_grid, only, with_changes
-    from puridiver.grid.table import build
-
     if show_list:
         presets = [(name, preset.title, ", ".join(preset.sizes)) for name, preset in PRESETS.items()]
         say_table(presets, ("name", "what it is", "--data"))
         return 0
     if not grids:
         raise ValueError("name a preset or a .toml file; `puridiver grid --list` shows the presets")
-    if wrong := [text for text in listed(seeds) if not text.isdecimal()]:
-        raise ValueError(f"--seeds should be whole numbers such as 1,2,3, but got {wrong[0]!r}")
-    found = [find_grid(name, data or [], [*map(int, listed(seeds))], official="splits" in settings) for name in grids]
+    found = [find_grid(name, data or [], _numbers(seeds), official="splits" in settings) for name in grids]
     found = only(found, methods or (), listed(noises))
     folder = out or Path("runs") / "+".join(dict.fromkeys(each.name for each in found))
     for place in {column.data for each in found for column in each.columns}:
@@ -90,20 +87,8 @@ def grid(
         say(state)
         return 0
     with Progress(hidden=quiet) as progress:
-        progress.start(max(len(now), 1))
         progress.tell(state)
-        ended = itertools.count(1)
-
-        def tell_end(name: str, result: dict[str, Any]) -> None:
-            told = f"failed: {result['error']}" if "error" in result else percent(result["last_accuracy"])
-            progress.tell(f"[{next(ended)}/{len(now)}] {name}: {told.splitlines()[0]}")
-            progress.advance(1, f"{len(now)} runs")
-
-        failures, left = list[dict[str, Any]](), 0
-        try:
-            failures = planned.run(chosen, limit, tell_end)
-        except KeyboardInterrupt:
-            left = len(planned.waiting())
+        failures, left = _run(planned, chosen, now, progress)
     if failures:
         note(failure_text(failures, folder))
     if left:
@@ -112,3 +97,25 @@ def grid(
         if rows := [row for row in planned.own_rows() if row["grid"] == each.name]:
             say(build(rows, each).to_text() + "\n")
     return 130 if left else int(bool(failures))
+
+
+def _run(planned: GridRun, engine: Engine, now: Sequence[str], progress: Progress) -> tuple[list[dict[str, Any]], int]:
+    """Run what is left; the failures, and how many runs Ctrl-C has left."""
+    ended = itertools.count(1)
+
+    def tell_end(name: str, result: dict[str, Any]) -> None:
+        told = f"failed: {result['error']}" if "error" in result else percent(result["last_accuracy"])
+        progress.tell(f"[{next(ended)}/{len(now)}] {name}: {told.splitlines()[0]}")
+        progress.advance(1, f"{len(now)} runs")
+
+    progress.start(max(len(now), 1))
+    try:
+        return planned.run(engine, len(now), tell_end), 0
+    except KeyboardInterrupt:
+        return [], len(planned.waiting())
+
+
+def _numbers(seeds: Sequence[str] | None) -> list[int]:
+    if wrong := [text for text in listed(seeds) if not text.isdecimal()]:
+        raise ValueError(f"--seeds should be whole numbers such as 1,2,3, but got {wrong[0]!r}")
+    return [int(text) for text in listed(seeds)]

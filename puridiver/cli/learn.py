@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import numpy as np
 
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, say, say_json
+from puridiver.data.base import DataSource, ImageSet
+from puridiver.data.images import image_batch
 from puridiver.errors import DataError, few
-
-if TYPE_CHECKING:
-    from puridiver.data.base import DataSource, ImageSet
-    from puridiver.learner.inputs import Label
-    from puridiver.learner.learner import Learner
+from puridiver.learner import storage
+from puridiver.learner.inputs import Label
+from puridiver.learner.learner import Learner
+from puridiver.runtime.device import steady_threads
 
 
 @flags.settings_flags(("data_root", "bad_files", "device"))
@@ -40,10 +43,6 @@ def learn(
       puridiver learn learners/now march/ --out learners/now --new-classes   in place, with new classes
       puridiver learn learners/now april.csv --out learners/now --every 2000 --epochs 31
     """
-    from puridiver.learner import storage
-    from puridiver.learner.learner import Learner
-    from puridiver.runtime.device import steady_threads
-
     storage.check_place(out)  # what would fail at the end must fail before the work
     if (out / storage.INDEX).exists() and out.resolve() != learner.resolve() and not force:
         raise DataError(f"{out} holds another learner: add --force to replace it, or name another folder")
@@ -71,8 +70,6 @@ def learn(
 
 def _order(images: ImageSet, data: str) -> list[int]:
     """The order in which the images come: that of time, or at random from folders, which list class after class."""
-    import numpy as np
-
     if images.times is not None:
         return np.argsort(images.times.numpy(), kind="stable").tolist()
     return np.random.default_rng(0).permutation(len(images)).tolist() if Path(data).is_dir() else [*range(len(images))]
@@ -93,8 +90,6 @@ def _learn(
     learner: Learner, images: ImageSet, labels: list[Label], rows: list[int], every: int, epochs: int, bar: Progress
 ) -> None:
     """Learn from every image once; train on the memory after every so many, and at the end."""
-    from puridiver.data.images import image_batch
-
     bar.start(len(rows) + max(1, round(len(rows) / every)) * epochs * learner.capacity)
     since, batch = 0, learner.options.batch_size
     for start in range(0, len(rows), batch):

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 from puridiver.cli.flags import Json, Opt, Plugins
 from puridiver.cli.output import say, say_json, say_table
+from puridiver.method_check import find_fault
+from puridiver.options import DESCRIPTIONS, RECIPES, declared, owners, recipe
+from puridiver.plugins import FAMILIES, is_own, load_all
 
 
 def methods(
@@ -41,9 +44,6 @@ def methods(
 
 def listing() -> dict[str, dict[str, dict[str, Any]]]:
     """Everything there is to choose from, by short name."""
-    from puridiver.options import DESCRIPTIONS, RECIPES, declared, owners, recipe
-    from puridiver.plugins import FAMILIES, load_all
-
     load_all()
     found: dict[str, dict[str, dict[str, Any]]] = {
         f"{family}s": {name: {"title": kind.title, "summary": kind.summary} for name, kind in kinds.items()}
@@ -59,9 +59,6 @@ def listing() -> dict[str, dict[str, dict[str, Any]]]:
 
 def _check() -> int:
     """Try every method and network of the plugins; 1 if any has a fault."""
-    from puridiver.method_check import find_fault
-    from puridiver.plugins import FAMILIES, is_own, load_all
-
     load_all()
     every = ((family, name, kind) for family, (_, kinds) in FAMILIES.items() for name, kind in kinds.items())
     found = {f"{family} {name}": find_fault(family, name) for family, name, kind in every if not is_own(kind)}

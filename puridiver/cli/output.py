@@ -9,7 +9,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
+from rich import progress
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from puridiver import runs
+from puridiver.files import to_json
 
 # Control characters other than tab and newline, and those that turn the direction of text.
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -37,17 +43,11 @@ def note(text: object) -> None:
 
 
 def say_json(value: Any) -> None:
-    from puridiver.files import to_json
-
     print(to_json(value, indent=1))
 
 
 def say_table(rows: Iterable[Sequence[object]], headings: Sequence[str], title: str = "") -> None:
     """Print a table that fits the terminal. Columns whose heading ends in ">" are aligned right."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(title=Text(plain(title)) if title else None, title_justify="left", show_header=headings[0] != "")
     for heading in headings:
         justify: Any = "right" if heading.endswith(">") else "left"
@@ -75,9 +75,6 @@ class Progress(runs.Progress):
     """A bar with the time left on a terminal; anywhere, lines that say what was done."""
 
     def __init__(self, hidden: bool = False) -> None:
-        from rich import progress
-        from rich.console import Console
-
         to, self.hidden = Console(stderr=True), hidden
         self.bar = progress.Progress(
             progress.TextColumn("{task.description:<36}", markup=False), progress.BarColumn(),

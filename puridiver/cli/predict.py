@@ -6,14 +6,21 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
 
 from puridiver.cli.flags import Arg, Force, Opt, Plugins, check_new, settings_flags
 from puridiver.cli.output import Progress, note, plain, say
+from puridiver.data.arrays import read_arrays
+from puridiver.data.images import ENDINGS, image_batch
+from puridiver.data.listing import images_in
+from puridiver.data.table import guarded
 from puridiver.errors import DataError, few
-
-if TYPE_CHECKING:
-    import numpy as np
+from puridiver.files import write_atomically
+from puridiver.learner.learner import Learner
+from puridiver.learner.predictor import check_finite
 
 AT_ONCE = 1_000  # images in memory at a time
 ARRAYS = ("images", "test_images", "train_images")  # keys of an .npz; the first that it has
@@ -36,14 +43,6 @@ def predict(
       puridiver predict runs/mine a.png b.png --probabilities    a column for each class
       puridiver predict my-learner images.npz                    the array `images`
     """
-    import numpy as np
-    import pandas as pd
-
-    from puridiver.data.table import guarded
-    from puridiver.files import write_atomically
-    from puridiver.learner.learner import Learner
-    from puridiver.learner.predictor import check_finite
-
     paths = find_images(images)
     if out:
         check_new(out, force)
@@ -75,9 +74,6 @@ def predict(
 
 def find_images(paths: Sequence[Path]) -> list[Path]:
     """The files named, and those in the folders named."""
-    from puridiver.data.images import ENDINGS
-    from puridiver.data.listing import images_in
-
     found: list[Path] = []
     for path in paths:
         inside = [path / name for name in images_in(path)] if path.is_dir() else [path]
@@ -90,8 +86,6 @@ def find_images(paths: Sequence[Path]) -> list[Path]:
 
 def _pictures(paths: Sequence[Path], shape: tuple[int, int, int], bad: list[str]) -> Iterator[tuple[str, np.ndarray]]:
     """Each image in the learner's shape, with its name; what is wrong with files is added to `bad`."""
-    from puridiver.data.images import image_batch
-
     with Progress() as progress:
         for done, path in enumerate(paths, 1):
             for name, picture in _arrays_of(path) if path.suffix == ".npz" else [(str(path), path)]:
@@ -103,8 +97,6 @@ def _pictures(paths: Sequence[Path], shape: tuple[int, int, int], bad: list[str]
 
 
 def _arrays_of(path: Path) -> Iterator[tuple[str, Any]]:
-    from puridiver.data.arrays import read_arrays
-
     arrays = read_arrays(path, (), ARRAYS)
     images = next((arrays[key] for key in ARRAYS if key in arrays), None)
     if images is None or images.ndim < 3:

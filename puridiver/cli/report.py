@@ -8,6 +8,8 @@ from typing import Annotated
 
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, note, say
+from puridiver.report.page import write_page
+from puridiver.report.reading import find_runs
 
 RUNS = "folders of `puridiver run --out`; a grid's folder stands for all its finished runs"
 ForceForeign = Annotated[bool, Opt("replace a file that puridiver did not write", name="--force")]
@@ -26,9 +28,6 @@ def report(
       puridiver report runs/a runs/b --out both.html    runs side by side, and each in detail
       puridiver report runs/table1                      a grid's finished runs
     """
-    from puridiver.report.page import write_page
-    from puridiver.report.reading import find_runs
-
     found, left_out = find_runs(runs)
     for text in left_out:
         note(f"left out: {text}")

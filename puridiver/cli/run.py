@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,10 +14,10 @@ from puridiver.cli import flags
 from puridiver.cli.flags import Opt
 from puridiver.cli.output import Progress, note, percent, say, say_json, say_table, tell
 from puridiver.errors import DataError, few
+from puridiver.metrics import METRICS
 from puridiver.runs.config import SETTINGS, RunConfig
-
-if TYPE_CHECKING:
-    from puridiver.runs.experiment import Experiment
+from puridiver.runs.experiment import Experiment
+from puridiver.streams import noise_name
 
 WARM_UPS = {"warmup_epochs", "baseline_warmup"}  # options that trainers have
 
@@ -48,8 +46,6 @@ def run(
       puridiver run --out runs/a --resume                    continue an interrupted run, to the same bits
       puridiver run --data my-pictures/ --test-share 0.2 --set lr=0.01 --json
     """
-    from puridiver.runs.experiment import Experiment
-
     config = _config(flags.absolute_places(settings), flags.options_of(assignments), out, resume)
     if out:
         flags.check_outside(config.data, out)
@@ -65,8 +61,13 @@ def run(
             experiment.listeners.append(stack.enter_context(tensorboard_log(Path(tensorboard))))
         for text in [] if quiet else run_notes(experiment):
             note(text)
-        stack.enter_context(_stopping_gently(experiment, ctx.obj, out))
-        summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None)
+        try:
+            summary = experiment.run(out, force, resume, checkpoint_every, keep_learner and out is not None)
+        except (KeyboardInterrupt, OSError):  # OSError: the disk is full
+            words = [word for word in ctx.obj if word not in ("--resume", "--force")]
+            if out:
+                tell(f"to continue from the last checkpoint: {shlex.join(['puridiver', *words, '--resume'])}")
+            raise
     if ledger:
         append_row(ledger, summary, once=resume)
     if json:
@@ -95,29 +96,6 @@ def _config(said: dict[str, Any], options: dict[str, Any], out: Path | None, res
     return RunConfig(**said, options=options)
 
 
-@contextlib.contextmanager
-def _stopping_gently(experiment: Experiment, words: list[str], out: Path | None) -> Iterator[None]:
-    """Let the first Ctrl-C stop the run where it can be saved, and the second at once; say how to continue."""
-    if out is None or threading.current_thread() is not threading.main_thread():  # only there can signals be handled
-        yield
-        return
-
-    def stop(number: int, frame: object) -> None:
-        signal.signal(signal.SIGINT, before)
-        experiment.stopping.set()
-        tell("stopping after this batch or memory epoch; Ctrl-C again stops at once")
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    except (KeyboardInterrupt, OSError):  # OSError: the disk is full
-        again = [word for word in words if word not in ("--resume", "--force")]
-        tell(f"to continue: {shlex.join(['puridiver', *again, '--resume'])}")
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def run_notes(experiment: Experiment) -> Iterator[str]:
     """What may make the figures of a run other than the user expects."""
     options, source = experiment.options, experiment.source
@@ -135,9 +113,6 @@ def run_notes(experiment: Experiment) -> Iterator[str]:
 
 def print_summary(summary: dict[str, Any]) -> None:
     """The figures of a finished run, as a table."""
-    from puridiver.metrics import METRICS
-    from puridiver.streams import noise_name
-
     noise = noise_name(summary["noise"], summary["noise_rate"])
     wrong, not_known = summary["stream_noise"], "true labels not known; accuracy is by the labels that images came with"
     known = not_known if wrong is None else f"{wrong:.1%} of labels wrong"

@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from puridiver import data
 from puridiver.cli import flags
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, percent, say, say_problems, say_table
+from puridiver.data import image_files
 from puridiver.errors import ManifestError
 from puridiver.runs.config import SETTINGS, Role, RunConfig
-
-if TYPE_CHECKING:
-    from puridiver.streams import StreamManifest
+from puridiver.runs.resolve import data_of, resolve_run_stream
+from puridiver.streams import StreamManifest, noise_name
+from puridiver.streams.build import verify as find_problems
 
 READ_BY = ("image_size", "test_share", "bad_files", "trust_labels", "data_root")  # no part of a stream
 MAKING = (Role.SOURCE, Role.STREAM, Role.PLACE)
@@ -38,10 +40,6 @@ def make(
       puridiver stream make --data pictures.csv --test-share 0.2 --stream time --bad-files skip --out mine.json
       puridiver stream make --data cifar10 --stream official:sym40:1 --splits splits/ --out official.json
     """
-    from puridiver import data
-    from puridiver.data import image_files
-    from puridiver.runs.resolve import data_of, resolve_run_stream
-
     if out.suffix != ".json":
         raise ValueError(f"a stream should be called *.json, by which a run knows it, but got {out}")
     flags.check_new(out, force)
@@ -67,8 +65,6 @@ def show(file: Annotated[Path, Arg("FILE", "the stream")]) -> int:
       puridiver stream show stream.json
       puridiver stream show runs/a/manifest.json
     """
-    from puridiver.streams import StreamManifest
-
     made = StreamManifest.load(file)
     say(f"{file}: {describe(made)}; hash {made.content_hash}")
     rows = [[name, *counts] for name, counts in zip(made.class_names, made.counts(), strict=True)]
@@ -78,8 +74,6 @@ def show(file: Annotated[Path, Arg("FILE", "the stream")]) -> int:
 
 def describe(manifest: StreamManifest) -> str:
     """One line on a stream."""
-    from puridiver.streams import noise_name
-
     blur, wrong = manifest.minor_share, manifest.realised_noise
     kind = f"{manifest.kind}-{blur * 100:g}" if blur else manifest.kind
     noise = f"{noise_name(manifest.noise, manifest.noise_rate)} ({percent(wrong)} of labels wrong)"
@@ -98,11 +92,6 @@ def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stre
       puridiver stream verify stream.json
       puridiver stream verify mine.json --data pictures/ --test-share 0.2
     """
-    from puridiver import data
-    from puridiver.runs.resolve import data_of
-    from puridiver.streams import StreamManifest
-    from puridiver.streams.build import verify as find_problems
-
     try:
         manifest = StreamManifest.load(file)
         config = RunConfig(**{"data": manifest.source, **flags.absolute_places(settings)})

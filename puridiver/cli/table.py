@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from puridiver.cli.flags import Arg, Opt, Plugins
 from puridiver.cli.grid import Data, Methods, Noises, listed
 from puridiver.cli.output import plain
+from puridiver.grid.presets import PRESETS
+from puridiver.grid.spec import find_grid, only
+from puridiver.grid.table import build, read
 
-FORMATS = ("text", "markdown", "csv", "latex")
 AGAINST = "compare every method with this one, or with the `paper`: difference, 95 % interval, p"
 
 
 def table(
     words: Annotated[list[str], Arg("[GRID] LEDGER", "a preset or .toml file, then ledgers or folders of runs")],
-    format: Annotated[str, Opt("how to write it (default: text)", choices=FORMATS)] = "text",
+    format: Annotated[Literal["text", "markdown", "csv", "latex"], Opt("how to write it (default: text)")] = "text",
     data: Data = None,
     methods: Methods = None,
     noises: Noises = None,
@@ -32,10 +34,6 @@ def table(
       puridiver table mine.toml --against "rsv + plain"    differences seed by seed, with an interval and p
       puridiver table table1 --metric memory_purity --noises sym-20,sym-40
     """
-    from puridiver.grid.presets import PRESETS
-    from puridiver.grid.spec import find_grid, only
-    from puridiver.grid.table import build, read
-
     name, *places = words
     grid = None
     if name in PRESETS or name.endswith(".toml"):

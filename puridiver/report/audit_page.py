@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from puridiver.auditing.folder import SUSPECT_COLUMNS
 from puridiver.auditing.noise_model import LEVEL, Rate
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import SUSPECT_COLUMNS
 from puridiver.report.page import Headline, fill, percent, table_html, thumbnails
 from puridiver.report.style import write_output
 

@@ -11,9 +11,10 @@ import torch
 
 import puridiver
 import puridiver.auditing.audit
+from puridiver.auditing import passes
 from puridiver.auditing.audit import audit_set, choose_set
 from puridiver.auditing.noise_model import NETWORK_WEIGHT, SMALLEST_SHARE, combine
-from puridiver.auditing.passes import LabelledSet, Pass, Predictions
+from puridiver.auditing.passes import LabelledSet, Predictions
 from puridiver.auditing.report import AuditReport, suggestions
 from puridiver.data.base import DataSource, ImageSet
 from puridiver.metrics.audit import list_quality, ranking_quality
@@ -129,8 +130,8 @@ def test_two_samples_and_classes_without_samples_are_no_problem() -> None:
 
 
 def test_an_audit_learns_by_the_released_recipe_and_takes_options(monkeypatch) -> None:
-    seen, real = [], Pass.predict
-    monkeypatch.setattr(Pass, "predict", lambda one, learner: seen.append(learner.options) or real(one, learner))
+    seen, real = [], passes.predict
+    monkeypatch.setattr(passes, "predict", lambda learner, *set: seen.append(learner.options) or real(learner, *set))
     for options in ({}, {"eta": 0.5}):
         puridiver.audit(IMAGES[:40], GIVEN[:40], **{**ONE_PASS, "network": "auto", "options": options})
     plain, changed = map(dict, seen)
@@ -154,13 +155,13 @@ def test_a_part_of_a_source_is_chosen_with_its_names_and_known_truth() -> None:
     true[5:] = -1
     part = ImageSet(torch.from_numpy(IMAGES), given, true, None, [f"a{row}.png" for row in range(150)])
     source = DataSource("mine", tuple(CLASSES), part, part)
-    labelled, rows, known = choose_set(source, "train", 20, None, seed=3)
+    labelled, known = choose_set(source, "train", 20, None, seed=3)
+    rows = [int(name.strip("a.png")) for name in labelled.names]
     assert len(set(rows)) == 20
     assert labelled.original.tolist() == GIVEN[rows].tolist()
-    assert labelled.names == [f"a{row}.png" for row in rows]
     assert known is not None
-    assert known.tolist() == true[torch.from_numpy(rows)].tolist()
-    labelled, _, known = choose_set(source, "train", None, "sym-20", seed=0)
+    assert known.tolist() == true[rows].tolist()
+    labelled, known = choose_set(source, "train", None, "sym-20", seed=0)
     assert (labelled.original != known).sum() == 30
     with pytest.raises(ValueError, match="puts 0 of 150 wrong"):
         choose_set(source, "train", None, "sym-0", seed=0)

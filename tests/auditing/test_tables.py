@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.auditing import tables
+from puridiver.auditing import folder as tables
+from puridiver.auditing.folder import corrections_csv, read_corrections
 from puridiver.auditing.passes import LabelledSet
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import corrections_csv, read_corrections
 from puridiver.errors import DataError
 from tests.auditing.samples import CLASSES
 

@@ -66,40 +66,25 @@ def test_planted_noise_is_judged_and_told(data, capsys):
     assert "test " in shown  # rows by their place in the part
 
 
-def test_corrections_go_on_by_the_options_that_the_audit_was_begun_with(audited, tmp_path, monkeypatch, capsys):
+def test_corrections_are_learnt(data, audited, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "audit"
     shutil.copytree(audited, folder)
-    monkeypatch.chdir(tmp_path)  # from any folder
+    monkeypatch.chdir(tmp_path)
     rows = pd.read_csv(folder / "suspects.csv")
     rows.assign(corrected_label=rows["suggested_label"]).to_csv("corrected.csv", index=False)
     before = json.loads((folder / "summary.json").read_text())
-    again = ["audit", "--out", str(folder), "--corrections", "corrected.csv"]
-    assert main([*again, "--seed", "4"]) == 2  # what is said counts
-    assert "seed is 0 there and 4 here" in capsys.readouterr().err
-    assert main(["audit", "--out", str(folder), "mine.npz"]) == 2
-    assert "holds an audit: add --resume" in capsys.readouterr().err
-    assert main(again) == 0
+    again = ["audit", data, *QUICK, "--out", str(folder), "--corrections"]
+    assert main([*again[:-1], "--split", "test"]) == 2
+    assert "holds an audit of other data or labels" in capsys.readouterr().err
+    assert main([*again, "corrected.csv"]) == 0
     shown = capsys.readouterr()
     assert f"labels that nobody has checked ({len(rows)} are)" in shown.out
     after = json.loads((folder / "summary.json").read_text())
     assert (after["checked"], after["settings"]) == (len(rows), before["settings"])
     assert after["suspects"] < before["suspects"] / 2
     Path("empty.csv").write_text("row,corrected_label\n1,\n")
-    assert main(["audit", "--out", str(folder), "--corrections", "empty.csv"]) == 2
+    assert main([*again, "empty.csv"]) == 2
     assert "corrects nothing" in capsys.readouterr().err
-
-
-def test_an_interrupted_audit_says_how_it_goes_on(data, tmp_path, monkeypatch, capsys):
-    def stop(*anything: object) -> None:
-        raise KeyboardInterrupt
-
-    command = ["audit", data, *QUICK, "--out", str(tmp_path / "a")]
-    with monkeypatch.context() as patch:
-        patch.setattr("puridiver.learner.learner.Learner.consolidate", stop)
-        assert main([*command, "--force"]) == 130
-    told = capsys.readouterr().err
-    assert f"--out {tmp_path / 'a'} --resume" in told
-    assert main([*command, "--resume", "--quiet"]) == 0
 
 
 def test_a_folder_of_images_is_audited_whole(tmp_path, capsys):

@@ -48,9 +48,8 @@ learn LEARNER pictures --out new: does not know the class grey: add --new-classe
 learn LEARNER pictures --out new --new-classes --memory 5: but got 5
 learn LEARNER pictures --out foreign --new-classes: suspects.csv
 learn LEARNER pictures --out RUN: is the folder of a run
-audit: name the data to audit
-audit --resume: need --out FOLDER
-audit --out new --resume: there is no audit in
+audit: Missing argument 'DATA
+audit digits --force: need --out FOLDER
 audit digits --plant pink-3: noise should be
 audit digits --out RUN: choose another folder
 audit digits --out foreign: suspects.csv
@@ -61,13 +60,13 @@ grid tabel1: table1
 grid table1 --data digits --methods RSW: 'RSV'
 grid typo.toml: but got 'memroy'; did you mean memory?
 grid table1 --data digits --seeds 1,x: but got 'x'
-grid table1 --engine steam: should be one of auto, lanes, processes, ray
+grid table1 --engine steam: 'steam' is not one of 'auto', 'lanes', 'processes', 'ray'
 grid table1 --data digits --methods RSV --quiet --out RUN: choose another folder
 table nowhere.jsonl: nowhere.jsonl
 table RUN --metric beauty: beauty
 table RUN --data digits: need a preset's name or a grid file
 table bad.jsonl: bad.jsonl
-table RUN --format pdf: should be one of text, markdown, csv, latex
+table RUN --format pdf: 'pdf' is not one of 'text', 'markdown', 'csv', 'latex'
 report empty: holds no finished run
 report RUN --out empty: folder
 figure accuracy empty: holds no finished run

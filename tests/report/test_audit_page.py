@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import puridiver
+from puridiver.auditing.folder import SUSPECT_COLUMNS, read_corrections
 from puridiver.auditing.passes import LabelledSet
 from puridiver.auditing.report import AuditReport
-from puridiver.auditing.tables import SUSPECT_COLUMNS, read_corrections
 from puridiver.report import audit_page
 from tests.auditing.samples import QUICK, planted
 from tests.report.conftest import Opened

@@ -78,8 +78,8 @@ def count_operations(log: Path, folder: Path, die_at: int | None = None) -> None
 
 
 def work_in(kind: str, out: Path) -> Callable[[], int]:
-    words = RUN if kind == "run" else [*AUDIT, f"{yard()}/arrays.npz"]
-    return lambda: command([*words, "--out", str(out), "--resume"])
+    words = [*RUN, "--resume"] if kind == "run" else [*AUDIT, f"{yard()}/arrays.npz"]
+    return lambda: command([*words, "--out", str(out)])
 
 
 def events(out: Path) -> str:

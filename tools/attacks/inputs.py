@@ -35,9 +35,8 @@ from attacks.cases import (
 )
 from attacks.hostile import TEXTS, VALUES, odd, odd_json, spoil
 from puridiver import Learner
-from puridiver.auditing.folder import AuditFolder
+from puridiver.auditing.folder import read_corrections
 from puridiver.auditing.passes import LabelledSet
-from puridiver.auditing.tables import read_corrections
 from puridiver.cli.app import build, command_names
 from puridiver.data import FileOptions, load
 from puridiver.data.arrays import from_arrays
@@ -74,8 +73,7 @@ def read_run_folder(path: Path) -> None:
 
 
 def read_audit_folder(path: Path) -> None:
-    AuditFolder(path.parent).begun()
-    told(0, 2, *AUDIT, str(yard() / "arrays.npz"), "--out", str(path.parent), "--resume")
+    told(0, 2, *AUDIT, str(yard() / "arrays.npz"), "--out", str(path.parent))
 
 
 def read_review(path: Path) -> None:
@@ -91,8 +89,8 @@ READERS: dict[str, tuple[int, list[str], Callable[[Path], Any]]] = {
     "saves": (600, ["learner/state.json"], use_learner),
     "run_folders": (200, [f"run/{name}" for name in ("config.json", "summary.json", "metrics.jsonl", "manifest.json",
                                                     "memory.safetensors", "learner/state.json")], read_run_folder),
-    "audit_folders": (200, [f"audit/{name}" for name in ("audit.json", "labels.csv", "suspects.csv", "summary.json",
-                                                        "pass-1/predictions/state.json")], read_audit_folder),
+    "audit_folders": (200, [f"audit/{name}" for name in ("audit.json", "labels.csv", "suspects.csv", "summary.json")],
+                      read_audit_folder),
     "ledgers": (500, ["ledger.jsonl"], lambda path: told(0, 2, "table", str(path))),
     "grid_files": (500, ["grid.toml"], lambda path: told(0, 2, "grid", str(path), "--dry-run")),
     "corrections": (500, ["corrections.csv"], read_review),
