@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.data import base
-from puridiver.data.base import UNKNOWN, DataSource, ImageSet
+from puridiver.data.base import (
+    UNKNOWN, DataSource, ImageSet, check_class_names, check_test_share, choose_test_rows, natural, own_defaults,
+)  # fmt: skip
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular
 from puridiver.learner import inputs
@@ -46,7 +47,7 @@ def from_arrays(
         shapes = f"{tuple(pixels.shape)} and {tuple(test_pixels.shape)}"
         raise ValueError(f"there should be train images, and test images of the same shape, but got {shapes}")
     names = tuple(class_names) if class_names is not None else _class_names({*given, *test_given})
-    base.check_class_names(names)
+    check_class_names(names)
     train, test = ImageSet(pixels, class_ids(given, names)), ImageSet(test_pixels, class_ids(test_given, names))
     return DataSource(name, names, train, test)
 
@@ -71,7 +72,7 @@ def _class_names(labels: set[Label]) -> tuple[str, ...]:
     if len({type(label) for label in labels}) > 1:
         raise ValueError("labels should be class ids in both parts, or class names in both, but one part has each")
     if any(isinstance(label, str) for label in labels):
-        return tuple(base.natural(map(str, labels)))
+        return tuple(natural(map(str, labels)))
     largest = max(map(int, labels))
     if largest >= len(labels) + MOST_UNSEEN:
         raise ValueError(
@@ -91,20 +92,16 @@ def class_ids(labels: list[Label], class_names: Sequence[str], missing: Sequence
     return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
 
 
-def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = False) -> DataSource:
+def load_npz(path: Path, test_share: float | None = None) -> DataSource:
     """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
 
     A `test_share` of each class (0: none) makes a test part where the file has none. True labels are unknown, unless
-    the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels.
+    the file has `train_true_labels` (-1 or empty: unknown).
     """
     arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
-    if not set(TEST_KEYS) <= set(arrays):
-        if test_share is None:
-            wanted = " and ".join(TEST_KEYS)
-            raise DataError(f"{path} should hold {wanted}; --test-share 0.2 makes them of the train part")
-        arrays |= {key: arrays[train][:0] for key, train in zip(TEST_KEYS, TRAIN_KEYS, strict=True)}
-    elif test_share:
-        raise ValueError(f"{path} has a test part of its own: leave the test share out")
+    check_test_share(path, set(TEST_KEYS) <= set(arrays), test_share)
+    for key, train_key in zip(TEST_KEYS, TRAIN_KEYS, strict=True):
+        arrays.setdefault(key, arrays[train_key][:0])
     names, true = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
@@ -114,12 +111,9 @@ def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = F
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
     if test_share:
-        is_test = torch.from_numpy(base.choose_test_rows(train.labels.numpy(), test_share))
-        images, labels, truth = train.images, train.labels, train.true_labels
-        train, test = (ImageSet(images[rows], labels[rows], truth[rows]) for rows in (~is_test, is_test))
-        test = (test.trusted() if trust_labels else test).to_test_on()
-    train = train.trusted() if trust_labels else train
-    return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
+        is_test = torch.from_numpy(choose_test_rows(train.labels.numpy(), test_share))
+        train, test = train.part(~is_test), train.part(is_test).to_test_on()
+    return replace(source, train=train, test=test, defaults=own_defaults(train.labels))
 
 
 def read_arrays(path: Path, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, np.ndarray]:

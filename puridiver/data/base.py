@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.errors import few
+from puridiver.errors import DataError, few
 
 UNKNOWN = -1  # a true label that nobody knows
 USUAL_TASKS = 5
@@ -54,6 +54,17 @@ def natural(names: Iterable[str]) -> list[str]:
 def seeded_order(count: int) -> np.ndarray:
     """Rows in a random order that stays the same: NumPy promises its raw bits for ever, unlike its permutations."""
     return np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(count))
+
+
+def check_test_share(origin: object, has_test: bool, share: float | None) -> None:
+    """A test part comes with the data or is a share of them."""
+    if has_test and share:
+        raise ValueError(f"{origin} has a test part of its own: leave the test share out")
+    if not has_test and share is None:
+        raise DataError(
+            f"{origin} has no test part (a folder, a split or arrays called test): say which share to test on, such as "
+            "--test-share 0.2 (in a grid file test_share = 0.2)"
+        )
 
 
 def choose_test_rows(labels: np.ndarray, share: float) -> np.ndarray:
@@ -110,9 +121,10 @@ class ImageSet:
         verified = None if self.true is None else self.true != UNKNOWN
         return replace(self, labels=self.best_labels, true=None, verified=verified)
 
-    def trusted(self) -> ImageSet:
-        """The same images with their labels taken for true, unless some true labels are known."""
-        return self if self.truth_known else replace(self, true=None)
+    def part(self, rows: Tensor | slice) -> ImageSet:
+        """Some of the images; those of a slice stay in a memory-mapped file."""
+        names = ("images", "labels", "true", "times", "names", "verified")
+        return replace(self, **{name: found[rows] for name in names if (found := getattr(self, name)) is not None})
 
     def __len__(self) -> int:
         return len(self.images)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from puridiver.data.base import check_class_names, choose_test_rows, natural, printable
+from puridiver.data.base import check_class_names, check_test_share, choose_test_rows, natural, printable
 from puridiver.data.images import ENDINGS
 from puridiver.errors import DataError, few
 
@@ -41,14 +41,9 @@ def make_listing(
     index = pd.Index(names, dtype=object)  # a name that is no class, such as the empty one, becomes -1: UNKNOWN
     ids = {column: index.get_indexer(table[column]).astype(np.int64) for column in ("label", "true_label")}
     files = table.assign(**ids, is_test=table["is_test"].astype(bool))
-    if test_share and files["is_test"].any():
-        raise ValueError(f"{origin} has a test part of its own: leave the test share out")
-    if not files["is_test"].any():
-        if test_share is None:
-            raise DataError(
-                f"{origin} has no test part (a folder or a split called test): say which share to test on, such as "
-                "--test-share 0.2 (in a grid file test_share = 0.2)"
-            )
+    has_test = bool(files["is_test"].any())
+    check_test_share(origin, has_test, test_share)
+    if test_share and not has_test:
         files["is_test"] = choose_test_rows(ids["label"], test_share)
     return Listing(name, origin, root, files.sort_values("is_test", kind="stable", ignore_index=True), names)
 

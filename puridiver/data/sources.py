@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import platformdirs
 
 from puridiver.data.arrays import load_npz
-from puridiver.data.base import DataSet, DataSource, FileOptions, OnProgress
+from puridiver.data.base import DataSet, DataSource, FileOptions, OnProgress, check_test_share
 from puridiver.discovery import member, members
 from puridiver.errors import DataError
 
@@ -59,16 +60,19 @@ def load(
 
         found = load_listing(list_own(Path(name), options.test_share), root, options, on_progress)
     elif kind == "arrays":
-        found = load_npz(Path(name), options.test_share, options.trust_labels)
+        found = load_npz(Path(name), options.test_share)
     else:
         data_set = find(name)
-        if options.test_share is not None:
-            raise ValueError(f"{name} has a test part of its own: leave the test share out")
+        check_test_share(name, True, options.test_share)
         found = data_set.load(root, options, on_progress)
-    if options.image_size is not None and found.train.names is None:
+    train, test = found.train, found.test
+    if options.image_size is not None and train.names is None:
         raise ValueError(f"image_size is for data made of image files: leave it out with {name}")
-    if options.trust_labels and found.train.true is not None:
-        raise DataError(f"{name} tells the true labels of some images: leave --trust-labels out")
+    if options.trust_labels and train.true is not None:
+        if train.truth_known:
+            raise DataError(f"{name} tells the true labels of some images: leave --trust-labels out")
+        some = test.verified is not None and bool(test.verified.any())
+        found = replace(found, train=replace(train, true=None), test=test if some else replace(test, verified=None))
     return found
 
 

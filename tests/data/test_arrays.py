@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from puridiver.data import arrays as module
-from puridiver.data import from_arrays, load, load_npz, verify
+from puridiver.data import FileOptions, from_arrays, load, load_npz, verify
 from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
 
@@ -83,12 +83,12 @@ def test_a_file_says_the_same_as_arrays(tmp_path: Path) -> None:
     assert source.name == "mine"
     assert torch.equal(source.train.images, from_arrays(**arrays()).train.images)
     assert not source.train.truth_known
-    assert load_npz(path, trust_labels=True).train.truth_known
+    assert load(str(path), options=FileOptions(trust_labels=True)).train.truth_known
     assert source.defaults == {"noise": "none", "tasks": 3}
     assert verify(str(path)) == []
     part = saved(tmp_path / "part.npz", **{key: value for key, value in arrays().items() if "train" in key})
     assert len(load_npz(part, test_share=0).test) == 0
-    with pytest.raises(DataError, match=r"should hold test_images and test_labels.*--test-share"):
+    with pytest.raises(DataError, match=r"has no test part .*--test-share"):
         load_npz(part)
 
 
