@@ -100,13 +100,14 @@ def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stre
     """
     from puridiver.runs.resolve import load_source
     from puridiver.streams import StreamManifest
-    from puridiver.streams.build import verify as find_problems
+    from puridiver.streams.manifest import check_belongs
 
+    problems = []
     try:
         manifest = StreamManifest.load(file)
         config = RunConfig(**{"data": manifest.source, **flags.absolute_places(settings)})
         with Progress() as progress:
-            problems = find_problems(manifest, load_source(config, progress.count))
+            check_belongs(load_source(config, progress.count), manifest)
     except ManifestError as error:
         problems = [str(error).removeprefix(f"{file}: ")]
     return say_problems(file, problems)

@@ -24,7 +24,6 @@ from puridiver.nets import choose_network
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
-from puridiver.streams.names import is_manifest, manifest_path
 
 MEMORY, LEAST_MEMORY, TASKS, NOISE = 500, 50, 5, "sym-40"  # where neither the user nor the data says anything
 
@@ -75,8 +74,8 @@ def load_source(config: RunConfig, on_progress: Callable[[int, int], None] | Non
 
 def source_name(config: RunConfig) -> str:
     """The config's data; for a manifest that of the manifest, unless the user names other data than the default."""
-    if is_manifest(config.stream) and config.data == RunConfig.data:
-        made_from = StreamManifest.load(manifest_path(config.stream, config.seed)).source
+    if config.stream.endswith(".json") and config.data == RunConfig.data:
+        made_from = StreamManifest.load(config.stream.replace("{seed}", str(config.seed))).source
         return made_from if made_from in data.data_sets() else config.data
     return config.data
 
@@ -92,7 +91,7 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
         raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
     found = resolve(config, source)
     return resolve_stream(
-        manifest_path(config.stream, config.seed), source,
+        config.stream.replace("{seed}", str(config.seed)), source,
         splits=config.splits or config.data_root or data.default_root(), n_tasks=found.tasks, noise=found.noise,
         noise_file=config.noise_file, seed=config.seed, holdout=config.holdout, imbalance=config.imbalance,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,

@@ -16,9 +16,9 @@ from torch import Tensor
 from puridiver.data.base import DataSource
 from puridiver.discovery import member, members
 from puridiver.streams.checks import IntArray, require
-from puridiver.streams.names import MATRIX_FILE, format_share, parse_share
 
 PACKAGE = "puridiver.streams.noises"
+MATRIX_FILE = "matrix:"  # before the path of a noise matrix
 
 ClassMap = dict[int, int]
 Matrix = tuple[tuple[float, ...], ...]
@@ -44,7 +44,6 @@ class Noise:
     variants: ClassVar[tuple[str, ...] | None] = ("",)  # such as "worst" of "human:worst"; None: any
     has_rate: ClassVar[bool] = True
     uses_map: ClassVar[bool] = False
-    from_file: ClassVar[bool] = False  # a seed alone cannot make its labels again
     hint: ClassVar[str] = "asym"  # the kind that a run tells its trainer with `tell_noise`
 
     def __init__(self, variant: str = "") -> None:
@@ -84,6 +83,19 @@ def parse_noise(spec: str) -> tuple[str, float]:
 def noise_name(kind: str, rate: float) -> str:
     """The spec that `parse_noise` reads back, such as "sym-40"; of a matrix its recorded kind."""
     return f"{kind}-{format_share(rate)}" if noise_kind(kind).has_rate else kind
+
+
+def parse_share(text: str, what: str) -> float:
+    """Read "40" (percent) or "0.4" (a fraction below 1) as 0.4."""
+    fine = re.fullmatch(r"\d{1,2}|0?\.\d+", text)
+    require(fine, what, "a percentage from 0 to 99 or a decimal fraction below 1", text)
+    return float(text) if "." in text else int(text) / 100
+
+
+def format_share(share: float) -> str:
+    """The shortest text that `parse_share` reads back to the same share: "40" for 0.4, "0.125" for 0.125."""
+    percent = round(share * 100)
+    return str(percent) if percent / 100 == share else np.format_float_positional(share)
 
 
 def read_noise(

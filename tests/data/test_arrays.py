@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from puridiver.data import arrays as module
 from puridiver.data import FileOptions, from_arrays, load, load_npz, verify
+from puridiver.data import arrays as module
 from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
 

@@ -24,7 +24,6 @@ class Custom(Noise):
     name = "custom"
     written = ""
     has_rate = False
-    from_file = True
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         raise ValueError("custom noise cannot be planted: its labels come with a manifest (--stream FILE.json)")

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from puridiver.errors import DataError
 from puridiver.files import open_regular
 from puridiver.streams.checks import IntArray, require
-from puridiver.streams.names import MATRIX_FILE
-from puridiver.streams.noise import Matrix, Noise, NoiseSetting
+from puridiver.streams.noise import MATRIX_FILE, Matrix, Noise, NoiseSetting
 
 TOLERANCE = 1e-5  # of a row's sum: entries may have been stored as float32
 
