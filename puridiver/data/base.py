@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from puridiver.errors import DataError, few
+from puridiver.learner.inputs import LONGEST_LABEL, MOST_CLASSES
 
 UNKNOWN = -1  # a true label that nobody knows
 USUAL_TASKS = 5
-LONGEST_NAME = 1000  # letters of a class name, which every record and every table repeats
 SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
@@ -31,12 +31,14 @@ def own_defaults(labels: Tensor) -> dict[str, Any]:
 
 
 def check_class_names(names: Sequence[str]) -> None:
-    """Refuse class names that are not unique, empty, too long or no text."""
+    """Refuse class names that are too many, not unique, empty, too long or no text."""
+    if len(names) > MOST_CLASSES:
+        raise ValueError(f"there should be at most {MOST_CLASSES:,} classes, but there are {len(names):,}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"class names should all differ, but more than one is called {few(twice)}")
     for name in names:
-        if not name.strip() or len(name) > LONGEST_NAME or "\0" in name or printable(name) != name:
-            wanted = f"1 to {LONGEST_NAME} letters in UTF-8 and no NUL"
+        if not name.strip() or len(name) > LONGEST_LABEL or "\0" in name or printable(name) != name:
+            wanted = f"1 to {LONGEST_LABEL} letters in UTF-8 and no NUL"
             raise ValueError(f"a class name should have {wanted}, but got {printable(name)[:40]!r}")
 
 
