@@ -22,10 +22,9 @@ def make_stream(
     kind: str = "blurry",  # the paper's; or "disjoint" (SPR's), "time" (equal parts of the order of timestamps)
     n_tasks: int = 5,
     minor_share: float = 0.1,  # of blurry tasks, if there are several; elsewhere it counts as 0
-    noise: str = "sym-40",  # a spec (see `parse_noise`), or "matrix"
+    noise: str = "sym-40",  # a spec: see `parse_noise`, or "matrix:FILE"
     noise_map: ClassMap | None = None,  # of asymmetric noise; by default the source's map, else the next class
     noise_file: Path | str | None = None,  # of human noise: the published label file
-    noise_matrix: ArrayLike | None = None,  # of noise "matrix": row the true class, column the given one
     imbalance: float | None = None,  # long-tailed classes: the rarest has this share of the most frequent one's images
     seed: int = 0,
     holdout: int = 0,  # train samples that stay out of the stream for validation, balanced over the source's labels
@@ -38,7 +37,7 @@ def make_stream(
     n_classes, labels = len(source.class_names), source.train.labels.numpy()
     require(kind in CUTTERS, "kind", f"one of {', '.join(CUTTERS)}", kind)
     require(0 <= holdout < len(labels), "holdout", f"from 0 to below the {len(labels)} train images", holdout)
-    noise_id, rate, class_map, matrix = read_noise(source, noise, noise_map, noise_matrix)
+    noise_id, rate, class_map, matrix = read_noise(source, noise, noise_map)
     children = np.random.SeedSequence(seed).spawn(4)
     holdout_rng, noise_rng, tasks_rng, imbalance_rng = map(np.random.default_rng, children)
 
