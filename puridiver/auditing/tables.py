@@ -18,7 +18,7 @@ import pandas as pd
 
 from puridiver.auditing.passes import LabelledSet
 from puridiver.auditing.report import AuditReport, Judgement
-from puridiver.data.table import guarded, read_csv
+from puridiver.data.listing import guarded, read_csv
 from puridiver.errors import DataError, few
 from puridiver.files import read_regular, write_atomically
 

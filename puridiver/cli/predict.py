@@ -39,7 +39,7 @@ def predict(
     import numpy as np
     import pandas as pd
 
-    from puridiver.data.table import guarded
+    from puridiver.data.listing import guarded
     from puridiver.files import write_atomically
     from puridiver.learner.learner import Learner
     from puridiver.learner.predictor import check_finite

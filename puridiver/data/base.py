@@ -19,7 +19,6 @@ from puridiver.errors import DataError, few
 from puridiver.learner.inputs import LONGEST_LABEL, MOST_CLASSES
 
 UNKNOWN = -1  # a true label that nobody knows
-USUAL_TASKS = 5
 SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
@@ -27,7 +26,7 @@ OnProgress = Callable[[int, int], None]
 
 def own_defaults(labels: Tensor) -> dict[str, Any]:
     """Run settings that suit your own data: labels as they are, and no more tasks than classes that occur."""
-    return {"noise": "none", "tasks": max(1, min(USUAL_TASKS, len(labels.unique())))}
+    return {"noise": "none", "tasks": max(1, min(5, len(labels.unique())))}
 
 
 def check_class_names(names: Sequence[str]) -> None:
@@ -201,7 +200,7 @@ class DataSet:
         raise NotImplementedError
 
     def is_here(self, root: Path) -> bool:
-        """Whether the files seem to be in `root`, by their names and sizes."""
+        """Whether the files seem to be in `root`, by their names."""
         return True
 
     def problems(self, root: Path) -> list[str]:

@@ -20,8 +20,7 @@ import torch
 
 from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
 from puridiver.data.images import decode
-from puridiver.data.listing import Listing, list_folder
-from puridiver.data.table import list_table
+from puridiver.data.listing import Listing, list_folder, list_table
 from puridiver.errors import DataError, few
 from puridiver.files import check_json, file_lock, read_json, to_json, write_atomically
 

@@ -13,7 +13,7 @@ from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.manifest import StreamManifest
 from puridiver.streams.noise import MATRIX_FILE, ClassMap, NoiseSetting, noise_kind, parse_share, read_noise
 from puridiver.streams.published import WORD, find_official
-from puridiver.streams.tasks import CUTTERS, cut_tasks, fullest_tasks
+from puridiver.streams.tasks import CUTTERS, fullest_tasks
 
 
 def make_stream(
@@ -49,13 +49,14 @@ def make_stream(
     given = noise_kind(noise_id).apply(noise_rng, labels[samples], setting)
     times = None if source.train.times is None else source.train.times.numpy()[samples]
     share = float(minor_share) if kind == "blurry" and n_tasks > 1 else 0.0
-    tasks = cut_tasks(kind, given, n_tasks, tasks_rng, share, times)
+    there, numbers = np.unique(given, return_inverse=True)  # the classes that occur
+    tasks = CUTTERS[kind](numbers, len(there), n_tasks, tasks_rng, share, times)
     order = np.concatenate(tasks.indices)
     return StreamManifest.of(
         source, samples[order], given[order], kind=kind, seed=seed, n_tasks=n_tasks, minor_share=share,
         noise=noise_id, noise_rate=float(rate), noise_map=class_map, noise_matrix=matrix, imbalance=imbalance,
         task_ends=tuple(np.cumsum(list(map(len, tasks.indices))).tolist()),
-        major_classes=tuple(tasks.major_classes), holdout=held,
+        major_classes=tuple(tuple(there[list(group)].tolist()) for group in tasks.major_classes), holdout=held,
     )  # fmt: skip
 
 

@@ -60,10 +60,8 @@ def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamMa
         else:
             split = _read_json(Path(splits), source, f"{kind}N{round(rate * 100)}", seed)
         return _to_manifest(split, source, kind, rate, seed, order == LISTED)
-    except DataError as error:
-        raise ManifestError(str(error)) from error
-    except (TypeError, ValueError) as error:
-        raise ManifestError(f"{splits}: {error}") from error
+    except (DataError, TypeError, ValueError) as error:
+        raise ManifestError(str(error) if isinstance(error, DataError) else f"{splits}: {error}") from error
 
 
 def _to_manifest(split: Split, source: DataSource, kind: str, rate: float, seed: int, listed: bool) -> StreamManifest:

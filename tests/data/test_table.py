@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.data import UNKNOWN
-from puridiver.data.table import list_table
+from puridiver.data.listing import list_table
 from puridiver.errors import DataError
 
 ROWS = [

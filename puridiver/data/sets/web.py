@@ -10,7 +10,7 @@ import pandas as pd
 
 from puridiver.data.base import DataSet, DataSource, FileOptions, OnProgress
 from puridiver.data.image_files import load_listing
-from puridiver.data.listing import COLUMNS, Listing, make_listing
+from puridiver.data.listing import FILE_COLUMNS, Listing, make_listing
 from puridiver.errors import DataError
 from puridiver.files import read_regular
 
@@ -43,7 +43,7 @@ class WebImages(DataSet):
                 "docs/data.md says what to fetch and where to put it"
             )
         class_names, rows = self.read(folder)
-        table = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+        table = pd.DataFrame(rows, columns=FILE_COLUMNS, dtype=object)
         return make_listing(self.name, folder, folder, table, None, class_names)
 
     def find_folder(self, root: Path) -> Path | None:
