@@ -30,7 +30,7 @@ def list_(root: Root = None) -> int:
     root, rows = (root or default_root()).expanduser(), []
     for name, source in data_sets().items():
         size = f"to fetch ({source.archive.size_bytes / 1e6:.0f} MB)" if source.archive else "from its home page"
-        rows.append((name, "here" if source.is_here(root) else size, source.size, source.title))
+        rows.append((name, "here" if source.find_folder(root) else size, source.size, source.title))
     say_table(rows, ("name", "state", "size", "description"), f"data sets in {root}")
     return 0
 

@@ -176,12 +176,11 @@ class FileOptions:
 
 
 class Archive(NamedTuple):
-    """A published .tar.gz and the folder it holds."""
+    """A published .tar.gz."""
 
     url: str
     md5: str
     size_bytes: int
-    folder: str
 
 
 class DataSet:
@@ -193,15 +192,18 @@ class DataSet:
     size: ClassVar[str]  # in words
     defaults: ClassVar[dict[str, Any]] = {}  # run settings that suit the data
     archive: ClassVar[Archive | None] = None  # what `puridiver data fetch` downloads
+    folders: ClassVar[tuple[str, ...]] = ()  # that it may lie in, below the data root
+    proof: ClassVar[str] = ""  # a file that shows that a folder is the right one; empty: the package has the data
     fingerprint: ClassVar[str | None] = None  # of the official data
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
         """Load the data in the folder `root`."""
         raise NotImplementedError
 
-    def is_here(self, root: Path) -> bool:
-        """Whether the files seem to be in `root`, by their names."""
-        return True
+    def find_folder(self, root: Path) -> Path | None:
+        """The folder of the data: one of `folders`, or `root` itself; None where they are not here."""
+        places = [*(root / name for name in self.folders), root]
+        return next((place for place in places if not self.proof or (place / self.proof).is_file()), None)
 
     def problems(self, root: Path) -> list[str]:
         """What is wrong with the data in `root`, one line each. Damaged files raise a `DataError`."""

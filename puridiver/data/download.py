@@ -26,9 +26,9 @@ def fetch_source(name: str, root: Path | None = None, url: str | None = None, pr
     """
     source, root = find(name), Path(root or default_root()).expanduser()
     if source.archive is None:
-        why = "it is here already" if source.is_here(root) else f"get it from {source.home_page} (docs/data.md)"
+        why = "it is here already" if source.find_folder(root) else f"get it from {source.home_page} (docs/data.md)"
         raise ValueError(f"{name} has no archive to fetch: {why}")
-    if source.is_here(root) and not verify(name, root):
+    if source.find_folder(root) and not verify(name, root):
         return root
     url, target = url or source.archive.url, root / Path(source.archive.url).name
     if not url.startswith(("http:", "https:")):

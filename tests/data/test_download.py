@@ -16,7 +16,7 @@ from puridiver.data.download import fetch_source
 from puridiver.data.sets.cifar import Cifar10
 from puridiver.errors import DataError, DownloadError
 
-FOLDER = Cifar10.archive.folder
+FOLDER = Cifar10.folders[0]
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def root(small_cifar: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> Pat
     with tarfile.open(server.folder / "c.tar.gz", "w:gz") as tar:
         tar.add(small_cifar / FOLDER, FOLDER)
     md5 = hashlib.md5((server.folder / "c.tar.gz").read_bytes()).hexdigest()
-    monkeypatch.setattr(Cifar10, "archive", Archive(server.url + "/c.tar.gz", md5, 0, FOLDER))
+    monkeypatch.setattr(Cifar10, "archive", Archive(server.url + "/c.tar.gz", md5, 0))
     return small_cifar / "root"
 
 
@@ -51,7 +51,7 @@ def test_a_data_set_is_fetched_once_and_mended(root: Path, server: Any) -> None:
 def test_another_place_may_serve_the_archive(root: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cifar10, "archive", Cifar10.archive._replace(url="http://127.0.0.1:9/c.tar.gz"))
     fetch_source("cifar10", root, url=server.url + "/c.tar.gz")
-    assert find("cifar10").is_here(root)
+    assert find("cifar10").find_folder(root) == root / FOLDER
     with pytest.raises(ValueError, match="digits has no archive to fetch: it is here already"):
         fetch_source("digits")
 

@@ -23,9 +23,6 @@ class Custom(Noise):
     name = "custom"
     written = ""
 
-    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
-        raise ValueError("custom noise cannot be planted: its labels come with a manifest (--stream FILE.json)")
-
 
 class Symmetric(Noise):
     """Give exactly round(rate * N) labels, chosen uniformly, another class drawn uniformly."""
