@@ -42,7 +42,7 @@ def fetch(name: Name, root: Root = None, url: Annotated[str | None, Opt("a mirro
       puridiver data fetch cifar100 --root ~/datasets
       puridiver data fetch cifar10 --url https://mirror.example/cifar-10-binary.tar.gz
     """
-    from puridiver.data.download import fetch_source
+    from puridiver.data.sources import fetch_source
 
     with Progress() as progress:
         say(f"{name} is in {fetch_source(name, root, url=url, progress=progress.count)}")

@@ -82,11 +82,11 @@ def load_npz(path: Path, test_share: float | None = None) -> DataSource:
     base.check_test_share(path, set(TEST_KEYS) <= set(arrays), test_share)
     for key, train_key in zip(TEST_KEYS, TRAIN_KEYS, strict=True):
         arrays.setdefault(key, arrays[train_key][:0])
-    names, true = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
+    names, told = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
         known, n = range(UNKNOWN, len(source.class_names)), len(source.train)
-        true = class_ids([UNKNOWN] * n if true is None else true, n, known, TRUE_KEY)
+        true = class_ids([UNKNOWN] * n if told is None else told, n, known, TRUE_KEY)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
     train, test = replace(source.train, true=true), source.test

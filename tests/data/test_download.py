@@ -12,8 +12,8 @@ import pytest
 
 from puridiver.data import default_root, find, load, verify
 from puridiver.data.base import Archive
-from puridiver.data.download import fetch_source
 from puridiver.data.sets.cifar import Cifar10
+from puridiver.data.sources import fetch_source
 from puridiver.errors import DataError, DownloadError
 
 FOLDER = Cifar10.folders[0]
