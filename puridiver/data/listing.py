@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -179,15 +178,16 @@ def read_csv(file: Path) -> pd.DataFrame:
     encoding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"  # some spreadsheets use UTF-16
     try:
         text = content.decode(encoding, "surrogateescape")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the heading
-            table = pd.read_csv(
-                io.StringIO(text), sep=max(",;\t", key=text.partition("\n")[0].count), dtype=object,
-                index_col=False, keep_default_na=False, encoding_errors="surrogateescape",
-            )  # fmt: skip
-    except (ValueError, pd.errors.ParserWarning) as error:
+        table = pd.read_csv(
+            io.StringIO(text), sep=max(",;\t", key=text.partition("\n")[0].count), header=None, dtype=object,
+            keep_default_na=False, encoding_errors="surrogateescape",
+        )  # fmt: skip
+    except ValueError as error:
         raise DataError(f"{file} is not a CSV file, or a damaged one: {first_line(error)}") from error
-    return table.replace(GUARD, "", regex=True)
+    headings, *rows = table.replace(GUARD, "", regex=True).to_numpy().tolist()
+    if len(set(headings)) < len(headings):
+        raise DataError(f"{file}: two columns have the same heading: {few(headings)}")
+    return pd.DataFrame(rows, columns=headings, dtype=object)
 
 
 def _read_jsonl(file: Path) -> pd.DataFrame:

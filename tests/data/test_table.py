@@ -79,6 +79,7 @@ def test_labels_may_be_large_numbers_and_true_ones_may_have_gaps(kind, tmp_path)
         ("csv", "pfad;etikett\na.png;cat\n", "columns path and label, but has pfad, etikett"),
         ("csv", "path,label\na.png,cat\nb.png\n", "row 2 .* label should name a class"),
         ("csv", "path,label\na.png,cat,dog\n", "not a CSV file"),
+        ("csv", "path,label,label\na.png,cat,dog\n", "same heading"),
         ("csv", "path,label\na.png,\n", "row 1 .* label should name a class"),
         ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label should name a class"),
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
