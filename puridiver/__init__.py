@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from puridiver.plugins import register
     from puridiver.runs.config import RunConfig
     from puridiver.runs.experiment import Experiment
-    from puridiver.streams.manifest import write_manifest
+    from puridiver.streams.build import write_manifest
     from puridiver.trainers import LossTrainer, NoiseHint, Trainer
 
 # Module: the public names that it defines.
@@ -40,7 +40,7 @@ _NAMES = {
     "puridiver.plugins": "register",
     "puridiver.runs.config": "RunConfig",
     "puridiver.runs.experiment": "Experiment",
-    "puridiver.streams.manifest": "write_manifest",
+    "puridiver.streams.build": "write_manifest",
     "puridiver.trainers": "LossTrainer NoiseHint Trainer",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -21,7 +21,7 @@ import pandas as pd
 from puridiver.auditing.audit import audit_set
 from puridiver.auditing.passes import Advance, AuditSettings, LabelledSet, silent
 from puridiver.auditing.report import AuditReport, Judgement
-from puridiver.data.table import guarded, read_csv
+from puridiver.data.listing import guarded, read_csv
 from puridiver.errors import DataError, few
 from puridiver.files import file_lock, read_json, read_regular, write_atomically
 

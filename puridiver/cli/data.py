@@ -14,7 +14,7 @@ from typing import Annotated
 from puridiver import data
 from puridiver.cli.flags import Arg, Opt
 from puridiver.cli.output import Progress, say, say_problems, say_table
-from puridiver.data.download import fetch_source
+from puridiver.data.sources import fetch_source
 
 Name = Annotated[str, Arg("NAME", "a name from `puridiver data list` (or, to verify, an .npz file)")]
 Root = Annotated[Path | None, Opt("folder of the data sets (default: $PURIDIVER_DATA or the user's cache)", "FOLDER")]
@@ -30,7 +30,7 @@ def list_(root: Root = None) -> int:
     root, rows = (root or data.default_root()).expanduser(), []
     for name, source in data.data_sets().items():
         size = f"to fetch ({source.archive.size_bytes / 1e6:.0f} MB)" if source.archive else "from its home page"
-        rows.append((name, "here" if source.is_here(root) else size, source.size, source.title))
+        rows.append((name, "here" if source.find_folder(root) else size, source.size, source.title))
     say_table(rows, ("name", "state", "size", "description"), f"data sets in {root}")
     return 0
 

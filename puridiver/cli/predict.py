@@ -15,8 +15,7 @@ from puridiver.cli.flags import Arg, Force, Opt, Plugins, check_new, settings_fl
 from puridiver.cli.output import Progress, note, plain, say
 from puridiver.data.arrays import read_arrays
 from puridiver.data.images import ENDINGS, image_batch
-from puridiver.data.listing import images_in
-from puridiver.data.table import guarded
+from puridiver.data.listing import guarded, images_in
 from puridiver.errors import DataError, few
 from puridiver.files import write_atomically
 from puridiver.learner.learner import Learner

@@ -21,7 +21,7 @@ from puridiver.errors import ManifestError
 from puridiver.runs.config import SETTINGS, Role, RunConfig
 from puridiver.runs.resolve import data_of, resolve_run_stream
 from puridiver.streams import StreamManifest, noise_name
-from puridiver.streams.build import verify as find_problems
+from puridiver.streams.manifest import check_belongs
 
 READ_BY = ("image_size", "test_share", "bad_files", "trust_labels", "data_root")  # no part of a stream
 MAKING = (Role.SOURCE, Role.STREAM, Role.PLACE)
@@ -92,11 +92,12 @@ def verify(settings: dict[str, Any], file: Annotated[Path, Arg("FILE", "the stre
       puridiver stream verify stream.json
       puridiver stream verify mine.json --data pictures/ --test-share 0.2
     """
+    problems = []
     try:
         manifest = StreamManifest.load(file)
         config = RunConfig(**{"data": manifest.source, **flags.absolute_places(settings)})
         with Progress() as progress:
-            problems = find_problems(manifest, data.load(*data_of(config), progress.count))
+            check_belongs(data.load(*data_of(config), progress.count), manifest)
     except ManifestError as error:
         problems = [str(error).removeprefix(f"{file}: ")]
     return say_problems(file, problems)

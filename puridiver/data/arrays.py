@@ -17,11 +17,9 @@ from puridiver.data.base import UNKNOWN, DataSource, ImageSet
 from puridiver.errors import DataError, few, first_line
 from puridiver.files import open_regular
 from puridiver.learner import inputs
-from puridiver.learner.inputs import Label
 
 TRAIN_KEYS, TEST_KEYS = ("train_images", "train_labels"), ("test_images", "test_labels")
 TRUE_KEY, NAMES_KEY = "train_true_labels", "class_names"
-MOST_UNSEEN = 1000  # classes below the largest label without a sample; beyond it the label is a mistake
 # What a file may unpack to: above the first limit no more than so many times its own size. Zip packs zeros 1000 : 1.
 UNPACKED_BYTES, UNPACKED_TIMES = 256 << 20, 100
 
@@ -36,23 +34,22 @@ def from_arrays(
 ) -> DataSource:
     """A data source from NumPy arrays or tensors, which are copied.
 
-    Images are (N, H, W) or (N, H, W, 1 or 3), uint8 or floats from 0 to 1. Labels are (N,) class ids from 0, or names
-    of classes; those of the train part count as true. Without `class_names` the classes are called "0", "1", ... up to
-    the largest label, or by the names that occur.
+    Images are (N, H, W) or (N, H, W, 1 or 3), uint8 or floats from 0 to 1. Labels are (N,) class ids from 0; those of
+    the train part count as true. Without `class_names` the classes are called "0", "1", ... up to the largest label.
     """
-    pixels, given = _part(train_images, train_labels, "train")
-    test_pixels, test_given = _part(test_images, test_labels, "test")
-    if not len(pixels) or pixels.shape[1:] != test_pixels.shape[1:]:
-        shapes = f"{tuple(pixels.shape)} and {tuple(test_pixels.shape)}"
+    limit = inputs.MOST_CLASSES if class_names is None else len(class_names)
+    train, test = _part("train", train_images, train_labels, limit), _part("test", test_images, test_labels, limit)
+    if not len(train) or train.images.shape[1:] != test.images.shape[1:]:
+        shapes = f"{tuple(train.images.shape)} and {tuple(test.images.shape)}"
         raise ValueError(f"there should be train images, and test images of the same shape, but got {shapes}")
-    names = tuple(class_names) if class_names is not None else _class_names({*given, *test_given})
+    largest = int(torch.cat([train.labels, test.labels]).max())
+    names = tuple(map(str, range(largest + 1)) if class_names is None else class_names)
     base.check_class_names(names)
-    train, test = ImageSet(pixels, class_ids(given, names)), ImageSet(test_pixels, class_ids(test_given, names))
     return DataSource(name, names, train, test)
 
 
-def _part(images: Any, labels: Any, part: str) -> tuple[Tensor, list[Label]]:
-    """uint8 (N, H, W, C), and N labels."""
+def _part(part: str, images: Any, labels: Any, limit: int) -> ImageSet:
+    """Images as uint8 (N, H, W, C), with N class ids below a limit."""
     shape = tuple(np.shape(images))
     if len(shape) not in (3, 4) or (*shape, 1)[3] not in (1, 3) or 0 in shape[1:]:
         raise ValueError(f"{part}_images should be (N, H, W) or (N, H, W, 1 or 3), none of them 0, but got {shape}")
@@ -61,64 +58,41 @@ def _part(images: Any, labels: Any, part: str) -> tuple[Tensor, list[Label]]:
     image_shape = (shape[1], shape[2], (*shape, 1)[3])
     try:
         pixels = inputs.as_images(images, image_shape) if shape[0] else torch.zeros((0, *image_shape)).byte()
-        return pixels.cpu().clone(), inputs.as_labels(labels, len(pixels))
-    except ValueError as error:  # which begins with "images" or "labels"
+    except ValueError as error:  # which begins with "images"
         raise ValueError(f"{part}_{error}") from error
+    return ImageSet(pixels.cpu().clone(), class_ids(labels, len(pixels), range(limit), f"{part}_labels"))
 
 
-def _class_names(labels: set[Label]) -> tuple[str, ...]:
-    """The names that occur, or the numbers up to the largest label."""
-    if len({type(label) for label in labels}) > 1:
-        raise ValueError("labels should be class ids in both parts, or class names in both, but one part has each")
-    if any(isinstance(label, str) for label in labels):
-        return tuple(base.natural(map(str, labels)))
-    largest = max(map(int, labels))
-    if largest >= len(labels) + MOST_UNSEEN:
-        raise ValueError(
-            f"labels should be class ids from 0, but the largest is {largest}, of {len(labels)} that occur"
-        )
-    return tuple(map(str, range(largest + 1)))
+def class_ids(labels: Any, n: int, allowed: range, what: str) -> Tensor:
+    """Class ids, int64 (N,)."""
+    found = inputs.as_labels(labels, n, what)
+    if wrong := [label for label in found if label not in allowed]:
+        wanted = f"class ids from {allowed.start} to {allowed.stop - 1}"
+        raise ValueError(f"{what} should be {wanted}, but there is {str(wrong[0])[:40]!r}")
+    return torch.tensor(found, dtype=torch.int64)
 
 
-def class_ids(labels: list[Label], class_names: Sequence[str], missing: Sequence[Label] = ()) -> Tensor:
-    """Class ids, int64 (N,), of ids or class names; UNKNOWN where a label is one of `missing`."""
-    ids: dict[Label, int] = dict.fromkeys(missing, UNKNOWN)
-    for label, name in enumerate(class_names):
-        ids[label] = ids[name] = label
-    if wrong := sorted(set(labels) - set(ids), key=str):
-        known = f"class ids below {len(class_names)}, or among the class names {few(class_names)}"
-        raise ValueError(f"labels should be {known}, but there is {str(wrong[0])[:40]!r}")
-    return torch.tensor([ids[label] for label in labels], dtype=torch.int64)
-
-
-def load_npz(path: Path, test_share: float | None = None, trust_labels: bool = False) -> DataSource:
+def load_npz(path: Path, test_share: float | None = None) -> DataSource:
     """The arrays of `from_arrays` from an .npz file with the same names; pickled objects are refused.
 
     A `test_share` of each class (0: none) makes a test part where the file has none. True labels are unknown, unless
-    the file has `train_true_labels` (-1 or empty: unknown) or the user trusts the labels.
+    the file has `train_true_labels` (-1: unknown).
     """
     arrays = read_arrays(path, TRAIN_KEYS, (*TEST_KEYS, TRUE_KEY, NAMES_KEY))
-    if not set(TEST_KEYS) <= set(arrays):
-        if test_share is None:
-            wanted = " and ".join(TEST_KEYS)
-            raise DataError(f"{path} should hold {wanted}; --test-share 0.2 makes them of the train part")
-        arrays |= {key: arrays[train][:0] for key, train in zip(TEST_KEYS, TRAIN_KEYS, strict=True)}
-    elif test_share:
-        raise ValueError(f"{path} has a test part of its own: leave the test share out")
-    names, true = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
+    base.check_test_share(path, set(TEST_KEYS) <= set(arrays), test_share)
+    for key, train_key in zip(TEST_KEYS, TRAIN_KEYS, strict=True):
+        arrays.setdefault(key, arrays[train_key][:0])
+    names, told = arrays.pop(NAMES_KEY, None), arrays.pop(TRUE_KEY, None)
     try:
         source = from_arrays(**arrays, class_names=None if names is None else [*map(str, names)], name=path.stem)
-        n = len(source.train)
-        known: list[Label] = [UNKNOWN] * n if true is None else inputs.as_labels(true, n)
-        train, test = replace(source.train, true=class_ids(known, source.class_names, (UNKNOWN, ""))), source.test
+        known, n = range(UNKNOWN, len(source.class_names)), len(source.train)
+        true = class_ids([UNKNOWN] * n if told is None else told, n, known, TRUE_KEY)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} does not hold usable arrays: {error}") from error
+    train, test = replace(source.train, true=true), source.test
     if test_share:
         is_test = torch.from_numpy(base.choose_test_rows(train.labels.numpy(), test_share))
-        images, labels, truth = train.images, train.labels, train.true_labels
-        train, test = (ImageSet(images[rows], labels[rows], truth[rows]) for rows in (~is_test, is_test))
-        test = (test.trusted() if trust_labels else test).to_test_on()
-    train = train.trusted() if trust_labels else train
+        train, test = train.part(~is_test), train.part(is_test).to_test_on()
     return replace(source, train=train, test=test, defaults=base.own_defaults(train.labels))
 
 

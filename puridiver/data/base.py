@@ -15,11 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from puridiver.errors import few
+from puridiver.errors import DataError, few
+from puridiver.learner.inputs import LONGEST_LABEL, MOST_CLASSES
 
 UNKNOWN = -1  # a true label that nobody knows
-USUAL_TASKS = 5
-LONGEST_NAME = 1000  # letters of a class name, which every record and every table repeats
 SPLIT_SEED = 0
 
 OnProgress = Callable[[int, int], None]
@@ -27,16 +26,18 @@ OnProgress = Callable[[int, int], None]
 
 def own_defaults(labels: Tensor) -> dict[str, Any]:
     """Run settings that suit your own data: labels as they are, and no more tasks than classes that occur."""
-    return {"noise": "none", "tasks": max(1, min(USUAL_TASKS, len(labels.unique())))}
+    return {"noise": "none", "tasks": max(1, min(5, len(labels.unique())))}
 
 
 def check_class_names(names: Sequence[str]) -> None:
-    """Refuse class names that are not unique, empty, too long or no text."""
+    """Refuse class names that are too many, not unique, empty, too long or no text."""
+    if len(names) > MOST_CLASSES:
+        raise ValueError(f"there should be at most {MOST_CLASSES:,} classes, but there are {len(names):,}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"class names should all differ, but more than one is called {few(twice)}")
     for name in names:
-        if not name.strip() or len(name) > LONGEST_NAME or "\0" in name or printable(name) != name:
-            wanted = f"1 to {LONGEST_NAME} letters in UTF-8 and no NUL"
+        if not name.strip() or len(name) > LONGEST_LABEL or "\0" in name or printable(name) != name:
+            wanted = f"1 to {LONGEST_LABEL} letters in UTF-8 and no NUL"
             raise ValueError(f"a class name should have {wanted}, but got {printable(name)[:40]!r}")
 
 
@@ -54,6 +55,17 @@ def natural(names: Iterable[str]) -> list[str]:
 def seeded_order(count: int) -> np.ndarray:
     """Rows in a random order that stays the same: NumPy promises its raw bits for ever, unlike its permutations."""
     return np.argsort(np.random.PCG64(SPLIT_SEED).random_raw(count))
+
+
+def check_test_share(origin: object, has_test: bool, share: float | None) -> None:
+    """A test part comes with the data or is a share of them."""
+    if has_test and share:
+        raise ValueError(f"{origin} has a test part of its own: leave the test share out")
+    if not has_test and share is None:
+        raise DataError(
+            f"{origin} has no test part (a folder, a split or arrays called test): say which share to test on, such as "
+            "--test-share 0.2 (in a grid file test_share = 0.2)"
+        )
 
 
 def choose_test_rows(labels: np.ndarray, share: float) -> np.ndarray:
@@ -110,9 +122,10 @@ class ImageSet:
         verified = None if self.true is None else self.true != UNKNOWN
         return replace(self, labels=self.best_labels, true=None, verified=verified)
 
-    def trusted(self) -> ImageSet:
-        """The same images with their labels taken for true, unless some true labels are known."""
-        return self if self.truth_known else replace(self, true=None)
+    def part(self, rows: Tensor | slice) -> ImageSet:
+        """Some of the images; those of a slice stay in a memory-mapped file."""
+        names = ("images", "labels", "true", "times", "names", "verified")
+        return replace(self, **{name: found[rows] for name in names if (found := getattr(self, name)) is not None})
 
     def __len__(self) -> int:
         return len(self.images)
@@ -163,12 +176,11 @@ class FileOptions:
 
 
 class Archive(NamedTuple):
-    """A published .tar.gz and the folder it holds."""
+    """A published .tar.gz."""
 
     url: str
     md5: str
     size_bytes: int
-    folder: str
 
 
 class DataSet:
@@ -180,15 +192,18 @@ class DataSet:
     size: ClassVar[str]  # in words
     defaults: ClassVar[dict[str, Any]] = {}  # run settings that suit the data
     archive: ClassVar[Archive | None] = None  # what `puridiver data fetch` downloads
+    folders: ClassVar[tuple[str, ...]] = ()  # that it may lie in, below the data root
+    proof: ClassVar[str] = ""  # a file that shows that a folder is the right one; empty: the package has the data
     fingerprint: ClassVar[str | None] = None  # of the official data
 
     def load(self, root: Path, options: FileOptions, on_progress: OnProgress | None) -> DataSource:
         """Load the data in the folder `root`."""
         raise NotImplementedError
 
-    def is_here(self, root: Path) -> bool:
-        """Whether the files seem to be in `root`, by their names and sizes."""
-        return True
+    def find_folder(self, root: Path) -> Path | None:
+        """The folder of the data: one of `folders`, or `root` itself; None where they are not here."""
+        places = [*(root / name for name in self.folders), root]
+        return next((place for place in places if not self.proof or (place / self.proof).is_file()), None)
 
     def problems(self, root: Path) -> list[str]:
         """What is wrong with the data in `root`, one line each. Damaged files raise a `DataError`."""

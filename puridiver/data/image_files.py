@@ -1,39 +1,34 @@
 """Image files as data: load a folder or a table of them, decoded once into a cache, and describe what it holds.
 
-A cache is a folder: `images.u8` holds the good images, one after the other, and is memory-mapped. `facts.npz` has a
-checksum of it, the row in the listing of each image, and what is wrong with the bad files. Each opening tries these
-again.
+A cache is a folder: `images.u8` holds the good images, one after the other, and is memory-mapped. `facts.json` has a
+checksum of it, and what is wrong with the bad files. Each opening tries these again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from puridiver.data.arrays import read_arrays
 from puridiver.data.base import UNKNOWN, DataSource, FileOptions, ImageSet, OnProgress, own_defaults, printable
 from puridiver.data.images import decode
-from puridiver.data.listing import Listing, list_folder
-from puridiver.data.table import list_table
+from puridiver.data.listing import Listing, list_folder, list_table
 from puridiver.errors import DataError, few
-from puridiver.files import file_lock
+from puridiver.files import check_json, file_lock, read_json, to_json, write_atomically
 
 DEFAULT_SIDE = 32
 BAD_FILES = ("refuse", "skip")
-MOST_BAD = 10  # unreadable files that a description names
-FORMAT = 4  # of the cache and of what `decode` returns: a new number makes every cache anew
+FORMAT = 5  # of the cache and of what `decode` returns: a new number makes every cache anew
 BLOCK = 256  # files that the threads have before them at a time
-FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.npz"
+FOLDER, IMAGES, FACTS = "image-cache", "images.u8", "facts.json"
 
 
 def list_own(path: Path, test_share: float | None) -> Listing:
@@ -52,22 +47,19 @@ def load_listing(listing: Listing, root: Path, options: FileOptions, on_progress
         told = f"{len(found.bad)} of {len(listing.files)} files of {listing.origin} cannot be read:"
         lines = few((f"\n  {name}: {problem}" for name, problem in found.bad.items()), between="")
         raise DataError(f"{told}{lines};\nmend or remove them, or leave them out with --bad-files skip")
-    good, images, parts, start = listing.files.iloc[found.rows], torch.from_numpy(found.images), [], 0
-    for is_test in (False, True):
-        files = good[good["is_test"] == is_test]
-        stop = start + len(files)
-        labels, true = (torch.tensor(files[column].to_numpy()) for column in ("label", "true_label"))
-        times = torch.tensor(files["time"].to_numpy()) if "time" in files else None
-        names = [printable(path) for path in files["path"]]
-        part = ImageSet(images[start:stop], labels, true, times, names, f"{found.digest} {start} {stop}")
-        parts.append(part.trusted() if options.trust_labels else part)
-        start = stop
-    train, test = parts
-    if not len(train):
+    files = listing.files.iloc[found.rows]
+    n_train, names = int((~files["is_test"]).sum()), [printable(path) for path in files["path"]]
+    if not n_train:
         raise DataError(f"{listing.origin} has no train image that can be read")
-    return DataSource(
-        listing.name, listing.class_names, train, test.to_test_on(), None, own_defaults(train.labels), tuple(found.bad)
+    labels, true = (torch.tensor(files[column].to_numpy()) for column in ("label", "true_label"))
+    times = torch.tensor(files["time"].to_numpy()) if "time" in files else None
+    both = ImageSet(torch.from_numpy(found.images), labels, true, times, names)
+    train, test = (
+        replace(both.part(slice(start, stop)), pixels_digest=f"{found.digest} {start} {stop}")
+        for start, stop in ((0, n_train), (n_train, len(files)))
     )
+    defaults, bad = own_defaults(train.labels), tuple(found.bad)
+    return DataSource(listing.name, listing.class_names, train, test.to_test_on(), None, defaults, bad)
 
 
 def describe(
@@ -90,7 +82,7 @@ def describe(
         ("true labels", f"known of {known:,} train images" if known else "not known"),
         ("timestamps", "yes" if "time" in good else "none"),
         ("unreadable files", str(len(found.bad))),
-        *(("  " + name, problem) for name, problem in list(found.bad.items())[:MOST_BAD]),
+        *(("  " + name, problem) for name, problem in list(found.bad.items())[:10]),
         ("copies with different labels", few([f"{len(conflicts):,} groups", *conflicts], between="; ")),
     ]
     return [(what, told) for what, told in rows if told]
@@ -99,12 +91,11 @@ def describe(
 # The cache ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ImageCache:
+class ImageCache(NamedTuple):
     """The good images of a listing."""
 
     images: np.ndarray  # uint8 (N, S, S, 3), mapped from the file
-    rows: np.ndarray  # int64 (N,): rows of the listing
+    rows: list[int]  # of the listing, N
     bad: dict[str, str]  # file name and what is wrong with it
     digest: str  # SHA-256 of the pixels
 
@@ -113,30 +104,30 @@ def open_cache(listing: Listing, side: int, root: Path, on_progress: OnProgress 
     """The cache of these files at this size; built in `root` if there is none, rebuilt if it is damaged."""
     if not 1 <= side <= 4096:
         raise ValueError(f"image size should be from 1 to 4096 pixels, but got {side}")
-    paths = [os.path.join(os.path.realpath(listing.root), path) for path in listing.files["path"]]
-    place = root / FOLDER / f"{side}px-{_key(paths)}"
+    folder = os.path.realpath(listing.root)
+    files = [(printable(path), os.path.join(folder, path)) for path in listing.files["path"]]
+    place = root / FOLDER / f"{side}px-{_key(files)}"
     place.parent.mkdir(parents=True, exist_ok=True)
     lock = file_lock(place.with_name(f".{place.name}.lock"), what=f"the image cache {place}")
     with lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow warns of odd metadata, and of large pictures that we refuse
-        found = _load(place, side)
-        bad = [] if found is None else np.setdiff1d(np.arange(len(paths)), found.rows).tolist()
+        found = _load(place, files, side)
         # A bad file may be readable by now: a disk or a network may have failed.
-        if found is None or any(not isinstance(decode(paths[row], side), str) for row in bad):
-            _build(listing, paths, side, place, on_progress or (lambda done, total: None))
-            found = _load(place, side)
+        if found is None or any(not isinstance(decode(path, side), str) for name, path in files if name in found.bad):
+            _build(place, files, side, on_progress or (lambda done, total: None))
+            found = _load(place, files, side)
     if found is None:
         raise DataError(f"the image cache {place} was damaged while it was written: is the disk sound?")
-    if not len(found.rows):
+    if not found.rows:
         name, problem = next(iter(found.bad.items()))
-        raise DataError(f"none of the {len(paths)} files of {listing.origin} can be read; {name}: {problem}")
+        raise DataError(f"none of the {len(files)} files of {listing.origin} can be read; {name}: {problem}")
     return found
 
 
-def _key(paths: list[str]) -> str:
+def _key(files: list[tuple[str, str]]) -> str:
     """Changes with the names, sizes, times and order of files."""
     digest = hashlib.sha256(str(FORMAT).encode())
-    for path in paths:
+    for _, path in files:
         found = os.stat(path) if os.path.exists(path) else None
         # The time of change, too: programs that copy or pack files set the time of writing.
         facts = found and (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
@@ -144,39 +135,38 @@ def _key(paths: list[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _load(place: Path, side: int) -> ImageCache | None:
+def _load(place: Path, files: list[tuple[str, str]], side: int) -> ImageCache | None:
     """The cache, its checksum compared; None where there is none or it is damaged."""
     try:
-        facts: dict[str, Any] = read_arrays(place / FACTS, ("rows", "index"))
-        index = json.loads(str(facts.pop("index")))
+        facts = check_json(read_json(place / FACTS), {"digest": str, "bad": {str: str}}, str(place))
         with (place / IMAGES).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != index["digest"]:
+            if hashlib.file_digest(file, "sha256").hexdigest() != facts["digest"]:
                 return None
-        shape = (len(facts["rows"]), side, side, 3)
+        rows = [row for row, (name, _) in enumerate(files) if name not in facts["bad"]]
+        shape = (len(rows), side, side, 3)
         # "c": the system reads on demand, and writes to the array stay in memory. An empty file cannot be mapped.
-        images = np.memmap(place / IMAGES, np.uint8, "c", shape=shape) if shape[0] else np.zeros(shape, np.uint8)
-        return ImageCache(images, **facts, **index)
+        images = np.memmap(place / IMAGES, np.uint8, "c").reshape(shape) if rows else np.zeros(shape, np.uint8)
+        return ImageCache(images, rows, facts["bad"], facts["digest"])
     except (DataError, OSError, ValueError):
         return None
 
 
-def _build(listing: Listing, paths: list[str], side: int, place: Path, on_progress: OnProgress) -> None:
+def _build(place: Path, files: list[tuple[str, str]], side: int, on_progress: OnProgress) -> None:
     """Decode every file. The facts are written last: without them, or with another checksum, there is no cache."""
     shutil.rmtree(place, ignore_errors=True)  # damaged, or left by a killed process: we hold the lock
     place.mkdir()
-    digest, bad, good = hashlib.sha256(), {}, []
+    digest, bad = hashlib.sha256(), {}
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with (place / IMAGES).open("wb") as images, ThreadPoolExecutor(min(32, workers)) as pool:
-        for start in range(0, len(paths), BLOCK):
-            on_progress(start, len(paths))
-            block = pool.map(lambda path: decode(path, side), paths[start : start + BLOCK])
-            for row, one in enumerate(block, start):
+        for start in range(0, len(files), BLOCK):
+            on_progress(start, len(files))
+            block = files[start : start + BLOCK]
+            decoded = pool.map(lambda file: decode(file[1], side), block)
+            for (name, _), one in zip(block, decoded, strict=True):
                 if isinstance(one, str):
-                    bad[printable(listing.files["path"][row])] = one
-                    continue
-                images.write(one.tobytes())
-                digest.update(one.tobytes())
-                good.append(row)
-    on_progress(len(paths), len(paths))
-    index = json.dumps({"digest": digest.hexdigest(), "bad": bad})
-    np.savez(place / FACTS, rows=np.array(good, dtype=np.int64), index=index)
+                    bad[name] = one
+                else:
+                    images.write(one.tobytes())
+                    digest.update(one.tobytes())
+    on_progress(len(files), len(files))
+    write_atomically(place / FACTS, to_json({"digest": digest.hexdigest(), "bad": bad}).encode())

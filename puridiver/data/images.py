@@ -30,13 +30,13 @@ def decode(path: str, side: int) -> np.ndarray | str:
     """The pixels of one image file, uint8 (side, side, 3), or what is wrong with it: no file makes it raise."""
     try:
         with open_regular(path) as file:
-            return read_picture(file, side, side)
+            return read_picture(file, (side, side, 3))
     except Exception as error:  # decoders raise nearly everything, and one bad file of 60,000 must not end the work
         return in_words(error)
 
 
-def read_picture(file: BinaryIO, height: int, width: int) -> np.ndarray:
-    """An image file as uint8 (height, width, 3): upright RGB. Refuses what may fill the memory."""
+def read_picture(file: BinaryIO, shape: tuple[int, int, int]) -> np.ndarray:
+    """An image file as uint8 of this shape (H, W, C), upright. Refuses what may fill the memory."""
     with Image.open(file, formats=FORMATS) as picture:
         n_pixels = picture.width * picture.height
         if n_pixels > MOST_PIXELS:
@@ -46,7 +46,7 @@ def read_picture(file: BinaryIO, height: int, width: int) -> np.ndarray:
             upright: Image.Image = picture
             with suppress(Exception):  # a damaged EXIF block raises as many kinds as a damaged image
                 upright = ImageOps.exif_transpose(picture)
-            return cut(as_rgb(upright), height, width)
+            return fit(as_rgb(upright), shape)
 
 
 def in_words(error: Exception) -> str:
@@ -61,20 +61,19 @@ def in_words(error: Exception) -> str:
 
 def as_rgb(picture: Image.Image) -> Image.Image:
     """Any mode as 8-bit RGB: 16 bits are scaled down, transparency becomes white."""
-    if picture.mode == "RGB":
-        return picture
     if picture.mode.startswith("I"):  # grey of 16 bits
-        grey = np.rint(np.asarray(picture).clip(0, 65535) / np.float32(257)).astype(np.uint8)
-        return Image.fromarray(grey).convert("RGB")
-    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        picture = Image.fromarray(np.rint(np.asarray(picture).clip(0, 65535) / np.float32(257)).astype(np.uint8))
+    elif picture.has_transparency_data:
         rgba = picture.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba).convert("RGB")
-    return picture.convert("RGB")
+        picture = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+    return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 
-def cut(picture: Image.Image, height: int, width: int) -> np.ndarray:
-    """uint8 (height, width, C): resized to cover this size, and its middle cut out."""
-    return np.asarray(ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR))
+def fit(picture: Image.Image, shape: tuple[int, int, int]) -> np.ndarray:
+    """uint8 (H, W, C): resized to cover height x width, and its middle cut out."""
+    height, width, channels = shape
+    found = ImageOps.fit(picture, (width, height), Image.Resampling.BILINEAR)
+    return np.asarray(found.convert("RGB" if channels == 3 else "L")).reshape(shape)
 
 
 def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> np.ndarray:
@@ -98,7 +97,7 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     >>> puridiver.image_batch([np.zeros((480, 640, 3), np.uint8), np.ones((20, 20))], (32, 32, 3)).shape
     (2, 32, 32, 3)
     """
-    height, width, channels = inputs.as_image_shape(image_shape)
+    shape = inputs.as_image_shape(image_shape)
     single = isinstance(pictures, str | bytes) or getattr(pictures, "ndim", 4) in (0, 3)
     if single or not isinstance(pictures, Iterable):
         got = type(pictures).__name__
@@ -106,16 +105,10 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     found, bad = [], []
     for number, picture in enumerate(pictures):
         try:
-            pixels = _pixels(picture, height, width)
+            found.append(_pixels(picture, shape))
         except Exception as error:  # decoders raise nearly everything at damaged bytes
             name = f" ({os.fspath(picture)!r})" if isinstance(picture, str | os.PathLike) else ""
             bad.append(f"picture {number}{name}: {in_words(error)}")
-            continue
-        if pixels.shape[2] < channels:
-            pixels = np.repeat(pixels, 3, axis=2)
-        elif pixels.shape[2] > channels:
-            pixels = np.asarray(Image.fromarray(pixels).convert("L"))[..., None]
-        found.append(pixels)
     if bad:
         raise ValueError(f"{len(bad)} of {len(found) + len(bad)} pictures cannot be used: {few(bad, between='; ')}")
     if not found:
@@ -123,16 +116,14 @@ def image_batch(pictures: Iterable[Any], image_shape: tuple[int, int, int]) -> n
     return np.stack(found)
 
 
-def _pixels(picture: Any, height: int, width: int) -> np.ndarray:
-    """One picture as uint8 (height, width, 1 or 3)."""
+def _pixels(picture: Any, shape: tuple[int, int, int]) -> np.ndarray:
+    """One picture as uint8 (H, W, C)."""
     if not isinstance(picture, np.ndarray | Tensor):
         with io.BytesIO(picture) if isinstance(picture, bytes) else open_regular(os.fspath(picture)) as file:
-            return read_picture(file, height, width)
-    shape = (*picture.shape, 1)[:3]
-    if picture.ndim not in (2, 3) or 0 in shape or shape[2] not in (1, 3):
+            return read_picture(file, shape)
+    own = (*picture.shape, 1)[:3]
+    if picture.ndim not in (2, 3) or 0 in own or own[2] not in (1, 3):
         got = tuple(picture.shape)
         raise ValueError(f"an array should have the shape (H, W) or (H, W, 1 or 3), channels last, but has {got}")
-    array = inputs.as_images(picture[None], shape).cpu().numpy()[0]
-    if array.shape[:2] == (height, width):
-        return array
-    return cut(Image.fromarray(array.squeeze(2) if shape[2] == 1 else array).convert("RGB"), height, width)
+    array = inputs.as_images(picture[None], own).cpu().numpy()[0]
+    return fit(Image.fromarray(array if own[2] == 3 else array[..., 0]), shape)

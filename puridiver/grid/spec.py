@@ -17,7 +17,7 @@ from puridiver.errors import DataError, meant
 from puridiver.files import read_regular
 from puridiver.options import Options, check_reached, owners
 from puridiver.runs.config import SETTINGS, Role, RunConfig
-from puridiver.streams.names import PUBLISHED_KINDS, WORD
+from puridiver.streams.published import PUBLISHED_KINDS, WORD
 
 LISTS = ("title", "data", "streams", "noises", "methods", "seeds")  # keys of a grid file that are no setting of a run
 RECORDED_BESIDE = (Role.PLACE, Role.MACHINE, Role.MEASUREMENT)  # changing these leaves a grid what it is

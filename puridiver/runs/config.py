@@ -132,14 +132,15 @@ class RunConfig:
     # fmt: on
 
     def __post_init__(self) -> None:
-        from puridiver.streams.names import is_published, parse_published  # imports torch, which flags can do without
+        from puridiver.streams.published import parse_published  # imports torch, which flags can do without
 
         for name, declared in SETTINGS.items():
             object.__setattr__(self, name, declared.checked(getattr(self, name)))
         if not isinstance(self.options, dict) or not set(map(type, self.options)) <= {str}:
             raise ValueError(f"options should be a dict of options by name, but got {self.options!r}")
-        if is_published(self.stream):  # in full, so that every record names the order
-            object.__setattr__(self, "stream", str(parse_published(self.stream)))
+        if self.stream.startswith("official:"):  # in full, so that every record names the order
+            noise, seed, order = parse_published(self.stream)
+            object.__setattr__(self, "stream", f"official:{noise}:{seed}:{order}")
 
     @property
     def ready_made_stream(self) -> bool:

@@ -23,7 +23,6 @@ from puridiver.nets import choose_network
 from puridiver.runs.config import Role, RunConfig
 from puridiver.runtime.device import choose_runtime
 from puridiver.streams import StreamManifest, named_map, resolve_stream
-from puridiver.streams.names import is_manifest, manifest_path
 
 COMMIT = "PURIDIVER_COMMIT"  # set where code travels without its history
 MEMORY, LEAST_MEMORY = 500, 50
@@ -73,8 +72,8 @@ def data_of(config: RunConfig) -> tuple[str, Path | None, data.FileOptions]:
     The data are those of a manifest, if the config names one and no other data than the default.
     """
     name = config.data
-    if is_manifest(config.stream) and name == RunConfig.data:
-        made_from = StreamManifest.load(manifest_path(config.stream, config.seed)).source
+    if config.stream.endswith(".json") and name == RunConfig.data:
+        made_from = StreamManifest.load(config.stream.replace("{seed}", str(config.seed))).source
         name = made_from if made_from in data.data_sets() else name
     root = Path(config.data_root) if config.data_root else None
     return name, root, data.FileOptions(config.image_size, config.test_share, config.bad_files, config.trust_labels)
@@ -86,7 +85,7 @@ def resolve_run_stream(config: RunConfig, source: DataSource) -> StreamManifest:
         raise ValueError(f"the stream {config.stream} is already made, with its own {name}: leave {name} out")
     found = resolve(config, source)
     return resolve_stream(
-        manifest_path(config.stream, config.seed), source,
+        config.stream.replace("{seed}", str(config.seed)), source,
         splits=config.splits or config.data_root or data.default_root(), n_tasks=found.tasks, noise=found.noise,
         noise_file=config.noise_file, seed=config.seed, holdout=config.holdout, imbalance=config.imbalance,
         noise_map=named_map(config.noise_map, len(source.class_names)) if config.noise_map else None,

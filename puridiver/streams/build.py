@@ -1,7 +1,7 @@
-"""Makes a stream from a data source and a seed, and makes it again to verify it."""
+"""Makes a stream from a data source: by a seed, by a short text, or by hand."""
 
 import re
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from puridiver.data.base import DataSource
-from puridiver.errors import ManifestError
-from puridiver.streams.checks import IntArray, require
-from puridiver.streams.manifest import StreamManifest, realised_noise
-from puridiver.streams.names import MATRIX_FILE, is_manifest, is_published, parse_share
-from puridiver.streams.noise import ClassMap, NoiseSetting, noise_kind, noise_name, read_noise
-from puridiver.streams.stream import check_belongs
-from puridiver.streams.tasks import CUTTERS, cut_tasks
+from puridiver.streams.checks import IntArray, as_ids, require
+from puridiver.streams.manifest import StreamManifest
+from puridiver.streams.noise import MATRIX_FILE, ClassMap, NoiseSetting, noise_kind, parse_share, read_noise
+from puridiver.streams.published import WORD, find_official
+from puridiver.streams.tasks import CUTTERS, fullest_tasks
 
 
 def make_stream(
@@ -24,10 +22,9 @@ def make_stream(
     kind: str = "blurry",  # the paper's; or "disjoint" (SPR's), "time" (equal parts of the order of timestamps)
     n_tasks: int = 5,
     minor_share: float = 0.1,  # of blurry tasks, if there are several; elsewhere it counts as 0
-    noise: str = "sym-40",  # a spec (see `parse_noise`), or "matrix"
+    noise: str = "sym-40",  # a spec: see `parse_noise`, or "matrix:FILE"
     noise_map: ClassMap | None = None,  # of asymmetric noise; by default the source's map, else the next class
     noise_file: Path | str | None = None,  # of human noise: the published label file
-    noise_matrix: ArrayLike | None = None,  # of noise "matrix": row the true class, column the given one
     imbalance: float | None = None,  # long-tailed classes: the rarest has this share of the most frequent one's images
     seed: int = 0,
     holdout: int = 0,  # train samples that stay out of the stream for validation, balanced over the source's labels
@@ -40,7 +37,7 @@ def make_stream(
     n_classes, labels = len(source.class_names), source.train.labels.numpy()
     require(kind in CUTTERS, "kind", f"one of {', '.join(CUTTERS)}", kind)
     require(0 <= holdout < len(labels), "holdout", f"from 0 to below the {len(labels)} train images", holdout)
-    noise_id, rate, class_map, matrix = read_noise(source, noise, noise_map, noise_matrix)
+    noise_id, rate, class_map, matrix = read_noise(source, noise, noise_map)
     children = np.random.SeedSequence(seed).spawn(4)
     holdout_rng, noise_rng, tasks_rng, imbalance_rng = map(np.random.default_rng, children)
 
@@ -52,13 +49,14 @@ def make_stream(
     given = noise_kind(noise_id).apply(noise_rng, labels[samples], setting)
     times = None if source.train.times is None else source.train.times.numpy()[samples]
     share = float(minor_share) if kind == "blurry" and n_tasks > 1 else 0.0
-    tasks = cut_tasks(kind, given, n_tasks, tasks_rng, share, times)
+    there, numbers = np.unique(given, return_inverse=True)  # the classes that occur
+    tasks = CUTTERS[kind](numbers, len(there), n_tasks, tasks_rng, share, times)
     order = np.concatenate(tasks.indices)
     return StreamManifest.of(
         source, samples[order], given[order], kind=kind, seed=seed, n_tasks=n_tasks, minor_share=share,
         noise=noise_id, noise_rate=float(rate), noise_map=class_map, noise_matrix=matrix, imbalance=imbalance,
         task_ends=tuple(np.cumsum(list(map(len, tasks.indices))).tolist()),
-        major_classes=tuple(tasks.major_classes), holdout=held,
+        major_classes=tuple(tuple(there[list(group)].tolist()) for group in tasks.major_classes), holdout=held,
     )  # fmt: skip
 
 
@@ -92,11 +90,9 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     "official:sym40:1" is published, and read from `splits`. "blurry-10", "blurry-10:sym-40", "disjoint:asym-40" and
     "time" are made with the options of `make_stream`; what the spec says goes before them.
     """
-    if is_manifest(spec):
+    if spec.endswith(".json"):
         return StreamManifest.load(spec)
-    if is_published(spec):
-        from puridiver.streams.published import find_official  # imports pandas
-
+    if spec.startswith(f"{WORD}:"):
         return find_official(spec, source, splits or "")
     match = re.fullmatch(rf"(?:(blurry)-?([\d.]+)|(disjoint|time))(?::(?!{MATRIX_FILE})(.*))?", spec)
     if match is None:
@@ -112,27 +108,27 @@ def resolve_stream(spec: str, source: DataSource, splits: Path | str | None = No
     return make_stream(source, **options)
 
 
-def verify(manifest: StreamManifest, source: DataSource) -> list[str]:
-    """What is wrong with the manifest, one line a problem; empty when all is well.
-
-    It should belong to this data and have the realised noise that the data say. A stream made by seed should come out
-    the same when it is made again. `StreamManifest.load` has checked the hash of the file.
-    """
-    try:
-        check_belongs(source, manifest)
-    except ManifestError as error:
-        return [str(error)]
-    measured = realised_noise(manifest.labels, source.train.true_labels.numpy()[manifest.order])
-    if measured != manifest.realised_noise:
-        return [f"the realised noise should be {manifest.realised_noise}, but is {measured}"]
-    if manifest.kind not in CUTTERS or noise_kind(manifest.noise).from_file:  # no seed makes these again
-        return []
-    names = ("kind", "n_tasks", "minor_share", "noise_map", "noise_matrix", "imbalance", "seed")
-    options: dict[str, Any] = {name: getattr(manifest, name) for name in names}
-    try:
-        noise = "matrix" if manifest.noise_matrix else noise_name(manifest.noise, manifest.noise_rate)
-        again = make_stream(source, noise=noise, holdout=len(manifest.holdout), **options)
-    except ValueError as error:
-        return [f"the stream cannot be made again from seed {manifest.seed}: {error}"]
-    same = replace(again, source=manifest.source) == manifest  # the same data may go by another name
-    return [] if same else [f"making the stream again from seed {manifest.seed} gives another one"]
+def write_manifest(
+    path: Path | str,
+    source: DataSource,
+    order: ArrayLike,  # rows of train images, as they arrive
+    labels: ArrayLike | None = None,  # for each arrival, the class id given; without it, the data's own
+    task_ends: Sequence[int] | None = None,  # for each task, how many samples have arrived; without it, one task
+    holdout: ArrayLike = (),  # rows of train images that do not arrive, for `--evaluate-on validation`
+) -> StreamManifest:
+    """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
+    require(str(path).endswith(".json"), "a manifest", "called *.json, by which a run knows it", path)
+    n_train, n_classes = len(source.train), len(source.class_names)
+    rows = as_ids("order", order, n_train)
+    require(len(rows), "order", "at least one row", "none")
+    own = source.train.labels.numpy()[rows]
+    given = own if labels is None else as_ids("labels", labels, n_classes)
+    ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
+    manifest = StreamManifest.of(
+        source, rows, given, kind="custom", seed=0, n_tasks=len(ends),
+        noise="none" if np.array_equal(given, own) else "custom", task_ends=tuple(ends.tolist()),
+        holdout=as_ids("holdout", holdout, n_train),
+        major_classes=tuple(fullest_tasks(np.split(given, ends[:-1]), n_classes)),
+    )  # fmt: skip
+    manifest.save(path)
+    return manifest

@@ -1,30 +1,28 @@
 """The stream manifest: which sample arrives when, with which (possibly wrong) label; written, read, hashed.
 
-True labels are not in it. They come from the data source, and only the metrics ask for them.
+`Stream` is what a learner sees of it. Only the metrics ask for the true labels, which come from the data source.
 """
 
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import torch
+from torch import Tensor
 
 from puridiver.data.base import UNKNOWN, DataSource
 from puridiver.errors import DataError, ManifestError
 from puridiver.files import check_json, read_json, write_atomically
 from puridiver.streams.checks import IntArray, as_ids, require
-from puridiver.streams.names import is_manifest
 from puridiver.streams.noise import Matrix
-from puridiver.streams.tasks import fullest_tasks
 
 FORMAT = 1
-CUSTOM = "custom"  # order and labels as somebody gave them
 ARRAYS = ("holdout", "order", "labels")
 UNWRITTEN = ("noise_matrix", "imbalance")  # not in the file, nor in the hash, where there is none
 # What a file holds: see `check_json`.
@@ -160,27 +158,63 @@ def realised_noise(given: IntArray, true: IntArray) -> float | None:
     return float(np.mean(given[known] != true[known])) if known.any() else None
 
 
-def write_manifest(
-    path: Path | str,
-    source: DataSource,
-    order: ArrayLike,  # rows of train images, as they arrive
-    labels: ArrayLike | None = None,  # for each arrival, the class id given; without it, the data's own
-    task_ends: Sequence[int] | None = None,  # for each task, how many samples have arrived; without it, one task
-    holdout: ArrayLike = (),  # rows of train images that do not arrive, for `--evaluate-on validation`
-) -> StreamManifest:
-    """Write the manifest of a stream in an order, and with labels, of one's own, for `puridiver run --stream PATH`."""
-    require(is_manifest(str(path)), "a manifest", "called *.json, by which a run knows it", path)
-    n_train, n_classes = len(source.train), len(source.class_names)
-    rows = as_ids("order", order, n_train)
-    require(len(rows), "order", "at least one row", "none")
-    own = source.train.labels.numpy()[rows]
-    given = own if labels is None else as_ids("labels", labels, n_classes)
-    ends = as_ids("task_ends", [len(rows)] if task_ends is None else task_ends, len(rows) + 1)
-    manifest = StreamManifest.of(
-        source, rows, given, kind=CUSTOM, seed=0, n_tasks=len(ends),
-        noise="none" if np.array_equal(given, own) else CUSTOM, task_ends=tuple(ends.tolist()),
-        holdout=as_ids("holdout", holdout, n_train),
-        major_classes=tuple(fullest_tasks(np.split(given, ends[:-1]), n_classes)),
-    )  # fmt: skip
-    manifest.save(path)
-    return manifest
+class Batch(NamedTuple):
+    """Samples that arrive together."""
+
+    images: Tensor  # uint8, (B, H, W, C)
+    labels: Tensor  # int64, (B,): given labels, possibly wrong
+    positions: Tensor  # int64, (B,): arrival numbers
+    task: int
+    names: list[str] | None = None  # where each image came from, if the data tell it
+
+
+class Stream:
+    """The images of a source with the labels and the order of a manifest. It holds no true labels."""
+
+    def __init__(self, source: DataSource, manifest: StreamManifest) -> None:
+        check_belongs(source, manifest)
+        self.manifest, self.n_tasks = manifest, manifest.n_tasks
+        self._images, self._names = source.train.images, source.train.names
+        self._order, self._labels = torch.tensor(manifest.order), torch.tensor(manifest.labels)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def batches(self, batch_size: int, task: int | None = None) -> Iterator[Batch]:
+        """Batches in arrival order, of one task or of all; none crosses the end of a task."""
+        require(batch_size >= 1, "batch_size", "at least 1", batch_size)
+        for number in range(self.n_tasks) if task is None else (task,):
+            part = self.manifest.task_slice(number)
+            for start in range(part.start, part.stop, batch_size):
+                yield self.read(number, start, min(start + batch_size, part.stop))
+
+    def read(self, task: int, start: int, stop: int) -> Batch:
+        """The arrivals from `start` to `stop`, all of one task. Images are read now: a large set stays in its file."""
+        rows = self._order[start:stop]
+        names = None if self._names is None else [self._names[row] for row in rows.tolist()]
+        return Batch(self._images[rows], self._labels[start:stop], torch.arange(start, stop), task, names)
+
+
+class TrueLabels(NamedTuple):
+    """What only the metrics may know of each arrival, never a learner; (N,) each, on the CPU."""
+
+    true: Tensor  # class ids, UNKNOWN where nobody knows
+    given: Tensor  # class ids, as they arrived
+
+    @classmethod
+    def of(cls, source: DataSource, manifest: StreamManifest) -> "TrueLabels":
+        """The true labels of a stream."""
+        check_belongs(source, manifest)
+        rows = torch.tensor(manifest.order)
+        return cls(source.train.true_labels[rows], torch.tensor(manifest.labels))
+
+
+def check_belongs(source: DataSource, manifest: StreamManifest) -> None:
+    """Refuse a manifest that was made for other data."""
+    if manifest.source_fingerprint != source.fingerprint:
+        raise ManifestError(
+            f"the manifest belongs to {manifest.source!r}, but {source.name!r} is other data or was read otherwise: "
+            "say the same --data, --image-size, --test-share, --bad-files and --trust-labels as then"
+        )
+    if max(manifest.order.max(initial=-1), manifest.holdout.max(initial=-1)) >= len(source.train):
+        raise ManifestError(f"order and holdout should name samples below {len(source.train)}, as many as there are")

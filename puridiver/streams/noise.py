@@ -5,20 +5,18 @@ there are several ("human:worst", "matrix:HASH").
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from puridiver.data.base import DataSource
 from puridiver.discovery import member, members
 from puridiver.streams.checks import IntArray, require
-from puridiver.streams.names import MATRIX_FILE, format_share, parse_share
 
 PACKAGE = "puridiver.streams.noises"
+MATRIX_FILE = "matrix:"  # before the path of a noise matrix
 
 ClassMap = dict[int, int]
 Matrix = tuple[tuple[float, ...], ...]
@@ -40,17 +38,15 @@ class Noise:
     """One kind of label noise: labels in, labels out."""
 
     name: ClassVar[str]
-    written: ClassVar[str]  # how users write it; empty if they cannot
-    variants: ClassVar[tuple[str, ...] | None] = ("",)  # such as "worst" of "human:worst"; None: any
-    has_rate: ClassVar[bool] = True
+    written: ClassVar[str]  # how users write it: "sym-RATE", "human:worst|fine", "matrix:FILE"; empty if they cannot
     uses_map: ClassVar[bool] = False
-    from_file: ClassVar[bool] = False  # a seed alone cannot make its labels again
     hint: ClassVar[str] = "asym"  # the kind that a run tells its trainer with `tell_noise`
 
     def __init__(self, variant: str = "") -> None:
-        if self.variants is not None:
-            require(variant in self.variants, f"the variant of noise {self.name}", self.variants, repr(variant))
-        self.variant = variant
+        variants = self.written.partition(":")[2].split("|")
+        fine = variant in variants or (variant and variants == ["FILE"])
+        require(fine, f"the variant of noise {self.name}", f"one of {', '.join(variants)}", repr(variant))
+        self.variant, self.has_rate = variant, self.written.endswith("-RATE")
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         """The noisy labels; `labels` stay as they are."""
@@ -72,10 +68,10 @@ def parse_noise(spec: str) -> tuple[str, float]:
     """
     match = re.fullmatch(r"([a-z_]+)(?::.+|-?([\d.]+))?", "none" if spec == "clean" else spec, re.DOTALL)
     found = member(PACKAGE, Noise, match[1]) if match else None
-    if match is None or found is None or not found.written or found.has_rate != bool(match[2]):
+    if match is None or found is None or not found.written or found.written.endswith("-RATE") != bool(match[2]):
         written = [repr(kind.written) for kind in members(PACKAGE, Noise).values() if kind.written]
         raise ValueError(f"noise should be one of {', '.join(written)}, but got {spec!r}")
-    if found.has_rate:
+    if match[2]:
         return found.name, parse_share(match[2], f"the rate of noise {spec!r}")
     noise_kind(match[0])  # has that variant
     return match[0], 0.0
@@ -86,62 +82,61 @@ def noise_name(kind: str, rate: float) -> str:
     return f"{kind}-{format_share(rate)}" if noise_kind(kind).has_rate else kind
 
 
+def parse_share(text: str, what: str) -> float:
+    """Read "40" (percent) or "0.4" (a fraction below 1) as 0.4."""
+    fine = re.fullmatch(r"\d{1,2}|0?\.\d+", text)
+    require(fine, what, "a percentage from 0 to 99 or a decimal fraction below 1", text)
+    return float(text) if "." in text else int(text) / 100
+
+
+def format_share(share: float) -> str:
+    """The shortest text that `parse_share` reads back to the same share: "40" for 0.4, "0.125" for 0.125."""
+    percent = round(share * 100)
+    return str(percent) if percent / 100 == share else np.format_float_positional(share)
+
+
 def read_noise(
-    source: DataSource, noise: str, noise_map: ClassMap | None, noise_matrix: ArrayLike | None
+    source: DataSource, noise: str, noise_map: ClassMap | None
 ) -> tuple[str, float, ClassMap | None, Matrix | None]:
     """The kind and the rate of a noise, and the class map and the matrix that it uses."""
     n_classes, matrix = len(source.class_names), None
-    if noise.startswith("matrix"):
-        from puridiver.streams.noises.matrix import as_matrix, matrix_name, read_matrix
+    if noise.startswith(MATRIX_FILE):
+        from puridiver.streams.noises.matrix import matrix_name, read_matrix
 
-        values = read_matrix(noise.removeprefix(MATRIX_FILE)) if noise_matrix is None else noise_matrix
-        matrix = as_matrix(values, n_classes)
+        matrix = read_matrix(noise.removeprefix(MATRIX_FILE), n_classes)
         noise = matrix_name(matrix)
-    require(matrix or noise_matrix is None, "noise_matrix", "left out but for noise matrix", f"one for {noise}")
     kind, rate = parse_noise(noise)
     uses_map = noise_kind(kind).uses_map
     require(uses_map or noise_map is None, "noise_map", "left out but for asymmetric noise", f"one for {kind}")
-    class_map = dict(noise_map or source.asymmetric_map or next_class_map(n_classes)) if uses_map else None
+    class_map = dict(noise_map or source.asymmetric_map or named_map("next", n_classes)) if uses_map else None
     for a, b in (class_map or {}).items():
         fine = a != b and 0 <= a < n_classes and 0 <= b < n_classes
         require(fine, "a noise map", f"of classes 0 to {n_classes - 1} to other ones", f"{a} -> {b}")
     if kind != "none" and not source.train.truth_known:  # nobody could say how many labels are wrong afterwards
-        raise ValueError(
-            f"noise cannot be planted in {source.name!r}, whose true labels are unknown: say --trust-labels"
-        )
+        unknown = f"noise cannot be planted in {source.name!r}, whose true labels are unknown"
+        raise ValueError(f"{unknown}: say --trust-labels")
     return kind, rate, class_map, matrix
-
-
-def next_class_map(n_classes: int) -> ClassMap:
-    """Each class to the next one, the last to the first."""
-    return {label: (label + 1) % n_classes for label in range(n_classes)}
-
-
-def pair_map(n_classes: int) -> ClassMap:
-    """Classes in random pairs, each to its partner and back, as published; of an odd number one is left out."""
-    order = np.random.default_rng(n_classes).permutation(n_classes).tolist()
-    pairs = list(zip(order[::2], order[1::2], strict=False))
-    return dict(sorted(pairs + [(other, one) for one, other in pairs]))
-
-
-NAMED_MAPS: dict[str, Callable[[int], ClassMap]] = {
-    "next": next_class_map,
-    "pairs": pair_map,
-    # SPR's, of half of the classes: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat.
-    "spr-cifar10": lambda n_classes: {9: 1, 2: 0, 4: 7, 3: 5, 5: 3},
-}
 
 
 def named_map(name: str, n_classes: int) -> ClassMap:
     """The class map of that name."""
-    require(name in NAMED_MAPS, "a noise map", f"one of {', '.join(NAMED_MAPS)}", name)
-    return NAMED_MAPS[name](n_classes)
+    order = np.random.default_rng(n_classes).permutation(n_classes).tolist()
+    pairs = dict(zip(order[::2], order[1::2], strict=False))  # of an odd number one is left out
+    maps = {
+        "next": {label: (label + 1) % n_classes for label in range(n_classes)},
+        # Random pairs, each class to its partner and back, as published.
+        "pairs": dict(sorted([*pairs.items(), *((other, one) for one, other in pairs.items())])),
+        # SPR's, of half of the classes: truck to automobile, bird to airplane, deer to horse, cat to dog, dog to cat.
+        "spr-cifar10": {9: 1, 2: 0, 4: 7, 3: 5, 5: 3},
+    }
+    require(name in maps, "a noise map", f"one of {', '.join(maps)}", name)
+    return maps[name]
 
 
 def plant(labels: IntArray, source: DataSource, noise: str, rng: np.random.Generator) -> IntArray:
     """The labels with symmetric or asymmetric noise ("sym-20", "asym-40"), to see what an audit finds."""
     (kind, rate), n_classes = parse_noise(noise), len(source.class_names)
     require(kind in ("sym", "asym"), "noise to plant", "sym-RATE or asym-RATE", noise)
-    class_map = source.asymmetric_map or next_class_map(n_classes)
+    class_map = source.asymmetric_map or named_map("next", n_classes)
     setting = NoiseSetting(n_classes, rate, np.arange(len(labels)), source.train.images, class_map)
     return noise_kind(kind).apply(rng, labels, setting)

@@ -8,13 +8,16 @@ as the split numbers them). A JSON file is a task, a list of rows:
 
 `label` (given) and `true_label` are numbers in the split's own class order, which the rows reveal: the images whose
 true_label is 9 are ships. Without a true_label the class of an image is that of the data's own lists.
+
+"official:sym40:1:shuffled", or without the last word, is a published stream, each task shuffled as the released program
+does (row 23 of docs/fidelity.md). "official:sym40:1:listed" has the order of the files, of which most list the samples
+of a task's major classes first.
 """
 
 import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from puridiver.data.arrays import read_arrays
 from puridiver.data.base import DataSource
@@ -22,10 +25,11 @@ from puridiver.errors import DataError, ManifestError
 from puridiver.files import read_json
 from puridiver.streams.checks import IntArray, as_ids, require
 from puridiver.streams.manifest import StreamManifest, realised_noise
-from puridiver.streams.names import LISTED, parse_published
 from puridiver.streams.noise import noise_kind, parse_noise
 from puridiver.streams.tasks import group_classes
 
+WORD, SHUFFLED, LISTED = "official", "shuffled", "listed"
+PUBLISHED_KINDS = (WORD, f"{WORD}:{LISTED}")  # as columns of grids name them
 NOISE_TOLERANCE = 0.01  # how far the measured noise may be from the rate in a stream's name
 NPZ_TASKS, NPZ_MINOR_SHARE = 5, 0.1  # .npz files do not name these
 FILE_NAME = re.compile(
@@ -35,12 +39,17 @@ FILE_NAME = re.compile(
 Split = tuple[float, list[int], list[int], IntArray, IntArray]
 
 
-def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamManifest:
-    """The published stream "official:sym40:1" (noise and seed; the first word may be left out).
+def parse_published(spec: str) -> tuple[str, int, str]:
+    """The noise, the seed and the order of "official:sym40:1:listed"; the first and the last word may be left out."""
+    match = re.fullmatch(rf"(?:{WORD}:)?([^:]*):(\d{{1,9}})(?::({SHUFFLED}|{LISTED}))?", spec, re.ASCII)
+    if match is None:
+        allowed = f'"{WORD}:sym40:1" or "{WORD}:sym40:1:{LISTED}"'
+        raise ValueError(f"an official stream should be {allowed}, but got {spec!r}")
+    return match[1].replace("-", ""), int(match[2]), match[3] or SHUFFLED  # "sym-40" is "sym40"
 
-    `splits` is an .npz file, a folder that holds one named after the source, or a folder of JSON files. With
-    ":listed" at the end the stream comes in the order of the files, otherwise each task is shuffled.
-    """
+
+def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamManifest:
+    """A published stream; `splits` is an .npz file, a folder with one named after the source, or one of JSON files."""
     noise, seed, order = parse_published(spec)
     # No noise was added where images have names.
     kind, rate = parse_noise(noise) if source.train.names is None else ("none", 0.0)
@@ -51,10 +60,8 @@ def find_official(spec: str, source: DataSource, splits: Path | str) -> StreamMa
         else:
             split = _read_json(Path(splits), source, f"{kind}N{round(rate * 100)}", seed)
         return _to_manifest(split, source, kind, rate, seed, order == LISTED)
-    except DataError as error:
-        raise ManifestError(str(error)) from error
-    except (TypeError, ValueError) as error:
-        raise ManifestError(f"{splits}: {error}") from error
+    except (DataError, TypeError, ValueError) as error:
+        raise ManifestError(str(error) if isinstance(error, DataError) else f"{splits}: {error}") from error
 
 
 def _to_manifest(split: Split, source: DataSource, kind: str, rate: float, seed: int, listed: bool) -> StreamManifest:
@@ -89,6 +96,8 @@ def _read_npz(path: Path, prefix: str) -> Split:
 
 
 def _read_json(folder: Path, source: DataSource, noise: str, seed: int) -> Split:
+    import pandas as pd
+
     named, own = source.train.names is not None, pd.Series(source.train.labels.numpy())
     files, minor_share = _find_files(folder, source, None if named else noise, seed)
     places = (own.groupby(own).cumcount() + 1).tolist()  # of each image among those of its class

@@ -18,15 +18,6 @@ class Tasks(NamedTuple):
     major_classes: list[tuple[int, ...]]
 
 
-def cut_tasks(
-    kind: str, labels: IntArray, n_tasks: int, rng: np.random.Generator, minor_share: float, times: np.ndarray | None
-) -> Tasks:
-    """Cut samples into tasks, by the classes that occur."""
-    there, numbers = np.unique(labels, return_inverse=True)
-    tasks = CUTTERS[kind](numbers, len(there), n_tasks, rng, minor_share, times)
-    return Tasks(tasks.indices, [tuple(there[list(group)].tolist()) for group in tasks.major_classes])
-
-
 def blurry_tasks(
     labels: IntArray, n_classes: int, n_tasks: int, rng: np.random.Generator, minor_share: float, *_: object
 ) -> Tasks:

@@ -47,9 +47,9 @@ def small_cifar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(Cifar100, "test_files", {"test.bin": 100})
     fine = np.arange(200) % 100
     for kind, labels in ((Cifar10, np.arange(10)[:, None]), (Cifar100, np.stack([fine % 20, fine], axis=1))):
-        (tmp_path / kind.archive.folder).mkdir()
+        (tmp_path / kind.folders[0]).mkdir()
         for name, records in (kind.train_files | kind.test_files).items():
             pixels = rng.integers(0, 256, (records, 3072), dtype=np.uint8)
             content = np.concatenate([labels[:records].astype(np.uint8), pixels], axis=1)
-            content.tofile(tmp_path / kind.archive.folder / name)
+            content.tofile(tmp_path / kind.folders[0] / name)
     return tmp_path

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from puridiver.data import FileOptions, from_arrays, load, load_npz, verify
 from puridiver.data import arrays as module
-from puridiver.data import from_arrays, load, load_npz, verify
 from puridiver.data.arrays import read_arrays
 from puridiver.errors import DataError
 
@@ -63,10 +63,10 @@ def test_floats_become_the_nearest_byte(dtype: torch.dtype) -> None:
         ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "be train images"),
         ({"test_images": np.zeros((3, 4, 6, 3), np.uint8)}, r"\(6, 4, 5, 3\) and \(3, 4, 6, 3\)"),
         ({"train_labels": np.zeros(5, np.int64)}, r"train_labels .* \(6,\)"),
-        ({"train_labels": ["a", "a\0", "b", "b", "b", "b"], "test_labels": ["a", "a", "b"]}, "no NUL"),
-        ({"train_labels": np.array(["a"] * 6)}, "class ids in both parts, or class names in both"),
-        ({"test_labels": np.array([0, -1, 0])}, "class ids below 3, .* but there is '-1'"),
-        ({"test_labels": np.array([0, 99_999, 0])}, "the largest is 99999, of 4 that occur"),
+        ({"class_names": ["a", "a\0", "b"]}, "no NUL"),
+        ({"train_labels": np.array(["a"] * 6)}, "train_labels should be class ids from 0 .* but there is 'a'"),
+        ({"test_labels": np.array([0, -1, 0]), "class_names": "abc"}, "class ids from 0 to 2, but there is '-1'"),
+        ({"test_labels": np.array([0, 100_000, 0])}, "class ids from 0 to 99999, but there is '100000'"),
         ({"class_names": ["a", "b", "a"]}, "all differ, but more than one is called a$"),
         ({"class_names": [f"c{n}" for n in range(3000)] * 2}, "c9 and 2,990 more"),
     ],
@@ -83,26 +83,22 @@ def test_a_file_says_the_same_as_arrays(tmp_path: Path) -> None:
     assert source.name == "mine"
     assert torch.equal(source.train.images, from_arrays(**arrays()).train.images)
     assert not source.train.truth_known
-    assert load_npz(path, trust_labels=True).train.truth_known
+    assert load(str(path), options=FileOptions(trust_labels=True)).train.truth_known
     assert source.defaults == {"noise": "none", "tasks": 3}
     assert verify(str(path)) == []
     part = saved(tmp_path / "part.npz", **{key: value for key, value in arrays().items() if "train" in key})
     assert len(load_npz(part, test_share=0).test) == 0
-    with pytest.raises(DataError, match=r"should hold test_images and test_labels.*--test-share"):
+    with pytest.raises(DataError, match=r"has no test part .*--test-share"):
         load_npz(part)
 
 
-def test_labels_may_be_names_and_true_labels_may_be_told(tmp_path: Path) -> None:
-    words = {"train_labels": np.array(["b", "a", "c", "b", "a", "c"]), "test_labels": np.array(["c", "a", "b"])}
-    true = np.array(["b", "a", "c", "a", "", "c"])
-    source = load_npz(saved(tmp_path / "mine.npz", **arrays(**words), train_true_labels=true))
-    assert source.class_names == ("a", "b", "c")
-    assert source.train.labels.tolist() == [1, 0, 2, 1, 0, 2]
-    assert source.train.true_labels.tolist() == [1, 0, 2, 0, -1, 2]
-    ordered = load_npz(saved(tmp_path / "named.npz", **arrays(**words), class_names=np.array(["c", "b", "a"])))
-    assert ordered.train.labels.tolist() == [1, 2, 0, 1, 2, 0]
+def test_classes_may_have_names_and_true_labels_may_be_told(tmp_path: Path) -> None:
+    true, names = np.array([0, 1, 2, 1, -1, 2]), np.array(["c", "b", "a"])
+    source = load_npz(saved(tmp_path / "mine.npz", **arrays(), train_true_labels=true, class_names=names))
+    assert source.class_names == ("c", "b", "a")
+    assert source.train.true_labels.tolist() == true.tolist()
     for wrong in (np.array([0, 1, 2, 0, 1, 3]), np.array([0, 1, 2, 0, 1, -2]), np.zeros(6), np.zeros(0, int)):
-        with pytest.raises(DataError, match="does not hold usable arrays: labels should"):
+        with pytest.raises(DataError, match="does not hold usable arrays: train_true_labels should"):
             load_npz(saved(tmp_path / "wrong.npz", **arrays(), train_true_labels=wrong))
 
 

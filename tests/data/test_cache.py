@@ -38,7 +38,7 @@ def test_it_holds_the_good_images_in_order_and_names_the_bad(listing, tmp_path):
     assert np.array_equal(found.images, np.stack([pixels for pixels in expected if not isinstance(pixels, str)]))
     assert isinstance(found.images, np.memmap)
     assert {os.path.basename(name) for name in found.bad} >= {"cut.jpg", "empty.jpg", "text.jpg", "bomb.png"}
-    assert [paths[row] for row in found.rows.tolist()] == [path for path in paths if path not in found.bad]
+    assert [paths[row] for row in found.rows] == [path for path in paths if path not in found.bad]
     assert progress == sorted(progress)
     assert progress[-1] == (28, 28)
 
@@ -69,7 +69,7 @@ def test_a_file_that_could_not_be_read_for_a_while_is_tried_again(tmp_path, monk
     assert (found.bad, len(found.rows)) == ({}, 12)
 
 
-@pytest.mark.parametrize(("name", "damage"), [("images.u8", "flip"), ("images.u8", "remove"), ("facts.npz", "cut")])
+@pytest.mark.parametrize(("name", "damage"), [("images.u8", "flip"), ("images.u8", "remove"), ("facts.json", "cut")])
 def test_a_damaged_cache_is_noticed_and_made_anew(name, damage, listing, tmp_path):
     first = open_cache(listing, SIDE, tmp_path)
     pixels = np.array(first.images)

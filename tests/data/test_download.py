@@ -12,96 +12,74 @@ import pytest
 
 from puridiver.data import default_root, find, load, verify
 from puridiver.data.base import Archive
-from puridiver.data.download import fetch, fetch_source, unpack
 from puridiver.data.sets.cifar import Cifar10
+from puridiver.data.sources import fetch_source
 from puridiver.errors import DataError, DownloadError
 
-FOLDER = Cifar10.archive.folder
+FOLDER = Cifar10.folders[0]
 
 
-def test_a_good_transfer_gives_the_file_once_and_nothing_else(server: Any, tmp_path: Path) -> None:
-    target, seen = tmp_path / "file.tar.gz", []
-    content = (server.folder / "file").read_bytes()
-    url, md5 = server.url + "/file", hashlib.md5(content).hexdigest()
-    fetch(url, target, md5, lambda done, total: seen.append((done, total)))
-    assert target.read_bytes() == content
-    assert list(target.parent.iterdir()) == [target]
-    assert seen[-1] == (len(content), len(content))
-    fetch(url, target, md5)
-    assert server.requests == ["/file"]
-    target.write_bytes(b"damaged")
-    fetch(url, target, md5)
-    assert target.read_bytes() == content
-
-
-def test_a_failed_transfer_changes_nothing_and_says_what_to_do(server: Any, tmp_path: Path) -> None:
-    for url, message in ((server.url + "/missing", "404"), (server.url + "/file", "hash"), ("http://127.0.0.1:9", "")):
-        with pytest.raises(DownloadError, match=rf"could not fetch http.*{message}.*by hand at .*file\.tar\.gz"):
-            fetch(url, tmp_path / "file.tar.gz", md5="0" * 32)
-    with pytest.raises(ValueError, match="http or https"):
-        fetch("file:///etc/passwd", tmp_path / "file", md5="0" * 32)
-    assert list(tmp_path.iterdir()) == []
-
-
-def write_tar(path: Path, *members: tuple[str, bytes | None]) -> Path:
-    """Members with their content; None for a link."""
-    with tarfile.open(path, "w:gz") as tar:
-        for name, content in members:
-            info = tarfile.TarInfo(name)
-            if content is None:
-                info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
-            else:
-                info.size = len(content)
-            tar.addfile(info, io.BytesIO(content or b""))
-    return path
-
-
-def test_an_archive_unpacks_whole_and_sets_an_old_folder_aside(tmp_path: Path) -> None:
-    archive = write_tar(tmp_path / "a.tar.gz", ("top/one", b"1"), ("top/deep/two", b"2"))
-    (tmp_path / "data" / "top").mkdir(parents=True)
-    (tmp_path / "data" / "top" / "mine").write_text("kept")
-    folder = tmp_path / "data" / "top"
-    unpack(archive, folder)
-    assert sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()) == ["deep/two", "one"]
-    assert (tmp_path / "data" / "top.old-1" / "mine").read_text() == "kept"
-
-
-@pytest.mark.parametrize(
-    "members", [[("../evil", b"x")], [("/evil", b"x")], [("top/link", None)], [("other/file", b"x")], [], b"damaged"]
-)
-def test_hostile_and_damaged_archives_are_refused_and_leave_nothing(members: Any, tmp_path: Path) -> None:
-    archive = tmp_path / "a.tar.gz"
-    if isinstance(members, bytes):
-        archive.write_bytes(members)
-    else:
-        write_tar(archive, *members)
-    with pytest.raises(DataError, match=r"a\.tar\.gz was not unpacked"):
-        unpack(archive, tmp_path / "top")
-    assert list(tmp_path.iterdir()) == [archive]
-
-
-def test_a_fetched_data_set_can_be_loaded_and_is_mended(
-    small_cifar: Path, server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def root(small_cifar: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty root, and a server of the archive of a small CIFAR-10."""
     monkeypatch.setattr(Cifar10, "fingerprint", load("cifar10", small_cifar).fingerprint)
     with tarfile.open(server.folder / "c.tar.gz", "w:gz") as tar:
         tar.add(small_cifar / FOLDER, FOLDER)
     md5 = hashlib.md5((server.folder / "c.tar.gz").read_bytes()).hexdigest()
-    archive = Archive(server.url + "/c.tar.gz", md5, 0, FOLDER)
-    monkeypatch.setattr(Cifar10, "archive", archive)
-    root = small_cifar / "root"
-    assert fetch_source("cifar10", root) == root / FOLDER
+    monkeypatch.setattr(Cifar10, "archive", Archive(server.url + "/c.tar.gz", md5, 0))
+    return small_cifar / "root"
+
+
+def test_a_data_set_is_fetched_once_and_mended(root: Path, server: Any) -> None:
+    seen: list[tuple[int, int | None]] = []
+    assert fetch_source("cifar10", root, progress=lambda done, total: seen.append((done, total))) == root
+    size = (server.folder / "c.tar.gz").stat().st_size
+    assert seen[-1] == (size, size)
     assert verify("cifar10", root) == []
     fetch_source("cifar10", root)
+    (root / FOLDER / "test_batch.bin").write_bytes(b"damaged")
+    fetch_source("cifar10", root)
+    assert verify("cifar10", root) == []
+    assert server.requests == ["/c.tar.gz"]  # the archive is still there
+    (root / "c.tar.gz").write_bytes(b"damaged")
     (root / FOLDER / "test_batch.bin").unlink()
     fetch_source("cifar10", root)
-    assert verify("cifar10", root) == []
-    assert len(server.requests) == 1  # the archive is still there
-    monkeypatch.setattr(Cifar10, "archive", archive._replace(url="http://127.0.0.1:9/c.tar.gz"))
-    fetch_source("cifar10", small_cifar / "other", url=server.url + "/c.tar.gz")
-    assert find("cifar10").is_here(small_cifar / "other")
+    assert len(server.requests) == 2
+    assert sorted(path.name for path in root.iterdir()) == ["c.tar.gz", FOLDER]
+
+
+def test_another_place_may_serve_the_archive(root: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cifar10, "archive", Cifar10.archive._replace(url="http://127.0.0.1:9/c.tar.gz"))
+    fetch_source("cifar10", root, url=server.url + "/c.tar.gz")
+    assert find("cifar10").find_folder(root) == root / FOLDER
     with pytest.raises(ValueError, match="digits has no archive to fetch: it is here already"):
         fetch_source("digits")
+
+
+def test_a_failed_transfer_changes_nothing_and_says_what_to_do(root: Path, server: Any) -> None:
+    for url, message in ((server.url + "/missing", "404"), (server.url + "/file", "hash"), ("http://127.0.0.1:9", "")):
+        with pytest.raises(DownloadError, match=rf"could not fetch http.*{message}.*by hand at .*c\.tar\.gz"):
+            fetch_source("cifar10", root, url=url)
+    with pytest.raises(ValueError, match="http or https"):
+        fetch_source("cifar10", root, url="file:///etc/passwd")
+    assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["../evil", "link", None])
+def test_hostile_and_damaged_archives_are_refused(name: str | None, root: Path, monkeypatch: Any) -> None:
+    root.mkdir()
+    with tarfile.open(root / "c.tar.gz", "w:gz") as tar:
+        info = tarfile.TarInfo(name or "file")
+        if name == "link":
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(info, io.BytesIO())
+    if name is None:
+        (root / "c.tar.gz").write_bytes(b"damaged")
+    md5 = hashlib.md5((root / "c.tar.gz").read_bytes()).hexdigest()
+    monkeypatch.setattr(Cifar10, "archive", Cifar10.archive._replace(md5=md5))
+    with pytest.raises(DataError, match=r"c\.tar\.gz cannot be unpacked"):
+        fetch_source("cifar10", root)
+    assert [path.name for path in root.iterdir()] == ["c.tar.gz"]
 
 
 def test_the_root_is_the_variables_else_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

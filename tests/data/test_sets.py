@@ -27,7 +27,7 @@ def test_every_data_set_says_what_it_is_and_whether_it_is_here(name: str, tmp_pa
     assert found.title
     assert found.size
     assert found.home_page.startswith("https://")
-    if found.is_here(tmp_path):
+    if found.find_folder(tmp_path):
         source = load(name, tmp_path)
         assert source.fingerprint == found.fingerprint
         source.defaults["memory"] = -1  # of this source alone

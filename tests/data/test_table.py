@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from puridiver.data import UNKNOWN
-from puridiver.data.table import list_table
+from puridiver.data.listing import list_table
 from puridiver.errors import DataError
 
 ROWS = [
@@ -17,7 +17,7 @@ ROWS = [
     {"path": "c.png", "label": "cat", "true_label": "owl", "timestamp": "2024-01-01T10:00:00Z", "split": "test"},
     {"path": "d.png", "label": "dog", "true_label": "dog", "timestamp": "1970-01-01T00:16:40Z", "split": "train"},
 ]
-CAPITALS = {"path": "File", "label": " Class ", "true_label": "True_Label", "timestamp": "Time", "split": "PART"}
+CAPITALS = {"path": "Path", "label": " Label ", "true_label": "True_Label", "timestamp": "Timestamp", "split": "SPLIT"}
 
 
 def write_table(folder: Path, kind: str, rows: list[dict]) -> Path:
@@ -63,7 +63,7 @@ def test_cells_may_be_parted_by_semicolons_or_tabs(mark, tmp_path):
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_labels_may_be_large_numbers_and_true_ones_may_have_gaps(kind, tmp_path):
     large = [2**53 + 1, 2**53, -(2**62), 2**63 - 1]
-    rows = [{"file_name": f"{i}.png", "class": label, "true_label": None} for i, label in enumerate(large)]
+    rows = [{"path": f"{i}.png", "label": label, "true_label": None} for i, label in enumerate(large)]
     rows[0]["true_label"] = 2**53 + 1
     found = list_table(write_table(tmp_path, kind, rows), 0)
     assert names(found) == [str(label) for label in large]
@@ -74,26 +74,26 @@ def test_labels_may_be_large_numbers_and_true_ones_may_have_gaps(kind, tmp_path)
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
-        ("csv", "label\ncat\n", "should have a column 'path'"),
+        ("csv", "label\ncat\n", "columns path and label, but has label"),
         ("csv", "path,label\n", "should have rows"),
-        ("csv", "pfad;etikett\na.png;cat\n", "should have a column 'path' .* but has pfad, etikett"),
-        ("csv", "path,label\na.png,cat\nb.png\n", "row 2 .* as many cells"),
+        ("csv", "pfad;etikett\na.png;cat\n", "columns path and label, but has pfad, etikett"),
+        ("csv", "path,label\na.png,cat\nb.png\n", "row 2 .* label should name a class"),
+        ("csv", "path,label\na.png,cat,dog\n", "not a CSV file"),
         ("csv", "path,label,label\na.png,cat,dog\n", "same heading"),
         ("csv", "path,label\na.png,\n", "row 1 .* label should name a class"),
         ("csv", "path,label\na.png,cat\nb.png,NaN\n", "row 2 .* label should name a class"),
         ("csv", "path,label,split\na.png,cat,mine\n", "split should be one of train, test"),
         ("csv", "path,label,timestamp\na.png,cat,yesterday\n", "row 1 .* timestamp should be"),
-        ("csv", "path,label,time\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* timestamp should be"),
-        ("csv", "path,label,time\na.png,cat,1e999\n", "row 1 .* timestamp should be"),
+        ("csv", "path,label,timestamp\na.png,cat,7\nb.png,cat,2024-05-01\n", "row 2 .* timestamp should be"),
+        ("csv", "path,label,timestamp\na.png,cat,1e999\n", "row 1 .* timestamp should be"),
         ("csv", 'path,label\n"a.png,cat\n', "not a CSV file, or a damaged one"),
         ("csv", "path,label\na.png,ca\0t\n", "no NUL"),
         ("jsonl", '{"path": "a.png"', "row 1 "),
-        ("jsonl", "[1]", "should have rows"),
+        ("jsonl", "[1]", "row 1 is no JSON object"),
         ("jsonl", '{"a":' * 100_000, "row 1 "),
-        ("jsonl", '{"path": "a.png", "label": ["cat"]}', "label should be text or a 64-bit number"),
-        ("jsonl", '{"path": "a.png", "label": ' + "9" * 400 + "}", "label should be text or a 64-bit number"),
+        ("jsonl", '{"path": "a.png", "label": ["cat"]}', "label should be text or a number"),
         ("jsonl", '{"path": "a.png", "label": "' + "x" * 10**6 + '"}', "1 to 1000 letters"),
-        ("jsonl", '{"path": "a", "label": "b", "time": ' + "9" * 400 + "}", "timestamp should be"),
+        ("jsonl", '{"path": "a", "label": "b", "timestamp": ' + "9" * 400 + "}", "timestamp should be"),
         ("parquet", "no parquet", "not a Parquet file, or a damaged one"),
     ],
 )
@@ -134,8 +134,7 @@ def test_labels_that_are_no_utf8_are_refused_and_paths_are_not(tmp_path):
     with pytest.raises(DataError, match=r"a class name should have .* in UTF-8"):
         list_table(tmp_path / "table.csv", 0)
     (tmp_path / "table.csv").write_text("path,label\na.png,cat\n", encoding="utf-16")
-    with pytest.raises(DataError, match="is in UTF-16"):
-        list_table(tmp_path / "table.csv", 0)
+    assert list_table(tmp_path / "table.csv", 0).class_names == ("cat",)
 
 
 def test_times_of_parquet_may_be_timestamps_or_dates(tmp_path):

@@ -29,7 +29,8 @@ from tests.runs.samples import traces
 # Plain methods: that all state of the others is saved is for test_resume.py to see.
 TINY = [
     "run", "--tasks", "2", "--memory", "20", "--network", "small", "--device", "cpu", "--epochs", "2", "--seed", "1",
-    "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--sampler", "rsv", "--trainer", "plain", "--set", "batch_size=16",
+    "--stream-limit", "32", "--test-limit", "40", "--no-diversity", "--quiet", "--sampler", "rsv", "--trainer", "plain",
+    "--set", "batch_size=16",
 ]  # fmt: skip
 KILLED = -signal.SIGKILL
 

@@ -9,9 +9,7 @@ import pytest
 from puridiver.errors import ManifestError
 from puridiver.runs.config import RunConfig
 from puridiver.streams import make_stream, resolve_stream
-from puridiver.streams.build import verify
-from puridiver.streams.names import Published, parse_published
-from puridiver.streams.published import find_official
+from puridiver.streams.published import find_official, parse_published
 
 from .samples import small_source
 from .splits import write_json, write_npz
@@ -50,7 +48,6 @@ def test_npz_and_json_give_the_same_stream_shuffled_or_listed(tmp_path):
         part = STREAM.task_slice(task)
         assert sorted(shuffled[0].order[part].tolist()) == sorted(listed[0].order[part].tolist())
         assert (shuffled[0].order[part] != listed[0].order[part]).mean() > 0.8
-    assert verify(shuffled[0], SOURCE) == []
 
 
 def test_the_map_of_asymmetric_noise_is_read_off_the_labels(tmp_path):
@@ -60,8 +57,8 @@ def test_the_map_of_asymmetric_noise_is_read_off_the_labels(tmp_path):
 
 def test_names_of_published_streams():
     for spec in ("official:sym40:1", "sym40:1", "official:sym40:1:shuffled"):
-        assert parse_published(spec) == Published("sym40", 1, "shuffled")
-    assert parse_published("official:asym20:3:listed") == Published("asym20", 3, "listed")
+        assert parse_published(spec) == ("sym40", 1, "shuffled")
+    assert parse_published("official:asym20:3:listed") == ("asym20", 3, "listed")
     assert RunConfig(stream="official:sym-40:1").stream == "official:sym40:1:shuffled"
     assert RunConfig(stream="official:sym40:1:listed").stream == "official:sym40:1:listed"
 

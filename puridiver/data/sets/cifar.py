@@ -40,7 +40,6 @@ class Cifar(DataSet):
     """One of the two: `train_files` and `test_files` map a file's name to its number of records."""
 
     home_page = "https://www.cs.toronto.edu/~kriz/cifar.html"
-    archive: ClassVar[Archive]
     train_files: ClassVar[dict[str, int]]
     test_files: ClassVar[dict[str, int]]
     label_bytes: ClassVar[int]
@@ -52,19 +51,9 @@ class Cifar(DataSet):
         class_map = dict(enumerate(self.asymmetric_map))
         return DataSource(self.name, self.class_names, train, test, class_map, dict(self.defaults))
 
-    def find_folder(self, root: Path) -> Path:
-        """The folder of the .bin files: `root` itself, or the archive's folder in it."""
-        nested = root / self.archive.folder
-        return root if any((root / name).is_file() for name in self.train_files) and not nested.is_dir() else nested
-
-    def is_here(self, root: Path) -> bool:
-        files, folder = self.train_files | self.test_files, self.find_folder(root)
-        sizes = {folder / name: records * (self.label_bytes + PIXELS) for name, records in files.items()}
-        return all(path.is_file() and path.stat().st_size == size for path, size in sizes.items())
-
     def read(self, root: Path, files: dict[str, int]) -> ImageSet:
         """All records of the files."""
-        folder, contents = self.find_folder(root), []
+        folder, contents = self.find_folder(root) or root / self.folders[0], []
         for name, count in files.items():
             path, expected = folder / name, count * (self.label_bytes + PIXELS)
             contents.append(read_regular(path) if path.is_file() else b"")
@@ -96,8 +85,10 @@ class Cifar10(Cifar):
     asymmetric_map = (9, 7, 4, 5, 2, 3, 8, 1, 6, 0)
     archive = Archive(
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-        "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171, "cifar-10-batches-bin",
+        "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171,
     )  # fmt: skip
+    folders = ("cifar-10-batches-bin",)
+    proof = "data_batch_1.bin"
 
 
 class Cifar100(Cifar):
@@ -115,5 +106,7 @@ class Cifar100(Cifar):
     asymmetric_map = CIFAR100_MAP
     archive = Archive(
         "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-        "03b5dce01913d631647c71ecec9e9cb8", 168_513_733, "cifar-100-binary",
+        "03b5dce01913d631647c71ecec9e9cb8", 168_513_733,
     )  # fmt: skip
+    folders = ("cifar-100-binary",)
+    proof = "train.bin"

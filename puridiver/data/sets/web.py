@@ -10,7 +10,7 @@ import pandas as pd
 
 from puridiver.data.base import DataSet, DataSource, FileOptions, OnProgress
 from puridiver.data.image_files import load_listing
-from puridiver.data.listing import COLUMNS, Listing, make_listing
+from puridiver.data.listing import FILE_COLUMNS, Listing, make_listing
 from puridiver.errors import DataError
 from puridiver.files import read_regular
 
@@ -22,8 +22,6 @@ CLASSES = 50  # of WebVision, as in the paper: the first 50 classes of the Googl
 class WebImages(DataSet):
     """Image files and lists of them; nobody knows the true train labels."""
 
-    folders: ClassVar[tuple[str, ...]]  # that it may lie in, below the data root
-    proof: ClassVar[str]  # a file that shows that a folder is the right one
     counts: ClassVar[tuple[tuple[int, int], ...]]  # of train and test images, as one or another release has them
 
     def read(self, folder: Path) -> tuple[list[str], list[FileRow]]:
@@ -43,15 +41,8 @@ class WebImages(DataSet):
                 "docs/data.md says what to fetch and where to put it"
             )
         class_names, rows = self.read(folder)
-        table = pd.DataFrame(rows, columns=COLUMNS, dtype=object)
+        table = pd.DataFrame(rows, columns=FILE_COLUMNS, dtype=object)
         return make_listing(self.name, folder, folder, table, None, class_names)
-
-    def find_folder(self, root: Path) -> Path | None:
-        places = [*(root / name for name in self.folders), root]
-        return next((place for place in places if (place / self.proof).is_file()), None)
-
-    def is_here(self, root: Path) -> bool:
-        return self.find_folder(root) is not None
 
     def problems(self, root: Path) -> list[str]:
         """Whether the lists are there and as long as the paper says. Decoding checks the images."""

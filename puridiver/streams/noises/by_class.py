@@ -11,7 +11,6 @@ class NoNoise(Noise):
 
     name = "none"
     written = "none"
-    has_rate = False
     hint = "none"
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
@@ -23,11 +22,6 @@ class Custom(Noise):
 
     name = "custom"
     written = ""
-    has_rate = False
-    from_file = True
-
-    def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
-        raise ValueError("custom noise cannot be planted: its labels come with a manifest (--stream FILE.json)")
 
 
 class Symmetric(Noise):

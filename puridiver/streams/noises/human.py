@@ -31,9 +31,6 @@ class Human(Noise):
 
     name = "human"
     written = f"human:{'|'.join(HUMAN_SETS)}"
-    variants = tuple(HUMAN_SETS)
-    has_rate = False
-    from_file = True
 
     def apply(self, rng: np.random.Generator, labels: IntArray, setting: NoiseSetting) -> IntArray:
         if setting.noise_file is None:
