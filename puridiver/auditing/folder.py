@@ -97,7 +97,7 @@ class AuditFolder:
     def load_pass(self, number: int) -> tuple[Path, Predictions] | None:
         """The learner's folder and the predictions of a finished pass; None where there is no such pass."""
         folder = self.pass_folder(number)
-        if not (folder / "predictions" / storage.INDEX).exists():
+        if not (folder / "predictions" / storage.FILE).exists():
             return None
         settings, tensors = storage.load(folder / "predictions")
         if set(tensors) != set(Predictions._fields) or not isinstance(settings.get("learner"), str):

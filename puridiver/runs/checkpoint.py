@@ -62,7 +62,7 @@ class Checkpoints:
         """The newest checkpoint that is whole and of this run, with a warning if one is not; None without any."""
         found, faults = [], []
         for place in self.places:
-            if not (place / storage.INDEX).exists():  # killed amid its first save
+            if not (place / storage.FILE).exists():  # killed amid its first save
                 continue
             try:
                 settings, tensors = storage.load(place)
@@ -96,11 +96,11 @@ class Checkpoints:
 
 
 def remove_save(folder: Path) -> None:
-    """Remove a saved state, its index first, and its folder if nothing else is in it; a link is not followed."""
+    """Remove a saved state, and its folder if nothing else is in it; a link is not followed."""
     if folder.is_symlink():
         return
     with contextlib.suppress(OSError):
-        own = [path for path in folder.iterdir() if storage.is_of_a_save(path.name) or path.name == storage.LOCK]
-        for path in sorted(own, key=lambda path: path.name != storage.INDEX):
-            path.unlink(missing_ok=True)
+        for path in folder.iterdir():
+            if storage.is_of_a_save(path.name) or path.name == storage.LOCK:
+                path.unlink(missing_ok=True)
         folder.rmdir()
