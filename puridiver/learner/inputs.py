@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from puridiver.errors import few
+
 Label = int | str
 SourceId = int | str  # by which a caller knows a sample
 
@@ -157,9 +159,7 @@ def _check_names(new: Iterable[Label], n_classes: int) -> None:
 
 
 def _unknown(label: Label, known: Iterable[Label], advice: str) -> ValueError:
-    classes = list(known)
-    shown = ", ".join(map(repr, classes[:12])) + (", ..." if len(classes) > 12 else "")
-    return _error("labels", f"among the classes {shown or '(none yet)'}", f"{label!r}; {advice}")
+    return _error("labels", f"among the classes {few(map(repr, known)) or '(none yet)'}", f"{label!r}; {advice}")
 
 
 def as_corrections(

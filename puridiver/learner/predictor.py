@@ -93,10 +93,11 @@ class Predictor:
         if learnt_online:
             self._held = None
         now = None if self.needs_lock else self._snapshots()
-        self._answer = self._held or _Answer(self._labels, now, self._kept, self._snapshot_share())
+        self._answer = self._held or self._with_kept(now)
 
-    def _snapshot_share(self) -> float | Tensor:
-        return snapshot_share(self._evidence) if self.weighs else self._share
+    def _with_kept(self, now: Snapshots | None) -> _Answer:
+        share = snapshot_share(self._evidence) if self.weighs else self._share
+        return _Answer(self._labels, now, self._kept, share)
 
     def grow(self, classes: Sequence[Label]) -> None:
         """The networks know these classes from now on."""
@@ -107,7 +108,7 @@ class Predictor:
         """Memory training begins: let what answers now go on to."""
         has_learnt = self._kept is not None or self._trainer.learns_online
         if self._keeps and self._held is None and has_learnt:
-            self._held = _Answer(self._labels, self._snapshots(), self._kept, self._snapshot_share())
+            self._held = self._with_kept(self._snapshots())
         self.publish()
 
     def keep(self, labels: Tensor) -> None:
@@ -144,17 +145,16 @@ class Predictor:
         if self._evidence.ndim != 2 or len(self._evidence) != 3 or not self._evidence.is_floating_point():
             raise ValueError(f"evidence should be (3, classes), but is {tuple(self._evidence.shape)}")
         if "held_jointly" in tensors:
-            jointly = self._kept if bool(tensors["held_jointly"]) else None
             held = self._loaded("held", tensors) or networks
-            self._held = _Answer(self._labels, held, jointly, self._snapshot_share())
+            self._held = self._with_kept(held) if bool(tensors["held_jointly"]) else _Answer(self._labels, held)
         self.publish()
 
     def _loaded(self, name: str, tensors: Mapping[str, Tensor]) -> Snapshots:
         found: Snapshots = []
         for k, model in enumerate(self._trainer.models):
             prefix = f"{name}{k}."
-            own = {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}
-            found += [model.loaded_snapshot(own)] if own else []
+            if own := {key.removeprefix(prefix): value for key, value in tensors.items() if key.startswith(prefix)}:
+                found.append(model.loaded_snapshot(own))
         return found
 
 
