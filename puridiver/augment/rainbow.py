@@ -1,7 +1,5 @@
 """Perturbed copies of images, by which Rainbow Memory (Bang et al., CVPR 2021) estimates uncertainty."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

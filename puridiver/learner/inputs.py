@@ -1,7 +1,5 @@
 """Checks of what a user hands to the learner. Every error says what was expected and what came."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 

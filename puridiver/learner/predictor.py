@@ -1,7 +1,5 @@
 """Which weights answer a prediction: the live network's, a snapshot's, or both together. Nobody else knows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """A network with its optimiser at the run's precision: what the trainers' steps are made of."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import logging

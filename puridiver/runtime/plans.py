@@ -4,8 +4,6 @@ At batch 16 a step takes a GPU about a millisecond, but a host five to ten to la
 `graphs=False`, the steps are plain calls.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence

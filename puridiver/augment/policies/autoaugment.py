@@ -6,8 +6,6 @@ As in common implementations, factors of colour, contrast, brightness and sharpn
 are shares of the image's side (at most 150 / 331).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
